@@ -1,4 +1,4 @@
-//! What can be said on the command line. Help text is the doc comment of each item.
+//! The command line. Help text is the doc comment of each item.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -11,19 +11,18 @@ use crate::output::safe;
 
 /// The permanent ledger of AI-agent sessions.
 ///
-/// Without a command it collects what Claude Code and OpenClaw have written since the last time,
-/// every byte exactly once, into one file, and shows what that file holds. Sources are only ever
-/// read.
+/// Without a command, collects what Claude Code and OpenClaw have written since the last run into
+/// one SQLite file, byte for byte, and prints an overview of it. Source files are only read.
 #[derive(Debug, Parser)]
 #[command(
     name = "quipu",
     version,
     max_term_width = 100,
     disable_help_subcommand = true,
-    after_help = "Exit codes: 0 done, 1 what was named has no match or a check failed, 2 error."
+    after_help = "Exit codes: 0 success, 1 no match or a failed check, 2 error."
 )]
 pub(crate) struct Args {
-    /// What to do.
+    /// The command to run.
     #[command(subcommand)]
     pub(crate) command: Option<Command>,
 
@@ -48,15 +47,15 @@ pub(crate) struct Global {
     #[arg(long, global = true)]
     pub(crate) json: bool,
 
-    /// When to use colours; NO_COLOR is obeyed
+    /// When to use colours [env: NO_COLOR turns them off]
     #[arg(long, global = true, value_name = "WHEN", value_enum)]
     pub(crate) color: Option<ColorWhen>,
 
-    /// Say nothing but results and errors
+    /// Print only results and errors
     #[arg(short, long, global = true, conflicts_with = "verbose")]
     pub(crate) quiet: bool,
 
-    /// Say more; repeat for still more
+    /// Print more details; repeat for even more
     #[arg(short, long, global = true, action = clap::ArgAction::Count)]
     pub(crate) verbose: u8,
 }
@@ -65,16 +64,16 @@ pub(crate) struct Global {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum ColorWhen {
-    /// On a terminal.
+    /// When the output is a terminal.
     Auto,
-    /// In pipes and files too.
+    /// Always, also in pipes and files.
     Always,
     /// Never.
     Never,
 }
 
 impl ColorWhen {
-    /// The name that flags and configuration use.
+    /// Returns the name used by flags and configuration.
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             ColorWhen::Auto => "auto",
@@ -84,7 +83,7 @@ impl ColorWhen {
     }
 }
 
-/// `quipu help sync` means `quipu sync --help`.
+/// Rewrites `quipu help sync` as `quipu sync --help`.
 fn with_help(arguments: &[OsString]) -> Vec<OsString> {
     match arguments {
         [quipu, help, command @ ..] if help == "help" => {
@@ -94,7 +93,7 @@ fn with_help(arguments: &[OsString]) -> Vec<OsString> {
     }
 }
 
-/// Reads the command line. Help, version and mistakes come back as an error.
+/// Parses the command line. Help, version and mistakes are returned as an error.
 pub(crate) fn parse(arguments: &[OsString]) -> Result<Args, clap::Error> {
     let arguments = &with_help(arguments);
     let read = |arguments: Vec<OsString>| {
@@ -104,14 +103,14 @@ pub(crate) fn parse(arguments: &[OsString]) -> Result<Args, clap::Error> {
             .and_then(|matches| Args::from_arg_matches(&matches))
     };
     read(arguments.to_vec()).map_err(|error| {
-        // The message quotes arguments; said again with safe ones, it quotes those.
+        // The message quotes arguments. Parsing escaped arguments makes it quote the escaped ones.
         let safe =
             arguments.iter().map(|argument| safe(&argument.to_string_lossy()).into_owned().into());
         read(safe.collect()).err().unwrap_or(error)
     })
 }
 
-/// The colours that were asked for on a command line that cannot be read.
+/// Returns the `--color` value of a command line that does not parse.
 pub(crate) fn color_flag(arguments: &[OsString]) -> Option<ColorWhen> {
     let mut arguments = arguments.iter().filter_map(|argument| argument.to_str());
     let value = arguments.find_map(|argument| match argument.strip_prefix("--color")? {

@@ -1,6 +1,6 @@
-//! The configuration file: what it says, what it says wrongly, what it says in vain.
+//! The configuration file: reading it, its errors and its unknown keys.
 //!
-//! A wrong type is an error, because going on would use something else than what was asked for.
+//! A wrong type is an error, because quipu would otherwise use another value than the one given.
 //! An unknown key is a warning, because it may belong to a newer quipu.
 
 mod prices;
@@ -21,7 +21,7 @@ pub(crate) use store::Store;
 use crate::args::ColorWhen;
 use crate::error::{CommandError, Result};
 
-/// What a configuration file says. Paths are as they are written.
+/// The contents of a configuration file. Paths are as written.
 #[derive(Debug, Default)]
 pub(crate) struct Config {
     /// `ledger`.
@@ -40,20 +40,20 @@ pub(crate) struct Config {
     pub(crate) prices: BTreeMap<String, Price>,
     /// `[store]`.
     pub(crate) store: Store,
-    /// Keys that mean nothing.
+    /// Unknown keys.
     pub(crate) unknown: Vec<UnknownKey>,
 }
 
-/// A key that means nothing.
+/// An unknown key.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct UnknownKey {
-    /// With its table: `roots.claude`.
+    /// The key with its table: `roots.claude`.
     pub(crate) key: String,
-    /// What may have been meant.
+    /// The known key that is nearest to it.
     pub(crate) nearest: Option<String>,
 }
 
-/// A larger configuration file is none.
+/// Limit for the size of a configuration file, in bytes.
 pub(crate) const LARGEST: u64 = 16 << 20;
 
 /// Reads a configuration file.
@@ -106,8 +106,9 @@ fn collect(value: &Value, path: &Path, config: &mut Config) -> Result<()> {
             }
             ("deleted", Value::Boolean(deleted)) => config.deleted = Some(*deleted),
             ("deleted", _) => {
-                return Err(wrong_type("collect.deleted", path, "true or false", value)
-                    .hint("write `deleted = false` to leave out what agents have deleted"));
+                return Err(wrong_type("collect.deleted", path, "true or false", value).hint(
+                    "write `deleted = false` to leave out transcripts that agents have deleted",
+                ));
             }
             _ => config.unknown.push(unknown(&format!("collect.{name}"), name, "collect.")),
         }
@@ -148,7 +149,7 @@ fn color(value: &Value, path: &Path) -> Result<ColorWhen> {
     let name = string(value, "color", path)?;
     ColorWhen::from_str(name, false).map_err(|_| {
         CommandError::new(format!("`color` in {} is `{name}`", path.display()))
-            .hint("it can be \"auto\", \"always\" or \"never\"")
+            .hint("use \"auto\", \"always\" or \"never\"")
     })
 }
 
@@ -172,7 +173,7 @@ fn wrong_type(key: &str, path: &Path, wanted: &str, value: &Value) -> CommandErr
 }
 
 fn syntax_error(text: &str, path: &Path, error: &toml::de::Error) -> CommandError {
-    // The error's own display quotes the line; here it would not fit on one.
+    // The error's own display quotes the line over several lines.
     let cause = match error.span().and_then(|span| text.get(..span.start)) {
         Some(before) => {
             let line = before.matches('\n').count() + 1;
@@ -187,7 +188,7 @@ fn syntax_error(text: &str, path: &Path, error: &toml::de::Error) -> CommandErro
         .hint("`quipu config --help` shows what it can look like")
 }
 
-/// A key that means nothing, with the nearest one that does.
+/// Returns an unknown key, with the nearest known one.
 fn unknown(key: &str, name: &str, table: &str) -> UnknownKey {
     let known: Vec<&str> = match table {
         "" => vec!["ledger", "color", "collect", "roots", "retention", "prices", "store"],
@@ -198,18 +199,18 @@ fn unknown(key: &str, name: &str, table: &str) -> UnknownKey {
     UnknownKey { key: key.to_owned(), nearest }
 }
 
-/// The known word that is nearest to one that is not.
+/// Returns the known word that is nearest to `name`.
 fn nearest<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
     known
         .iter()
         .map(|known| (distance(name, known), *known))
         .min()
-        // Beyond half of its letters, it is another word.
+        // A word with more than half of its letters changed is a different word.
         .filter(|(distance, known)| *distance * 2 <= known.len())
         .map(|(_, known)| known)
 }
 
-/// How many letters have to be added, removed or changed to turn one word into another.
+/// Returns how many letters to add, remove or change to turn one word into another.
 fn distance(from: &str, to: &str) -> usize {
     let to: Vec<char> = to.chars().collect();
     let mut row: Vec<usize> = (0..=to.len()).collect();

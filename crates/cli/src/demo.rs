@@ -1,6 +1,7 @@
-//! An invented week of two agents on one small project: files as the agents would have left them.
+//! The files of an invented week of two agents on one small project.
 //!
-//! The stories are in `demo/home`, dated to one week; they are told as if it had ended yesterday.
+//! The files are in `demo/home`, with the dates of one week. Dates are moved so that it ended
+//! yesterday.
 
 mod files;
 
@@ -13,34 +14,34 @@ use jiff::{Timestamp, ToSpan};
 
 use files::{FIRST, LATER};
 
-/// Where everything lies.
+/// The folders of the demo.
 pub(crate) struct Demo {
     /// The folder that holds the rest.
     pub(crate) folder: PathBuf,
-    /// What a person's home would be.
+    /// The folder that stands for a home folder.
     pub(crate) home: PathBuf,
     days: i32,
 }
 
-/// The last day of the week that the files tell of.
+/// The last day of the week in the files.
 const LAST: Date = Date::constant(2026, 3, 8);
 
-/// Every date in them begins so.
+/// The beginning of every date in the files.
 const MONTH: &str = "2026-03-";
 
 impl Demo {
-    /// A demo in `folder`, whose week ends at `last`.
+    /// Creates a demo in `folder`, whose week ends at `last`.
     pub(crate) fn new(folder: PathBuf, last: Date) -> Demo {
         let days = LAST.until(last).map_or(0, |span| span.get_days());
         Demo { home: folder.join("home"), folder, days }
     }
 
-    /// Where Claude Code's files are.
+    /// Returns the folder of Claude Code's files.
     pub(crate) fn claude(&self) -> PathBuf {
         self.home.join(".claude")
     }
 
-    /// Where OpenClaw's files are.
+    /// Returns the folder of OpenClaw's files.
     pub(crate) fn openclaw(&self) -> PathBuf {
         self.home.join(".openclaw")
     }
@@ -50,7 +51,7 @@ impl Demo {
         FIRST.iter().try_for_each(|(path, text)| self.write(path, text, files::FIRST_NOTED))
     }
 
-    /// Changes what changed later: notes are written again, a conversation is put aside.
+    /// Writes the later changes: new versions of notes, and an archived conversation.
     pub(crate) fn write_later(&self) -> std::io::Result<()> {
         for (path, text) in LATER {
             self.write(path, text, files::LATER_NOTED)?;
@@ -59,7 +60,7 @@ impl Demo {
         fs::rename(self.home.join(from), self.home.join(self.dated(to)))
     }
 
-    /// Notes say nothing about their time; they were written at `noted`.
+    /// Writes one file. Notes have no time in their text; they are dated `noted`.
     fn write(&self, path: &str, text: &str, noted: &str) -> std::io::Result<()> {
         let path = self.home.join(self.dated(path));
         if let Some(folder) = path.parent() {
@@ -67,7 +68,7 @@ impl Demo {
         }
         let text = self.dated(text);
         fs::write(&path, &text)?;
-        // A file is as old as the last thing that is said in it.
+        // A file is as old as the last message in it.
         let noted = || last_moment(&self.dated(noted));
         match last_moment(&text).or_else(noted) {
             Some(time) => File::options().append(true).open(&path)?.set_modified(time),
@@ -75,7 +76,7 @@ impl Demo {
         }
     }
 
-    /// The text with all dates moved.
+    /// Returns the text with all dates moved.
     fn dated(&self, text: &str) -> String {
         let mut moved = String::with_capacity(text.len());
         let mut rest = text;
@@ -96,19 +97,19 @@ impl Demo {
     }
 }
 
-/// The last time that stands in a transcript.
+/// Returns the last time in a transcript.
 fn last_moment(text: &str) -> Option<SystemTime> {
     let times = text.split("\"timestamp\":\"").skip(1);
     let last = times.filter_map(|rest| rest.get(..24)?.parse::<Timestamp>().ok()).max()?;
     Some(last.into())
 }
 
-/// A folder of its own in the system's place for such things.
+/// Creates a temporary folder that is not deleted at exit.
 pub(crate) fn new_folder() -> std::io::Result<PathBuf> {
     Ok(tempfile::Builder::new().prefix("quipu-demo-").tempdir()?.keep())
 }
 
-/// What a shell takes for this path, whatever is in it.
+/// Quotes a path for a shell.
 pub(crate) fn quoted(path: &Path) -> String {
     let path = path.display().to_string();
     let is_plain =

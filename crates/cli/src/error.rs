@@ -1,4 +1,4 @@
-//! What a command ends with when it cannot go on: a chain of causes, hints, and an exit code.
+//! The error of a command: a chain of causes, hints, and an exit code.
 
 use std::io;
 use std::process::ExitCode;
@@ -8,69 +8,69 @@ use quipu_ledger::Trouble;
 /// The result of a command.
 pub(crate) type Result<T, E = CommandError> = std::result::Result<T, E>;
 
-/// How many candidates of an ambiguous name are told.
+/// Limit for the number of candidates listed for an ambiguous name.
 const CANDIDATES: usize = 8;
 
-/// Why a command stopped.
+/// The reason why a command stopped.
 #[derive(Debug)]
 pub(crate) struct CommandError {
-    /// Decides the exit code.
+    /// The kind, which decides the exit code.
     pub(crate) kind: Kind,
-    /// What happened, and why.
+    /// The message and its causes.
     source: anyhow::Error,
     /// What to do next.
     pub(crate) hints: Vec<String>,
 }
 
-/// What kind of end it is.
+/// The kind of an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// Nobody reads any more. Not a failure, and nobody to tell.
+    /// Standard output was closed. Not a failure, and nothing is printed.
     PipeClosed,
-    /// A check found something wrong, and its findings were told.
+    /// A check found something wrong, and its findings were printed.
     CheckFailed,
-    /// What was named is not there, or not one thing.
+    /// A name matches nothing, or several things.
     NoMatch,
-    /// Ctrl-C. The exit code is a shell's own for it.
+    /// Ctrl-C. The exit code is the one that shells use for it.
     Interrupted,
-    /// Anything else.
+    /// Any other error.
     Failed,
 }
 
 impl CommandError {
-    /// A failure in one sentence.
+    /// Creates an error with one message.
     pub(crate) fn new(message: impl Into<String>) -> CommandError {
         CommandError::from_source(anyhow::Error::msg(message.into()))
     }
 
-    /// A failure with its causes.
+    /// Creates an error with causes.
     pub(crate) fn from_source(source: anyhow::Error) -> CommandError {
         CommandError { kind: Kind::Failed, source, hints: Vec::new() }
     }
 
-    /// The same failure with one more thing to do about it.
+    /// Adds a hint.
     pub(crate) fn hint(mut self, hint: impl Into<String>) -> CommandError {
         self.hints.push(hint.into());
         self
     }
 
-    /// The same failure as the cause of a wider one.
+    /// Wraps this error as the cause of another message.
     pub(crate) fn about(mut self, what: impl Into<String>) -> CommandError {
         self.source = self.source.context(what.into());
         self
     }
 
-    /// The message and what caused it, outermost first.
+    /// Returns the message and its causes, outermost first.
     pub(crate) fn causes(&self) -> impl Iterator<Item = String> + '_ {
         self.source.chain().map(|cause| lower_case(&cause.to_string()))
     }
 
-    /// What kind of trouble the ledger is in, if it is the ledger's.
+    /// Returns the kind of trouble, if the ledger caused the error.
     pub(crate) fn trouble(&self) -> Option<Trouble> {
         self.source.downcast_ref::<quipu_ledger::Error>().map(quipu_ledger::Error::trouble)
     }
 
-    /// The exit code that tells a script how it ended.
+    /// Returns the exit code.
     pub(crate) fn exit_code(&self) -> ExitCode {
         match self.kind {
             Kind::PipeClosed => ExitCode::SUCCESS,
@@ -81,7 +81,7 @@ impl CommandError {
     }
 }
 
-/// Only writing results gives a bare I/O error; everything else says what it was doing.
+/// Only writing results returns a bare I/O error; every other one comes with a message.
 impl From<io::Error> for CommandError {
     fn from(error: io::Error) -> CommandError {
         let kind = match error.kind() {
@@ -107,7 +107,7 @@ impl From<quipu_ledger::Error> for CommandError {
     }
 }
 
-/// The operating system begins its sentences with a capital; abbreviations keep theirs.
+/// Returns a message of the operating system in lower case. Abbreviations keep their capitals.
 fn lower_case(sentence: &str) -> String {
     let mut characters = sentence.chars();
     match (characters.next(), characters.clone().next()) {
@@ -120,110 +120,109 @@ fn lower_case(sentence: &str) -> String {
     }
 }
 
-/// What a person can do about a ledger's error.
+/// Returns hints for an error of the ledger.
 fn hints(error: &quipu_ledger::Error) -> Vec<String> {
     use quipu_ledger::Error;
     let hint = match error {
         Error::NoMatch { what: "session", .. } => {
-            "give an id or the beginning of one, a session key, or `last`; `quipu sessions --all` lists them"
+            "use an id or the beginning of one, a session key, or `last`; `quipu sessions --all` lists all sessions"
         }
         Error::Empty { .. } => {
-            "its agent made the file and wrote nothing; `quipu restore ID --to DIR` gives the file back"
+            "its agent created the file and wrote nothing to it; `quipu restore ID --to DIR` restores the file"
         }
+        Error::NoContext { .. } => "`quipu show` and `quipu export` read it all the same",
+        Error::Vanished => "run it again; if it fails again, `quipu doctor` says what is wrong",
         Error::NoMatch { what: "turn", .. } => {
-            "`quipu show ID --count` says how many turns there are"
+            "`quipu show ID --count` prints how many turns there are"
         }
         Error::NoMatch { what: "entry", .. } => {
-            "give an entry's id, the beginning of one, or `leaf`; `quipu show ID --json` lists them"
+            "use an entry's id, the beginning of one, or `leaf`; `quipu show ID --json` lists them"
         }
         Error::NoMatch { what: "file", .. } => {
-            "give a file's name or the end of its path; `quipu cursors` lists every collected file"
+            "use a file's name or the end of its path; `quipu cursors` lists every collected file"
         }
         Error::NoMatch { what: "entry of the session", .. } => {
-            "give an entry's whole id; `quipu session branch` and `quipu show --json` name them"
+            "use an entry's full id; `quipu session branch` and `quipu show --json` list them"
         }
         Error::NoMatch { what: "transcript of session", .. } => {
-            "it was gone before it could be collected; `quipu show ID` says what is left"
+            "it was gone before it could be collected; `quipu show ID` shows what is known of it"
         }
-        Error::NoMatch { what: "sender", .. } => {
-            "`quipu senders list` shows who asks, and who was allowed or denied"
-        }
+        Error::NoMatch { what: "sender", .. } => "`quipu senders list` shows all known senders",
         Error::NoMatch { what: "open pairing request", .. } => {
-            "a code is good for an hour; `quipu senders list` shows who asks"
+            "a code is valid for one hour; `quipu senders list` shows pending requests"
         }
-        Error::NoMatch { .. } => "`quipu cursors` lists how many generations each file has had",
+        Error::NoMatch { .. } => "`quipu cursors` shows how many generations each file has had",
         Error::Ambiguous { count, candidates, .. } => return candidates_hint(*count, candidates),
         Error::Sql { message } if message.starts_with("no such") => {
-            "docs/schema.md describes the tables; `SELECT name, sql FROM sqlite_schema` shows them"
+            "docs/schema.md describes the tables; `SELECT name, sql FROM sqlite_schema` lists them"
         }
         Error::Sql { .. } | Error::Interrupted | Error::Refused { .. } | Error::Exists { .. } => {
             return Vec::new();
         }
-        Error::Conflict { .. } => "nothing was written; see what was said there, and append again",
-        Error::Collected { .. } => {
-            "`quipu session fork` makes a session of it that can be written to"
-        }
+        Error::Conflict { .. } => "nothing was written; read the new entries, then append again",
+        Error::Collected { .. } => "`quipu session fork` creates a copy that can be written to",
         Error::KeyUsed { .. } => {
-            "nothing was written; a retry has the body of the first try, another entry another key"
+            "nothing was written; a retry needs the same body, and another entry needs another key"
         }
         Error::Behind { .. } => {
             "nothing was written; run the command again when the rebuild is done, or `quipu sync` to \
              finish one that was interrupted"
         }
         Error::Absent { .. } => {
-            "run `quipu sync` to collect into a new ledger, or name another with --ledger"
+            "run `quipu sync` to create one, or name another ledger with --ledger"
         }
         Error::NotALedger { .. } => {
-            "nothing was changed; name another file with --ledger, or see `quipu config show`"
+            "nothing was changed; name the ledger with --ledger, or see `quipu config show`"
+        }
+        Error::Companion { .. } => {
+            "nothing was changed; move it away or remove it, then run the command again"
         }
         Error::Newer { .. } | Error::Upgraded => {
-            "nothing was changed; use the newest quipu with this ledger"
+            "nothing was changed; use a newer quipu with this ledger"
         }
         Error::Older { .. } => {
-            "run `quipu sync` once, or `backup --restore FILE` if it is a backup; all that is in the \
-             ledger stays in it"
+            "run `quipu sync` once, or `backup --restore FILE` if it is a backup; nothing in the \
+             ledger is lost"
         }
         Error::Shape { .. } => {
-            "nothing was changed; no quipu makes such tables: undo what another program did to them, or \
-             put a backup in the ledger's place with `backup --restore FILE` and keep this file"
+            "nothing was changed; another program has changed the tables: undo that, or restore a \
+             backup with `backup --restore FILE`, which keeps this file"
         }
         Error::HiddenLog { .. } => {
-            "copy the ledger together with the file beside it that ends in -wal to a folder that you \
-             may write to, and name the copy with --ledger"
+            "copy the ledger and the file with the same name and -wal at its end to a writable \
+             folder, and name the copy with --ledger"
         }
         Error::IsBackup { .. } => {
-            "it is read as it is; `backup --restore FILE` puts it in a ledger's place"
+            "a backup is only read; `backup --restore FILE` replaces the ledger with it"
         }
-        Error::Replaced { .. } => "a backup was restored meanwhile; run it again",
-        Error::SearchIndex { .. } => {
-            "run `quipu rebuild`; everything that was collected is still there"
-        }
-        Error::Pattern { .. } => "--exact takes the text as it is",
+        Error::Replaced { .. } => "a backup was restored meanwhile; run the command again",
+        Error::SearchIndex { .. } => "run `quipu rebuild`; no collected data is lost",
+        Error::Pattern { .. } => "use --exact to search for plain text",
         Error::Damaged { .. } => DAMAGED,
         error => match error.trouble() {
             Trouble::Busy => "try again when the other process is done; nothing was lost",
             Trouble::DiskFull => {
-                "make room on the disk and run it again; what is in the ledger is complete, the rest follows"
+                "free some space on the disk and run the command again; what is stored is complete, and the rest is collected then"
             }
             Trouble::ReadOnly => {
-                "make the ledger and its folder writable, or name another with --ledger"
+                "make the ledger and its folder writable, or name another ledger with --ledger"
             }
             Trouble::Damaged => DAMAGED,
             Trouble::Disk => {
-                "the disk failed, or a limit of the system was reached; run it again when that is \
-                 mended: what is in the ledger is complete, the rest follows"
+                "the disk failed, or a system limit was reached; run the command again when that is \
+                 fixed; what is stored is complete, and the rest is collected then"
             }
-            _ => "`quipu config show` says which ledger is used",
+            _ => "`quipu config show` prints which ledger is used",
         },
     };
     vec![hint.to_owned()]
 }
 
 const DAMAGED: &str =
-    "keep a copy of the file as it is; sources on disk can be collected into a new ledger";
+    "keep a copy of the file; everything that is still on disk can be collected into a new ledger";
 
 fn candidates_hint(count: usize, candidates: &[String]) -> Vec<String> {
-    let mut hints = vec!["give more of the id; it may mean".to_owned()];
+    let mut hints = vec!["give more of the id; these match:".to_owned()];
     hints.extend(candidates.iter().take(CANDIDATES).map(|id| format!("  {id}")));
     if count > CANDIDATES {
         hints.push(format!("  and {} more", count - CANDIDATES));

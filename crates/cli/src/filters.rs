@@ -1,4 +1,4 @@
-//! Which sessions a command is about: the options that choose them.
+//! Options that choose sessions.
 
 use jiff::Zoned;
 use quipu_ledger::Filter;
@@ -13,37 +13,37 @@ use crate::{paths, zone};
 #[derive(Debug, Clone, Default, clap::Args)]
 #[group(skip)]
 pub(crate) struct Args {
-    /// Sessions of projects of this name: any part of it, or a path
+    /// Only sessions of this project: any part of its name, or a path
     #[arg(long, value_name = "NAME", allow_hyphen_values = true)]
     pub(crate) project: Option<String>,
 
-    /// Sessions of this agent
+    /// Only sessions of this agent
     #[arg(long, value_name = "AGENT")]
     agent: Option<String>,
 
-    /// Sessions in this format (see `quipu formats`)
+    /// Only sessions in this format (see `quipu formats`)
     #[arg(long, value_name = "FORMAT")]
     format: Option<String>,
 
-    /// Sessions that were last active since: `3d`, `yesterday`, `2026-11-01`
+    /// Only sessions last active since then: `3d`, `yesterday`, `2026-11-01`
     #[arg(long, value_name = "WHEN", allow_hyphen_values = true)]
     since: Option<String>,
 
-    /// Sessions that were last active until then: a day belongs to it
+    /// Only sessions last active before or on that day
     #[arg(long, value_name = "WHEN", allow_hyphen_values = true)]
     until: Option<String>,
 
-    /// Sessions whose messages came through this channel
+    /// Only sessions whose messages came through this channel
     #[arg(long, value_name = "CHANNEL")]
     channel: Option<String>,
 
-    /// Sub-agents, warm-up stubs and empty sessions too
+    /// Also show sub-agents, warm-up stubs and empty sessions
     #[arg(long)]
     all: bool,
 }
 
 impl Args {
-    /// What they mean, here and now.
+    /// Returns the filter, with times relative to now.
     pub(crate) fn filter(&self, context: &Context) -> Result<Filter> {
         let format = self.format.as_deref().map(format_name).transpose()?;
         Ok(Filter {
@@ -57,7 +57,7 @@ impl Args {
         })
     }
 
-    /// True if nothing is chosen.
+    /// Returns true if no option was given.
     pub(crate) fn is_empty(&self) -> bool {
         self.project.is_none()
             && self.agent.is_none()
@@ -68,7 +68,7 @@ impl Args {
     }
 }
 
-/// Sessions of all kinds, chosen by these alone; `None` if nothing is chosen.
+/// Returns a filter over sessions of all kinds; `None` if nothing is chosen.
 pub(crate) fn chosen(
     context: &Context,
     project: &Option<String>,
@@ -85,48 +85,49 @@ pub(crate) fn chosen(
     if args.is_empty() { Ok(None) } else { args.filter(context).map(Some) }
 }
 
-/// What a project is called. `.`, `~/dev/shop` and whatever looks like a path is one.
-pub(crate) fn project(context: &Context, said: &str) -> Name {
-    let looks_like_path = said == "."
-        || said == ".."
-        || said == "~"
-        || ["/", "./", "../", "~/"].iter().any(|start| said.starts_with(start));
+/// Returns a project's name. `.`, `~/dev/shop` and anything that looks like a path is a path.
+pub(crate) fn project(context: &Context, text: &str) -> Name {
+    let looks_like_path = text == "."
+        || text == ".."
+        || text == "~"
+        || ["/", "./", "../", "~/"].iter().any(|start| text.starts_with(start));
     if looks_like_path {
         let here = std::env::current_dir().unwrap_or_default();
         let home = context.settings.home.as_deref();
-        if let Ok(path) = paths::resolve(said.as_ref(), home, &here) {
+        if let Ok(path) = paths::resolve(text.as_ref(), home, &here) {
             let path = std::fs::canonicalize(&path).unwrap_or(path);
             return Name::new(&path.to_string_lossy());
         }
     }
-    Name::new(said)
+    Name::new(text)
 }
 
-/// The beginning of a range, milliseconds UTC.
-pub(crate) fn since(said: &str) -> Result<i64> {
-    moment(said, when::parse)
+/// Returns the start of a range, in milliseconds UTC.
+pub(crate) fn since(text: &str) -> Result<i64> {
+    moment(text, when::parse)
 }
 
-/// The end of a range, milliseconds UTC. The day that it names belongs to it.
-pub(crate) fn until(said: &str) -> Result<i64> {
-    moment(said, when::parse_end)
+/// Returns the end of a range, in milliseconds UTC. A day is included.
+pub(crate) fn until(text: &str) -> Result<i64> {
+    moment(text, when::parse_end)
 }
 
-/// The format that a name or the beginning of one means, as `format:` in a search takes it.
-fn format_name(said: &str) -> Result<&'static str> {
+/// Returns the format that a name or the beginning of one means, as `format:` in a search does.
+fn format_name(text: &str) -> Result<&'static str> {
     let names: Vec<&str> = format::all().map(|format| format.name()).collect();
-    let mut like_it = names.iter().filter(|name| name.starts_with(said) && !said.is_empty());
-    match (names.iter().find(|name| **name == said), like_it.next(), like_it.next()) {
+    let mut matches = names.iter().filter(|name| name.starts_with(text) && !text.is_empty());
+    match (names.iter().find(|name| **name == text), matches.next(), matches.next()) {
         (Some(name), ..) | (None, Some(name), None) => Ok(name),
-        _ => Err(CommandError::new(format!("there is no format `{said}`"))
-            .hint(format!("formats are {}", names.join(", ")))),
+        _ => Err(CommandError::new(format!("unknown format `{text}`"))
+            .hint(format!("use one of {}", names.join(", ")))),
     }
 }
 
-fn moment(said: &str, parse: fn(&str, &Zoned) -> Option<jiff::Timestamp>) -> Result<i64> {
-    match parse(said, &zone::now()) {
+fn moment(text: &str, parse: fn(&str, &Zoned) -> Option<jiff::Timestamp>) -> Result<i64> {
+    match parse(text, &zone::now()) {
         Some(moment) => Ok(moment.as_millisecond()),
-        None => Err(CommandError::new(format!("cannot tell when `{said}` is"))
-            .hint("say it like `3d`, `12h`, `2w`, `today`, `yesterday`, `2026-11-01` or `2026-11-01T09:30`")),
+        None => Err(CommandError::new(format!("`{text}` is not a time")).hint(
+            "write `3d`, `12h`, `2w`, `today`, `yesterday`, `2026-11-01` or `2026-11-01T09:30`",
+        )),
     }
 }

@@ -1,13 +1,13 @@
-//! Which machine this is: a ledger is collected into by one.
+//! The name of this machine. Only one machine collects into a ledger.
 
 use std::sync::LazyLock;
 
-/// A short name that tells machines apart and says nothing else about them.
+/// Returns a short name that identifies the machine and reveals nothing else about it.
 pub(crate) fn name() -> &'static str {
     static NAME: LazyLock<String> = LazyLock::new(|| {
         let id = std::fs::read_to_string("/etc/machine-id").unwrap_or_default();
         let id = match id.trim() {
-            // Containers and other systems have none; they have a name.
+            // Containers and other systems have no such file; they have a host name.
             "" | "uninitialized" => {
                 rustix::system::uname().nodename().to_string_lossy().into_owned()
             }

@@ -1,13 +1,14 @@
-//! The terminal door: commands, configuration and output around the `quipu-ledger` library.
+//! The command line of quipu: commands, configuration and output around the `quipu-ledger` library.
 //!
-//! The binary speaks and does no work. Only here are `$HOME`, the environment and the
-//! configuration read, and only [`output`] prints. Read in this order: [`args`], [`commands`],
+//! The binary prints and leaves the work to the library. Only here are `$HOME`, the environment and
+//! the configuration read, and only [`output`] prints. Read in this order: [`args`], [`commands`],
 //! [`settings`], [`output`], [`error`].
 
 mod args;
 mod commands;
 mod config;
 mod demo;
+mod detail;
 mod error;
 mod filters;
 mod logging;
@@ -20,7 +21,6 @@ mod routing;
 mod service;
 mod settings;
 mod shell;
-mod telling;
 mod zone;
 
 use std::process::ExitCode;
@@ -28,17 +28,17 @@ use std::sync::Arc;
 
 use signal_hook::consts::SIGXFSZ;
 
-/// Reader threads allocate what the writer thread frees; glibc's allocator makes them wait for each
-/// other, which costs an import a fifth of its time.
+/// The allocator. Reader threads allocate what the writer thread frees; with glibc's allocator they
+/// wait for each other, which costs an import a fifth of its time.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    // Whatever is created, the ledger and restored transcripts above all, is its owner's alone.
+    // Every file that is created, such as the ledger, is readable by its owner only.
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o077));
-    // A file that may not grow any more is an error to be told, like a full disk, and no reason to
-    // die on the spot. Any handler turns the signal into the error of the write that caused it;
-    // without one, nothing is lost either, but nobody is told why.
+    // Reaching the limit for file sizes is an error with a message, like a full disk. A handler for
+    // the signal turns it into the error of the write that caused it. Without one, nothing would be
+    // lost either, but the process would end without a message.
     let _ = signal_hook::flag::register(SIGXFSZ, Arc::default());
     commands::main(std::env::args_os().collect())
 }

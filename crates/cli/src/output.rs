@@ -1,9 +1,10 @@
-//! The one place that prints: results to stdout, messages and progress to stderr.
+//! Everything that is printed: results to stdout, messages and progress to stderr.
 //!
-//! It decides about colour and width, and it takes only [`Text`], whose every piece went through
-//! [`safe`](safe::safe): no string from outside reaches a terminal as it is.
+//! Decides about colour and width, and takes only [`Text`], whose every piece went through
+//! [`safe`](safe::safe): no string from outside reaches a terminal unescaped.
 
 mod ask;
+mod backlog;
 mod markdown;
 mod number;
 mod pager;
@@ -27,52 +28,52 @@ pub(crate) use number::{
 pub(crate) use progress::{Bar, Line};
 pub(crate) use safe::safe;
 pub(crate) use table::{Column, WIDEST_IN_PIPE};
-pub(crate) use text::{Look, Text};
+pub(crate) use text::{Style, Text};
 
 use crate::args::ColorWhen;
 use crate::error::CommandError;
 use crate::shell::Shell;
 use pager::Sink;
 
-/// The width of a terminal that does not say how wide it is.
+/// Width of a terminal that does not report one.
 const ORDINARY_WIDTH: usize = 80;
 
-/// Labels of facts are followed by at least this many columns, or stand on a line of their own.
+/// Columns that facts need after their labels; if there are fewer, labels get their own line.
 const ROOM_FOR_FACTS: usize = 24;
 
-/// How much is said besides results.
+/// The amount of messages besides results.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Loudness {
+pub(crate) enum Verbosity {
     /// Errors only.
     Quiet,
     /// Warnings, summaries and progress.
     Ordinary,
-    /// Log lines too, which progress would get in the way of.
+    /// Log lines too, instead of progress.
     Verbose,
 }
 
-/// Where everything that is said goes through.
+/// The terminal.
 #[derive(Debug)]
 pub(crate) struct Output {
     stdout: Sink,
-    loudness: Loudness,
+    verbosity: Verbosity,
     colours_stdout: bool,
     colours_stderr: bool,
-    /// `None` where nobody's terminal limits a line: results in a pipe are not cut or wrapped.
+    /// `None` if lines have no limit: results in a pipe are not cut or wrapped.
     width: Option<usize>,
     stderr_width: Option<usize>,
-    /// What the commands that a hint names begin with.
+    /// The beginning of commands in hints.
     shell: Shell,
 }
 
 impl Output {
-    /// Looks at the terminal.
-    pub(crate) fn new(color: ColorWhen, loudness: Loudness) -> Output {
+    /// Detects the terminal.
+    pub(crate) fn new(color: ColorWhen, verbosity: Verbosity) -> Output {
         let stdout = io::stdout();
         let width = width_of(&stdout);
         let mut output = Output {
             stdout: Sink::new(),
-            loudness,
+            verbosity,
             colours_stdout: false,
             colours_stderr: false,
             width,
@@ -83,7 +84,7 @@ impl Output {
         output
     }
 
-    /// Decides about colour again.
+    /// Sets the colour mode.
     pub(crate) fn set_color(&mut self, color: ColorWhen) {
         let decide = |is_terminal: bool| match color {
             ColorWhen::Always => true,
@@ -96,32 +97,32 @@ impl Output {
         self.colours_stderr = decide(io::stderr().is_terminal());
     }
 
-    /// From now on the commands that hints name have these options.
+    /// Sets the options that commands in hints repeat.
     pub(crate) fn set_shell(&mut self, shell: Shell) {
         self.shell = shell;
     }
 
-    /// True if only results and errors are wanted.
+    /// Returns true if only results and errors are wanted.
     pub(crate) fn is_quiet(&self) -> bool {
-        self.loudness == Loudness::Quiet
+        self.verbosity == Verbosity::Quiet
     }
 
-    /// Everything there is to say is asked for.
+    /// Returns true if all details are wanted.
     pub(crate) fn is_verbose(&self) -> bool {
-        self.loudness == Loudness::Verbose
+        self.verbosity == Verbosity::Verbose
     }
 
-    /// From now on results that are longer than the screen go to a pager, if somebody looks.
+    /// Sends results longer than the screen to a pager from now on, if stdout is a terminal.
     pub(crate) fn page(&mut self) -> io::Result<()> {
         self.stdout.page()
     }
 
-    /// How wide a line of a result may be; `None` where nothing limits it.
+    /// Returns the width of a line of a result; `None` if there is no limit.
     pub(crate) fn width(&self) -> Option<usize> {
         self.width
     }
 
-    /// True if a person sees the results as they come.
+    /// Returns true if results go to a terminal.
     pub(crate) fn is_seen(&self) -> bool {
         io::stdout().is_terminal()
     }
@@ -144,13 +145,13 @@ impl Output {
         self.write(&Text::default())
     }
 
-    /// Writes labels and what they stand for, one below the other and aligned.
+    /// Writes labels and values, one below the other and aligned.
     ///
-    /// An empty label goes on with the one before.
+    /// A value with an empty label belongs to the label before it.
     pub(crate) fn facts(&mut self, indent: usize, facts: &[(&str, Text)]) -> io::Result<()> {
         let labels = facts.iter().map(|(label, _)| Text::plain(label).width()).max().unwrap_or(0);
         let mut column = indent + labels + 2;
-        // Where everything is short, little room is enough.
+        // If everything is short, less room is enough.
         let widest = facts.iter().map(|(_, text)| text.width()).max().unwrap_or(0);
         let room = widest.min(ROOM_FOR_FACTS);
         let is_tight = self.width.is_some_and(|width| width < column + room);
@@ -158,7 +159,7 @@ impl Output {
             column = indent + 2;
         }
         for (label, text) in facts {
-            let label = Text::of(Look::Dim, *label);
+            let label = Text::styled(Style::Dim, *label);
             let mut start = Text::plain(" ".repeat(indent));
             if is_tight && !label.is_empty() {
                 self.write(&start.join(label))?;
@@ -199,7 +200,7 @@ impl Output {
         self.write(line)
     }
 
-    /// Writes bytes as they are. Only for where no terminal sees them.
+    /// Writes bytes unescaped. Not for a terminal.
     pub(crate) fn exact(&mut self, bytes: &[u8]) -> io::Result<()> {
         if self.is_seen() {
             return self.verbatim(&String::from_utf8_lossy(bytes));
@@ -207,7 +208,7 @@ impl Output {
         self.stdout.write_all(bytes)
     }
 
-    /// Writes the lines of a file as they are, neither cut nor wrapped.
+    /// Writes the lines of a file, neither cut nor wrapped.
     pub(crate) fn verbatim(&mut self, text: &str) -> io::Result<()> {
         for line in text.lines() {
             self.write(&Text::plain(line))?;
@@ -227,7 +228,7 @@ impl Output {
         self.stdout.write_all(b"\r\n")
     }
 
-    /// Writes a file that quipu made of itself, as it is: a script, a manual page.
+    /// Writes a file that quipu generated, for example a script or a manual page.
     pub(crate) fn file(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.stdout.write_all(bytes)
     }
@@ -239,7 +240,7 @@ impl Output {
         self.stdout.write_all(b"\n")
     }
 
-    /// Writes what clap says about itself, with or without its own colours.
+    /// Writes clap's help, with or without colours.
     pub(crate) fn help(&mut self, help: &clap::builder::StyledStr) -> io::Result<()> {
         if self.colours_stdout {
             write!(self.stdout, "{}", help.ansi())
@@ -248,17 +249,17 @@ impl Output {
         }
     }
 
-    /// Writes what clap found wrong with the arguments.
+    /// Writes clap's error about the arguments.
     pub(crate) fn usage_error(&self, error: &clap::builder::StyledStr) {
         let shown = if self.colours_stderr { error.ansi().to_string() } else { error.to_string() };
-        // There is nowhere left to report a failure to.
+        // A failure to write to stderr cannot be reported.
         let _ = io::stderr().write_all(shown.as_bytes());
     }
 
-    /// Writes what happened on the way to a result to stderr.
+    /// Writes a note about how a result was made to stderr.
     pub(crate) fn note(&self, note: &str) {
         if !self.is_quiet() {
-            self.message(Look::Dim, "", note);
+            self.message(Style::Dim, "", note);
         }
     }
 
@@ -267,9 +268,9 @@ impl Output {
         if self.is_quiet() {
             return;
         }
-        self.message(Look::Warning, "warning: ", warning);
+        self.message(Style::Warning, "warning: ", warning);
         if let Some(hint) = hint {
-            self.message(Look::Dim, "hint: ", &self.shell.sentence(hint));
+            self.message(Style::Dim, "hint: ", &self.shell.sentence(hint));
         }
     }
 
@@ -277,21 +278,21 @@ impl Output {
     pub(crate) fn error(&self, error: &CommandError) {
         let mut causes = error.causes();
         if let Some(first) = causes.next() {
-            self.message(Look::Bad, "error: ", &first);
+            self.message(Style::Bad, "error: ", &first);
         }
         for cause in causes {
-            self.message(Look::Plain, "  caused by: ", &cause);
+            self.message(Style::Plain, "  caused by: ", &cause);
         }
         for hint in &error.hints {
-            // An indented hint goes on with the one before.
+            // An indented hint continues the one before.
             let label = if hint.starts_with(' ') { "    " } else { "hint: " };
-            self.message(Look::Dim, label, &self.shell.sentence(hint));
+            self.message(Style::Dim, label, &self.shell.sentence(hint));
         }
     }
 
-    /// Asks whether to go on. `None` if nobody is there to answer.
+    /// Asks for confirmation. Returns `None` without a terminal.
     pub(crate) fn ask(&mut self, question: impl Into<Text>) -> io::Result<Option<bool>> {
-        // What is asked about has to be seen first.
+        // The result so far has to be visible before the question.
         self.stdout.flush()?;
         let question = question.into();
         let lines = match self.stderr_width {
@@ -301,12 +302,12 @@ impl Output {
         ask::ask(&lines, self.colours_stderr)
     }
 
-    /// How wide a choice of [`pick`](Output::pick) may be.
+    /// Returns the width of a choice of [`pick`](Output::pick).
     pub(crate) fn choice_width(&self) -> usize {
         self.stderr_width.unwrap_or(ORDINARY_WIDTH).saturating_sub(ask::NUMBER)
     }
 
-    /// Asks which of some things is meant. `None` if nobody says.
+    /// Asks which one of several is meant. Returns `None` without a terminal or a valid answer.
     pub(crate) fn pick(&mut self, question: &str, choices: Vec<Text>) -> io::Result<Option<usize>> {
         self.stdout.flush()?;
         let width = self.choice_width();
@@ -314,27 +315,27 @@ impl Output {
         ask::pick(&Text::plain(question), &choices, self.colours_stderr)
     }
 
-    /// Starts to show how far something is, if anybody looks.
+    /// Starts a progress bar, which shows only on a terminal.
     pub(crate) fn bar(&self) -> Bar {
-        let is_seen = self.loudness == Loudness::Ordinary && io::stderr().is_terminal();
+        let is_seen = self.verbosity == Verbosity::Ordinary && io::stderr().is_terminal();
         Bar::new(is_seen, self.colours_stderr)
     }
 
-    /// A line for a state that changes, if it is wanted and anybody looks.
+    /// Returns a line for a changing state, which shows only on a terminal and if wanted.
     pub(crate) fn status_line(&self, is_wanted: bool) -> Line {
-        let is_seen = self.loudness == Loudness::Ordinary
+        let is_seen = self.verbosity == Verbosity::Ordinary
             && io::stderr().is_terminal()
             && io::stdout().is_terminal()
             && std::env::var_os("TERM").is_none_or(|term| term != "dumb");
         Line::new(self.stderr_width.filter(|_| is_wanted && is_seen))
     }
 
-    /// Hands over what was written so far: somebody waits for it before the next thing happens.
+    /// Writes all buffered output, for a caller that waits for it.
     pub(crate) fn flush(&mut self) -> io::Result<()> {
         self.stdout.flush()
     }
 
-    /// Writes what is still held back.
+    /// Writes the rest of the buffered output, and waits for the pager.
     pub(crate) fn finish(&mut self) -> io::Result<()> {
         self.stdout.finish()
     }
@@ -345,8 +346,8 @@ impl Output {
         self.stdout.write_all(b"\n")
     }
 
-    fn message(&self, look: Look, label: &str, message: &str) {
-        let mut start = Text::of(look, label);
+    fn message(&self, style: Style, label: &str, message: &str) {
+        let mut start = Text::styled(style, label);
         let indent = start.width();
         let message = Text::plain(message);
         let lines = match self.stderr_width {
@@ -359,12 +360,12 @@ impl Output {
             shown.push_str(&line.render(self.colours_stderr));
             shown.push('\n');
         }
-        // One write per message; there is nowhere left to report a failure to.
+        // One write per message. A failure cannot be reported.
         let _ = io::stderr().write_all(shown.as_bytes());
     }
 }
 
-/// A writer for log lines: they too pass the choke point.
+/// A writer for log lines, which escapes them too.
 #[derive(Debug)]
 pub(crate) struct LogLines;
 
@@ -381,7 +382,7 @@ impl Write for LogLines {
     }
 }
 
-/// How wide lines may be: what the terminal says, `COLUMNS`, or what is usual.
+/// Returns the width of lines: from the terminal, from `COLUMNS`, or the default.
 fn width_of(stream: &(impl IsTerminal + AsFd)) -> Option<usize> {
     if !stream.is_terminal() {
         return columns_variable();

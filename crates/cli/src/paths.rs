@@ -1,4 +1,4 @@
-//! Paths as people write them, made absolute, and made short again for showing.
+//! Paths from the user, made absolute, and shortened again for printing.
 
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -13,13 +13,14 @@ pub(crate) fn resolve(path: &Path, home: Option<&Path>, base: &Path) -> Result<P
         (None, _) => Err(CommandError::new("the path is empty")),
         (Some(b"~"), Some(home)) => Ok(home.join(components.as_path())),
         (Some(b"~"), None) => {
-            Err(CommandError::new(format!("cannot tell what `~` means in `{}`", path.display()))
-                .hint("set HOME, or write the path in full"))
+            Err(CommandError::new(format!("cannot expand `~` in `{}`", path.display()))
+                .hint("set HOME, or write the full path"))
         }
-        (Some([b'~', ..]), _) => {
-            Err(CommandError::new(format!("`{}` begins with another user's home", path.display()))
-                .hint("write the path in full, or begin with `./` if it is a file's name"))
-        }
+        (Some([b'~', ..]), _) => Err(CommandError::new(format!(
+            "cannot expand another user's home in `{}`",
+            path.display()
+        ))
+        .hint("write the full path, or begin with `./` if it is a file name")),
         _ => {
             let joined = base.join(path);
             Ok(std::path::absolute(&joined).unwrap_or(joined))
@@ -27,7 +28,7 @@ pub(crate) fn resolve(path: &Path, home: Option<&Path>, base: &Path) -> Result<P
     }
 }
 
-/// The real path of what may not be there yet: links are followed as far as it is there.
+/// Returns the real path of a file that may not exist yet: links are resolved as far as it exists.
 pub(crate) fn real(path: &Path) -> PathBuf {
     for above in path.ancestors() {
         if let (Ok(real), Ok(rest)) = (above.canonicalize(), path.strip_prefix(above)) {
@@ -37,7 +38,7 @@ pub(crate) fn real(path: &Path) -> PathBuf {
     path.to_owned()
 }
 
-/// A path with `~` for the home folder.
+/// Returns a path with `~` for the home folder.
 pub(crate) fn shorten(path: &Path, home: Option<&Path>) -> String {
     match home.and_then(|home| path.strip_prefix(home).ok()) {
         Some(rest) if rest.as_os_str().is_empty() => "~".to_owned(),

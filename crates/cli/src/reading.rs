@@ -1,5 +1,5 @@
-//! What every reading command begins with: the ledger, brought up to date without keeping anybody
-//! waiting, and a word about what is still missing from the answer.
+//! The start of every reading command: opens the ledger, brings it up to date within a short time,
+//! and warns of what is still missing.
 
 use std::path::Path;
 
@@ -10,40 +10,40 @@ use serde::Serialize;
 use crate::commands::Context;
 use crate::error::{CommandError, Kind, Result};
 use crate::machine;
-use crate::output::{ID_LETTERS, Look, ShortIds, Text, bytes, count, elapsed, minute};
+use crate::output::{ID_LETTERS, ShortIds, Style, Text, bytes, count, elapsed, minute};
 use crate::settings::Origin;
 
-/// How many projects that a name may mean are told.
+/// Limit for the number of projects listed for an ambiguous name.
 const MOST_PROJECTS: usize = 8;
 
 /// Options of every reading command.
 #[derive(Debug, Default, Clone, Copy, clap::Args)]
 #[group(skip)]
 pub(crate) struct Args {
-    /// Collect everything new first, however long it takes
+    /// Collect everything new first, without a time limit
     #[arg(long, conflicts_with = "no_sync")]
     sync: bool,
 
-    /// Answer from what the ledger holds, without looking for anything new
+    /// Collect nothing first
     #[arg(long)]
     no_sync: bool,
 }
 
-/// A ledger to read from, and what its answers are worth.
+/// A ledger to read from, and how current it is.
 #[derive(Debug)]
 pub(crate) struct Reading {
     pub(crate) ledger: Ledger,
     pub(crate) freshness: Freshness,
 }
 
-/// One object of a result, with what it is worth.
+/// One object of a result, with how current it is.
 #[derive(Serialize)]
-struct Dated<'a, T> {
+struct WithFreshness<'a, T> {
     #[serde(flatten)]
     value: &'a T,
     fresh_as_of: i64,
     pending_bytes: Option<u64>,
-    /// Records that nothing was derived from yet, if there are any.
+    /// Records that are not projected yet, if there are any.
     #[serde(skip_serializing_if = "Option::is_none")]
     unprojected: Option<u64>,
     /// Files that cannot be read, if there are any.
@@ -51,19 +51,31 @@ struct Dated<'a, T> {
     unreadable: Option<usize>,
 }
 
-/// Opens the ledger and brings it up to date. Warns of what is missing from the answer.
+/// Opens the ledger and brings it up to date. Warns of what is missing. Everything is read from one
+/// snapshot, which ends when the reading is dropped.
 pub(crate) fn open(context: &mut Context, args: Args) -> Result<Reading> {
+    begin(context, args, false)
+}
+
+/// The same, through a connection that cannot write.
+pub(crate) fn open_apart(context: &mut Context, args: Args) -> Result<Reading> {
+    begin(context, args, true)
+}
+
+fn begin(context: &mut Context, args: Args, is_apart: bool) -> Result<Reading> {
     let path = context.settings.ledger.value.clone();
     refuse_unknown(context, &path)?;
     if args.no_sync {
         let ledger = Ledger::open_read_only(&path)?;
-        let mut reader = quipu_ledger::Reader { ledger, whose: Whose::ReadOnly };
+        let mut reader = quipu_ledger::Reader { ledger, whose: Whose::ReadOnly, is_apart };
         let freshness = reader.refresh(&[], machine::name(), Patience::None, &mut |_| {})?;
         warn_of_unprojected(context, freshness.unprojected);
+        warn_of_copy(context, &reader.ledger);
         return Ok(Reading { ledger: reader.ledger, freshness });
     }
     let mut reader = quipu_ledger::open_to_read(&path, machine::name())?;
-    // A first import is what a person came for; a script is told what is missing.
+    reader.is_apart = is_apart;
+    // On a terminal the first import runs to its end; a script gets a warning instead.
     let is_first = reader.whose == Whose::Ours && reader.ledger.is_empty()?;
     let is_watched = context.output.is_seen() && !context.is_json;
     let patience =
@@ -74,7 +86,7 @@ pub(crate) fn open(context: &mut Context, args: Args) -> Result<Reading> {
         machine::name(),
         patience,
         &mut |progress| match progress {
-            // What is cut off soon is not worth a bar.
+            // A sync with a time limit shows no bar.
             Progress::Planned { bytes, .. } if patience == Patience::Long => {
                 bar.plan_bytes("collecting", bytes);
             }
@@ -85,69 +97,64 @@ pub(crate) fn open(context: &mut Context, args: Args) -> Result<Reading> {
     )?;
     drop(bar);
     warn(context, reader.whose, &freshness);
-    if reader.ledger.is_copy() {
-        context.output.warn(
-            "an older quipu wrote it: a copy was brought up to date for this answer",
-            Some("that takes time with every command; `backup --restore FILE` does it once"),
-        );
-    }
+    warn_of_copy(context, &reader.ledger);
     Ok(Reading { ledger: reader.ledger, freshness })
 }
 
-/// Whoever names a ledger wants to read what is in it; a name that was mistyped makes no new one.
+/// Fails if a named ledger does not exist, so that a typing mistake does not create a new one.
 fn refuse_unknown(context: &Context, path: &Path) -> Result<()> {
     if !is_named(context) || path.symlink_metadata().is_ok() {
         return Ok(());
     }
     let shown = context.show(path);
     Err(CommandError::new(format!("there is no ledger at {shown}"))
-        .hint("`quipu sync` makes one and collects into it"))
+        .hint("`quipu sync` creates one"))
 }
 
-/// Whether somebody says which ledger is meant, and does not mean any other.
+/// Returns true if the ledger was named by a flag or a variable.
 pub(crate) fn is_named(context: &Context) -> bool {
     let origin = &context.settings.ledger.origin;
     matches!(origin, Origin::Flag(_) | Origin::Environment("QUIPU_LEDGER"))
 }
 
 impl Reading {
-    /// How an answer that nothing was found has to end.
-    pub(crate) fn so_far(&self) -> String {
+    /// Returns the end of a "no match" message: what the search could not include.
+    pub(crate) fn missing_note(&self) -> String {
         let freshness = &self.freshness;
         if freshness.is_behind() || freshness.unprojected > 0 {
-            " in what is collected so far".to_owned()
+            " in what was collected so far".to_owned()
         } else if !freshness.unreadable.is_empty() {
             let files = count(freshness.unreadable.len() as u64, "file");
-            format!(" in what can be read; {files} cannot")
+            format!("; {files} cannot be read")
         } else if freshness.pending_bytes.is_none() {
-            format!(" in what was collected by {}", minute(freshness.fresh_as_of))
+            format!(" in what was collected until {}", minute(freshness.fresh_as_of))
         } else {
             String::new()
         }
     }
 
-    /// The session that `name` means. If it may mean several, the person is asked.
+    /// Returns the session that `name` matches. Asks the user if several match.
     pub(crate) fn find(&self, context: &mut Context, name: &str) -> Result<SessionRow> {
         let name = self.name(context, name)?;
         Ok(quipu_ledger::find_session(&self.ledger, &name)?)
     }
 
-    /// A name that means one session: `name`, or what the person chooses of what it may mean.
+    /// Returns a name that matches one session: `name`, or the user's choice if several match.
     pub(crate) fn name(&self, context: &mut Context, name: &str) -> Result<String> {
         match quipu_ledger::find_session(&self.ledger, name) {
             Err(Error::Ambiguous { what, name, count, candidates }) => {
                 let room = context.output.choice_width().saturating_sub(ROOM_FOR_TIME);
-                let shown = apart(&candidates, room);
+                let shown = shorten_apart(&candidates, room);
                 let described =
                     candidates.iter().zip(&shown).map(|(id, shown)| self.describe(id, shown));
                 let described = described.collect();
                 let question = match candidates.len() {
-                    all if all == count => format!("`{name}` may mean several sessions:"),
+                    all if all == count => format!("`{name}` matches several sessions:"),
                     first => {
-                        format!("`{name}` may mean {count} sessions; these are the first {first}:")
+                        format!("`{name}` matches {count} sessions; these are the first {first}:")
                     }
                 };
-                match context.output.pick(&question, described)? {
+                match self.wait_for(|| context.output.pick(&question, described))?? {
                     Some(choice) => Ok(candidates.into_iter().nth(choice).unwrap_or_default()),
                     None => Err(Error::Ambiguous { what, name, count, candidates }.into()),
                 }
@@ -160,28 +167,33 @@ impl Reading {
         }
     }
 
-    /// Says so if a key leads elsewhere by an index that is older.
+    /// Waits for the user without a snapshot: the write-ahead log grows as long as one is held.
+    pub(crate) fn wait_for<T>(&self, answer: impl FnOnce() -> T) -> Result<T> {
+        Ok(quipu_ledger::Reader::between(&self.ledger, self.freshness.unprojected, answer)?)
+    }
+
+    /// Prints a note if an older index maps the key to another session.
     fn note_others(&self, context: &Context, name: &str, row: SessionRow) -> Result<()> {
         if name.contains(':') {
             let others = quipu_ledger::also_led_to(&self.ledger, name, row)?;
             if !others.is_empty() {
                 let others = others.join(", ");
-                context.output.note(&format!("an older index leads `{name}` to {others}"));
+                context.output.note(&format!("an older index maps `{name}` to {others}"));
             }
         }
         Ok(())
     }
 
-    /// The one project that a name means. If it may mean several, the person is asked.
+    /// Returns the project that a name matches. Asks the user if several match.
     pub(crate) fn pick_project(
         &self,
         context: &mut Context,
-        said: &str,
+        name: &str,
         filter: &Filter,
     ) -> Result<Project> {
         let mut projects = quipu_ledger::projects(&self.ledger, filter)?;
-        // A name that is all of one project's is no beginning of another's.
-        let is_exact = |project: &Project| project.name.eq_ignore_ascii_case(said);
+        // A full name is not read as the beginning of another one.
+        let is_exact = |project: &Project| project.name.eq_ignore_ascii_case(name);
         if projects.len() > 1 && projects.iter().filter(|project| is_exact(project)).count() == 1 {
             projects.retain(is_exact);
         }
@@ -193,15 +205,17 @@ impl Reading {
         let places: Vec<String> = projects.iter().map(place).collect();
         if projects.len() > 1 {
             let described = projects.iter().zip(&places).map(|(project, place)| {
-                Text::of(Look::Good, &project.name)
+                Text::styled(Style::Good, &project.name)
                     .and(format!("  {place}  {}", count(project.sessions, "session")))
             });
-            let question = format!("`{said}` may mean several projects:");
-            if let Some(choice) = context.output.pick(&question, described.collect())? {
+            let question = format!("`{name}` matches several projects:");
+            let described = described.collect();
+            let pick = || context.output.pick(&question, described);
+            if let Some(choice) = self.wait_for(pick)?? {
                 return Ok(projects.swap_remove(choice));
             }
-            let mut error = CommandError::new(format!("`{said}` may mean several projects"))
-                .hint("give more of the name, or the path; it may mean");
+            let mut error = CommandError::new(format!("`{name}` matches several projects"))
+                .hint("give more of the name, or the path; these match:");
             error.kind = Kind::NoMatch;
             for place in places.iter().take(MOST_PROJECTS) {
                 error = error.hint(format!("  {place}"));
@@ -212,23 +226,24 @@ impl Reading {
             return Err(error);
         }
         projects.pop().ok_or_else(|| {
-            let mut error = CommandError::new(format!("no project is like `{said}`"))
+            let so_far = self.missing_note();
+            let mut error = CommandError::new(format!("no project matches `{name}`{so_far}"))
                 .hint("`quipu projects` lists all projects");
             error.kind = Kind::NoMatch;
             error
         })
     }
 
-    /// Shortens ids so that each means one session of this ledger.
+    /// Returns a shortener of ids that stay unique in this ledger.
     pub(crate) fn short_ids(&self) -> Result<ShortIds> {
         Ok(ShortIds::new(quipu_ledger::crowded_ids(&self.ledger, ID_LETTERS)?))
     }
 
-    /// A session in one line, for choosing.
+    /// Describes a session in one line, for a choice.
     fn describe(&self, id: &str, shown: &str) -> Text {
-        let text = Text::of(Look::Good, shown);
+        let text = Text::styled(Style::Good, shown);
         let session = quipu_ledger::find_session(&self.ledger, id)
-            .and_then(|row| quipu_ledger::session(&self.ledger, row));
+            .and_then(|row| quipu_ledger::summary_of(&self.ledger, row));
         match session {
             Ok(Some(session)) => text.and(format!(
                 "  {}  {}",
@@ -239,12 +254,12 @@ impl Reading {
         }
     }
 
-    /// Writes one JSON object with what it is worth.
+    /// Writes one JSON object with how current it is.
     pub(crate) fn json(&self, context: &mut Context, value: &impl Serialize) -> Result<()> {
         let Freshness { fresh_as_of, pending_bytes, unprojected, .. } = self.freshness;
         let unprojected = Some(unprojected).filter(|records| *records > 0);
         let unreadable = Some(self.freshness.unreadable.len()).filter(|files| *files > 0);
-        Ok(context.output.json(&Dated {
+        Ok(context.output.json(&WithFreshness {
             value,
             fresh_as_of,
             pending_bytes,
@@ -254,12 +269,12 @@ impl Reading {
     }
 }
 
-/// What a time after an id needs, with a sign that a title follows.
+/// Columns of a time after an id, and of the sign that a title follows.
 const ROOM_FOR_TIME: usize = "  2026-11-16 .".len();
 
-/// Ids as far as there is room, so that each looks different from all others: those that are alike
-/// for longer than that are shortened before the place where they differ.
-fn apart(ids: &[String], room: usize) -> Vec<String> {
+/// Shortens ids to `room` so that all look different: ids with a longer common beginning are cut
+/// before the place where they differ.
+fn shorten_apart(ids: &[String], room: usize) -> Vec<String> {
     let alike = |one: &str, other: &str| {
         one.chars().zip(other.chars()).take_while(|(one, other)| one == other).count()
     };
@@ -279,12 +294,25 @@ fn apart(ids: &[String], room: usize) -> Vec<String> {
     shown.collect()
 }
 
-/// Says so if a rebuild was interrupted, and what is derived is half of it.
+/// Warns if a rebuild runs or was interrupted, so that the projection is incomplete.
 pub(crate) fn warn_of_unprojected(context: &Context, records: u64) {
     if records > 0 {
         let records = count(records, "record");
-        let warning = format!("the answer is without {records} that are not derived from yet");
-        context.output.warn(&warning, Some("`quipu sync` goes on with it"));
+        let warning = format!("{records} are not in the readable tables yet and are missing below");
+        context.output.warn(&warning, Some("`quipu sync` finishes the rebuild"));
+    }
+}
+
+/// Warns if the ledger is a migrated copy of an older one.
+pub(crate) fn warn_of_copy(context: &Context, ledger: &Ledger) {
+    if ledger.is_copy() {
+        context.output.warn(
+            "this ledger is from an older quipu: reading a migrated copy of it",
+            Some(
+                "every command repeats that; `quipu sync` migrates it once, or \
+                 `backup --restore FILE` if it is a backup",
+            ),
+        );
     }
 }
 
@@ -295,39 +323,36 @@ fn warn(context: &Context, whose: Whose, freshness: &Freshness) {
         Whose::Ours => {}
         Whose::Backup => say(
             format!("this is a backup, {}", as_of()),
-            "it is read as it is; `backup --restore FILE` puts it in a ledger's place",
+            "a backup is only read; `backup --restore FILE` replaces the ledger with it",
         ),
         Whose::Foreign => {
             say(
                 format!("this is the ledger of another machine, {}", as_of()),
-                "`quipu sync` makes it this machine's, and collects into it",
+                "`quipu sync` makes this machine its collector",
             );
         }
         Whose::NoRoom => {
             say(
                 format!("the ledger's disk is full; {}", as_of()),
-                "make room on it; nothing new was collected",
+                "free some space on it; nothing new was collected",
             );
         }
         Whose::ReadOnly => {
-            say(
-                format!("the ledger cannot be written to; {}", as_of()),
-                "nothing new was collected",
-            );
+            say(format!("the ledger is read-only; {}", as_of()), "nothing new was collected");
         }
     }
     warn_of_unprojected(context, freshness.unprojected);
     if freshness.was_busy {
         let new = match freshness.pending_files {
-            0 => "what is new".to_owned(),
+            0 => "new data".to_owned(),
             files => {
                 let size = bytes(freshness.pending_bytes.unwrap_or(0));
-                format!("what is new, about {size} in {},", count(files, "file"))
+                format!("about {size} of new data in {}", count(files, "file"))
             }
         };
         let warning =
-            format!("another process is writing to the ledger; {new} is not in the answer yet");
-        say(warning, "--sync waits for it");
+            format!("another process is writing to the ledger; {new} may be missing below");
+        say(warning, "use --sync to wait for it");
     } else if freshness.is_behind() {
         let mut behind = Vec::new();
         if freshness.pending_files > 0 {
@@ -339,8 +364,8 @@ fn warn(context: &Context, whose: Whose, freshness: &Freshness) {
         }
         let behind = behind.join(" and ");
         say(
-            format!("{behind} not collected yet; the answer is without"),
-            "--sync waits for all of it",
+            format!("{behind} are not collected yet and are missing below"),
+            "use --sync to collect everything first",
         );
     }
     if let Some((path, why)) = freshness.unreadable.first() {
@@ -349,30 +374,30 @@ fn warn(context: &Context, whose: Whose, freshness: &Freshness) {
             more => format!(", and {more} more"),
         };
         say(
-            format!("the answer is without {}: {why}{more}", context.show(path)),
-            "`quipu status` says what cannot be read",
+            format!("{} is missing below: {why}{more}", context.show(path)),
+            "`quipu status` lists files that cannot be read",
         );
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::apart;
+    use super::shorten_apart;
 
     #[test]
     fn ids_that_are_alike_look_different() {
         let ids: Vec<String> =
             (1..=5).map(|n| format!("aaaaaaaa-0000-4000-8000-00000000000{n}")).collect();
-        assert_eq!(apart(&ids, 80), ids);
-        let shown = apart(&ids, 21);
+        assert_eq!(shorten_apart(&ids, 80), ids);
+        let shown = shorten_apart(&ids, 21);
         assert_eq!(shown.first().unwrap(), "aaaaa…00-000000000001");
         assert_eq!(shown.last().unwrap(), "aaaaa…00-000000000005");
         let ids = ["aaaa1111-x-1", "aaaa1111-x-2", "aaaa2222-x-1"].map(str::to_owned);
-        let mut shown = apart(&ids, 8);
+        let mut shown = shorten_apart(&ids, 8);
         assert!(shown.iter().all(|id| id.chars().count() <= 8), "{shown:?}");
         shown.dedup();
         assert_eq!(shown.len(), 3, "{shown:?}");
         let ids = ["a", "ab"].map(str::to_owned);
-        assert_eq!(apart(&ids, 0).len(), 2);
+        assert_eq!(shorten_apart(&ids, 0).len(), 2);
     }
 }

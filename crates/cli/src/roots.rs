@@ -1,7 +1,7 @@
-//! Where each agent's files are looked for.
+//! The folders in which each agent's files are looked for.
 //!
-//! The formats say which variables and which places under the home folder; `[roots]` in the
-//! configuration replaces both for the formats it names.
+//! A format names variables and folders in the home folder; `[roots]` in the configuration replaces
+//! both for the formats it lists.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -15,14 +15,14 @@ use crate::error::Result;
 use crate::paths::resolve;
 use crate::settings::{Origin, Setting, resolve_named, variable};
 
-/// Where one format's files are looked for.
+/// The roots of one format.
 #[derive(Clone)]
 pub(crate) struct FormatRoots {
-    /// Whose.
+    /// The format.
     pub(crate) format: &'static dyn Format,
-    /// Absolute, each once.
+    /// Absolute paths without repetitions.
     pub(crate) paths: Vec<PathBuf>,
-    /// Who says so.
+    /// The origin of the paths.
     pub(crate) origin: Origin,
     /// How long the agent keeps its transcripts.
     pub(crate) retention: Setting<Retention>,
@@ -39,7 +39,7 @@ impl std::fmt::Debug for FormatRoots {
     }
 }
 
-/// Finds the roots of every format.
+/// Returns the roots of every format.
 pub(crate) fn find(
     config: &Config,
     in_file: &Origin,
@@ -72,7 +72,7 @@ pub(crate) fn find(
         let mut seen = std::collections::HashSet::new();
         paths.retain(|path| seen.insert(path.clone()));
         let retention = match config.retention.get(format.name()) {
-            Some(said) => Setting { value: *said, origin: in_file.clone() },
+            Some(retention) => Setting { value: *retention, origin: in_file.clone() },
             None => Setting { value: Retention::Assumed, origin: Origin::Default },
         };
         all.push(FormatRoots { format, paths, origin, retention });
@@ -80,7 +80,7 @@ pub(crate) fn find(
     Ok(all)
 }
 
-/// The roots as the library takes them.
+/// Returns the roots as the library takes them.
 pub(crate) fn flatten(roots: &[FormatRoots], selection: Selection) -> Vec<RootPath> {
     roots
         .iter()
@@ -95,7 +95,7 @@ pub(crate) fn flatten(roots: &[FormatRoots], selection: Selection) -> Vec<RootPa
         .collect()
 }
 
-/// The paths in a variable. One folder whose name has a comma in it is one folder.
+/// Splits the paths in a variable. An existing folder with a comma in its name is one path.
 fn listed(value: &OsStr) -> Vec<&Path> {
     if Path::new(value).is_dir() {
         return vec![Path::new(value)];

@@ -1,6 +1,6 @@
-//! The settings of routing, put together: quipu's own file over an `openclaw.json` over defaults.
+//! The settings of routing: quipu's own file over an `openclaw.json` over defaults.
 //!
-//! That file is opened here and nowhere else, and only if somebody named it; collecting never does.
+//! That file is opened only here, and only if the configuration names it.
 
 use std::path::{Path, PathBuf};
 
@@ -12,28 +12,28 @@ use crate::error::{CommandError, Result};
 use crate::paths::resolve;
 use crate::settings::Origin;
 
-/// What the configuration says about routing.
+/// The routing settings of the configuration.
 #[derive(Debug)]
 pub(crate) struct StoreSettings {
-    /// What quipu's own file says.
+    /// The settings in quipu's own file.
     pub(crate) said: Said,
     /// The `openclaw.json` that it names.
     pub(crate) openclaw_config: Option<PathBuf>,
-    /// Where quipu's own file is.
+    /// The path of quipu's own file.
     pub(crate) origin: Origin,
 }
 
-/// The settings, and who said what.
+/// The effective settings, and what each file sets.
 #[derive(Debug)]
 pub(crate) struct RoutingSettings {
-    /// What counts.
+    /// The effective settings.
     pub(crate) settings: Routing,
-    /// What the `openclaw.json` says.
+    /// The settings in the `openclaw.json`.
     pub(crate) openclaw: Said,
 }
 
 impl StoreSettings {
-    /// What a configuration file says; its paths are those of its folder.
+    /// Creates it from a configuration file; relative paths start at its folder.
     pub(crate) fn new(store: Store, file: &Path, home: Option<&Path>) -> Result<StoreSettings> {
         let folder = file.parent().unwrap_or(Path::new(""));
         let named = store.openclaw_config.map(|path| {
@@ -47,7 +47,7 @@ impl StoreSettings {
         })
     }
 
-    /// Puts the settings together.
+    /// Returns the effective settings.
     pub(crate) fn routing(&self) -> Result<RoutingSettings> {
         let openclaw = match &self.openclaw_config {
             Some(path) => read(path)?,

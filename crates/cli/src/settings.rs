@@ -1,5 +1,5 @@
-//! Every effective setting and where it came from: a flag, the environment, the configuration
-//! file, or nowhere.
+//! Every effective setting and its origin: a flag, the environment, the configuration file, or the
+//! default.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -21,41 +21,41 @@ use crate::routing::StoreSettings;
 pub(crate) struct Settings {
     /// The home folder, if there is one.
     pub(crate) home: Option<PathBuf>,
-    /// The configuration file, whether it exists or not; nowhere without a home.
+    /// The configuration file, which may not exist; `None` without a home folder.
     pub(crate) config: Option<Setting<PathBuf>>,
     /// The ledger.
     pub(crate) ledger: Setting<PathBuf>,
     /// When to use colours.
     pub(crate) color: Setting<ColorWhen>,
-    /// Up to which priority files are collected.
+    /// The highest priority that is collected.
     pub(crate) priority: Setting<u8>,
-    /// Whether deleted transcripts are collected.
+    /// True if deleted transcripts are collected.
     pub(crate) deleted: Setting<bool>,
-    /// Where each format's files are looked for.
+    /// The roots of each format.
     pub(crate) roots: Vec<FormatRoots>,
-    /// What models cost, where a person says so.
+    /// Prices from the configuration.
     pub(crate) prices: Setting<BTreeMap<String, Price>>,
-    /// Which conversations share a session, and who may speak.
+    /// Routing, resets and admission of the session store.
     pub(crate) store: StoreSettings,
-    /// Keys of the configuration file that mean nothing.
+    /// Unknown keys of the configuration file.
     pub(crate) unknown: Vec<UnknownKey>,
 }
 
 impl Settings {
-    /// What is collected.
+    /// Returns the selection of files to collect.
     pub(crate) fn selection(&self) -> Selection {
         Selection { priority: self.priority.value, deleted: self.deleted.value }
     }
 }
 
-/// A value and where it came from.
+/// A value and its origin.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Setting<T> {
     pub(crate) value: T,
     pub(crate) origin: Origin,
 }
 
-/// Where a setting came from.
+/// The origin of a setting.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase", tag = "origin", content = "from")]
 pub(crate) enum Origin {
@@ -65,12 +65,12 @@ pub(crate) enum Origin {
     Environment(&'static str),
     /// The configuration file at this path.
     File(String),
-    /// Nobody said anything.
+    /// No setting was given.
     Default,
 }
 
 impl Origin {
-    /// In words.
+    /// Describes the origin.
     pub(crate) fn describe(&self, home: Option<&Path>) -> String {
         match self {
             Origin::Flag(name) => format!("flag {name}"),
@@ -81,12 +81,12 @@ impl Origin {
     }
 }
 
-/// A variable of the environment. An empty one is as good as none.
+/// Returns an environment variable; `None` if it is empty.
 pub(crate) fn variable(name: &str) -> Option<OsString> {
     std::env::var_os(name).filter(|value| !value.is_empty())
 }
 
-/// Puts the settings together.
+/// Loads all settings.
 pub(crate) fn load(global: &Global) -> Result<Settings> {
     let home = std::env::home_dir().filter(|home| home.is_absolute());
     let home = home.as_deref();
@@ -102,8 +102,8 @@ pub(crate) fn load(global: &Global) -> Result<Settings> {
     Ok(Settings {
         ledger: ledger(global, &config, file, home, &here)?,
         color: color(global, &config, file),
-        priority: said(config.priority, Selection::default().priority, file),
-        deleted: said(config.deleted, Selection::default().deleted, file),
+        priority: or_default(config.priority, Selection::default().priority, file),
+        deleted: or_default(config.deleted, Selection::default().deleted, file),
         roots: roots::find(&config, &in_file(file), folder, home, &here)?,
         prices: Setting { value: config.prices, origin: in_file(file) },
         store: StoreSettings::new(config.store, file, home)?,
@@ -113,7 +113,7 @@ pub(crate) fn load(global: &Global) -> Result<Settings> {
     })
 }
 
-/// What decides about colour before the configuration file is read.
+/// Returns the colour mode before the configuration file is read.
 pub(crate) fn early_color(flag: Option<ColorWhen>) -> ColorWhen {
     flag.or_else(|| variable("NO_COLOR").map(|_| ColorWhen::Never)).unwrap_or(ColorWhen::Auto)
 }
@@ -138,7 +138,7 @@ fn config_path(
     Ok(Some(Setting { value: path, origin }))
 }
 
-/// A file that was asked for by name has to be there.
+/// Returns true if the configuration file was named, so that it has to exist.
 fn must_exist(origin: &Origin) -> bool {
     matches!(origin, Origin::Flag(_) | Origin::Environment("QUIPU_CONFIG"))
 }
@@ -164,7 +164,7 @@ fn ledger(
     } else if let Some(home) = home {
         (home.join(".local/share/quipu/ledger.db"), Origin::Default)
     } else {
-        return Err(CommandError::new("cannot tell where the ledger is: there is no home folder")
+        return Err(CommandError::new("cannot find the default ledger: there is no home folder")
             .hint("set HOME, or name the ledger with --ledger"));
     };
     Ok(Setting { value, origin })
@@ -183,15 +183,15 @@ fn color(global: &Global, config: &Config, file: &Path) -> Setting<ColorWhen> {
     Setting { value, origin }
 }
 
-/// What the configuration file says, or else the default.
-fn said<T>(value: Option<T>, default: T, file: &Path) -> Setting<T> {
+/// Returns the value of the configuration file, or the default.
+fn or_default<T>(value: Option<T>, default: T, file: &Path) -> Setting<T> {
     match value {
         Some(value) => Setting { value, origin: in_file(file) },
         None => Setting { value: default, origin: Origin::Default },
     }
 }
 
-/// A path that a flag or a variable says.
+/// Resolves a path from a flag or a variable.
 pub(crate) fn resolve_named(
     path: &Path,
     name: &str,
@@ -205,7 +205,7 @@ fn in_file(file: &Path) -> Origin {
     Origin::File(file.display().to_string())
 }
 
-/// A base folder. The standard says that a relative one is to be ignored.
+/// Returns an XDG base folder. The standard requires relative ones to be ignored.
 pub(crate) fn xdg(name: &str) -> Option<PathBuf> {
     variable(name).map(PathBuf::from).filter(|path| path.is_absolute())
 }

@@ -1,7 +1,7 @@
-//! Commands as they are printed for a person to run again.
+//! Commands that are printed for the user to run.
 //!
-//! What is printed has to do what it promises: names are quoted for a shell, a name that looks like
-//! an option comes after `--`, and options that say which ledger is meant are said again.
+//! A printed command has to work: names are quoted for a shell, a name that looks like an option
+//! comes after `--`, and options that select the ledger are repeated.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -9,8 +9,8 @@ use std::os::unix::ffi::OsStrExt;
 use crate::args::Global;
 use crate::output::safe;
 
-/// What stands before every command that is printed: the program, and the global options that were
-/// given as flags. What the environment says, it says again.
+/// The beginning of every printed command: the program, and the global options that were given as
+/// flags. Environment variables stay in effect by themselves.
 #[derive(Debug, Clone)]
 pub(crate) struct Shell {
     program: String,
@@ -25,7 +25,7 @@ impl Default for Shell {
 const PROGRAM: &str = "quipu";
 
 impl Shell {
-    /// With the options of this command line.
+    /// Creates it with the options of this command line.
     pub(crate) fn new(global: &Global) -> Shell {
         let mut program = PROGRAM.to_owned();
         for (option, path) in [("--config", &global.config), ("--ledger", &global.ledger)] {
@@ -36,7 +36,7 @@ impl Shell {
         Shell { program }
     }
 
-    /// A command about something that has a name, and its options.
+    /// Returns a command with a name as its argument, and options.
     pub(crate) fn command(&self, verb: &str, name: &str, options: &[String]) -> String {
         let mut words = vec![self.program.clone(), verb.to_owned()];
         let is_option = name.starts_with('-');
@@ -50,14 +50,14 @@ impl Shell {
         words.join(" ")
     }
 
-    /// A command without a name.
+    /// Returns a command without a name.
     pub(crate) fn plain(&self, command: &str) -> String {
         format!("{} {command}", self.program)
     }
 
-    /// A sentence of ours with the same options in the commands that it names.
+    /// Adds the same options to the commands in a sentence.
     pub(crate) fn sentence(&self, sentence: &str) -> String {
-        // A command that was put together here has them already.
+        // A command that was built here has them already.
         if self.program == PROGRAM || sentence.contains(&format!("`{} ", self.program)) {
             return sentence.to_owned();
         }
@@ -72,8 +72,8 @@ pub(crate) fn option(option: &str, value: impl AsRef<OsStr>) -> String {
     format!("{option}{between}{}", quote(value))
 }
 
-/// Returns a path as an argument. One that does not begin at the root begins with `./`: so it is
-/// neither an option nor, for `cd`, a name to be looked up elsewhere (`-`, `CDPATH`).
+/// Returns a path as an argument. A relative path begins with `./`, so that it is neither an option
+/// nor, for `cd`, a name with a special meaning (`-`, `CDPATH`).
 pub(crate) fn path(path: impl AsRef<OsStr>) -> String {
     let path = path.as_ref();
     match path.as_bytes() {
@@ -82,15 +82,15 @@ pub(crate) fn path(path: impl AsRef<OsStr>) -> String {
     }
 }
 
-/// A word as a shell reads it back.
+/// Quotes a word for a shell.
 ///
-/// Control characters are spelled in `$'…'`, which POSIX has since 2024. No single quote stands in
-/// between: an older shell takes the word for another one, and never for two.
+/// Control characters are escaped in `$'…'`, which is in POSIX since 2024. There is no single quote
+/// inside: an older shell reads another word, but never two.
 pub(crate) fn quote(word: impl AsRef<OsStr>) -> String {
     let bytes = word.as_ref().as_bytes();
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_./:@%+=,".contains(&byte);
     if let Ok(word) = std::str::from_utf8(bytes) {
-        // Some shells take a first `=` for something else.
+        // Some shells expand a leading `=`.
         if !word.is_empty() && !word.starts_with('=') && word.bytes().all(is_plain) {
             return word.to_owned();
         }
@@ -98,7 +98,7 @@ pub(crate) fn quote(word: impl AsRef<OsStr>) -> String {
             return format!("'{}'", word.replace('\'', "'\\''"));
         }
     }
-    // What a terminal must not see is spelled, and means the same to the shell.
+    // Characters that a terminal must not see are escaped; the shell reads the same word.
     let mut quoted = String::from("$'");
     for chunk in bytes.utf8_chunks() {
         for character in chunk.valid().chars() {
@@ -121,7 +121,7 @@ pub(crate) fn quote(word: impl AsRef<OsStr>) -> String {
     quoted
 }
 
-/// In octal: three digits, whatever follows.
+/// Escapes bytes as three octal digits each.
 fn spell(quoted: &mut String, bytes: &[u8]) {
     for byte in bytes {
         quoted.push_str(&format!("\\{byte:03o}"));
@@ -157,7 +157,7 @@ mod tests {
         }
     }
 
-    /// Whichever shell reads it: what is quoted is one word, and nothing in it is run.
+    /// Every shell reads one word, and runs nothing in it.
     #[test]
     fn no_shell_runs_what_was_quoted() {
         let words = [
@@ -178,7 +178,7 @@ mod tests {
                 let Ok(output) = command.args(["-c", &script]).output() else { break };
                 let shown = String::from_utf8_lossy(&output.stdout);
                 assert!(output.status.success(), "{shell}: {script}");
-                // One word before the last, whatever the shell makes of it.
+                // One word before the last, in every shell.
                 assert!(shown.ends_with("[end]"), "{shell}: {script}: {shown}");
                 assert_eq!(shown.matches("][").count(), 1, "{shell}: {script}: {shown}");
                 assert!(!shown.contains("\nrun\n"), "{shell}: {script}: {shown}");

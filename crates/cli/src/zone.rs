@@ -6,32 +6,32 @@ use std::sync::OnceLock;
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, Zoned};
 
-/// Where the zone of the machine is, a link to its file in the database of all zones.
+/// A link to the machine's zone in the zone database.
 const LOCAL: &str = "/etc/localtime";
 
-/// The zone of this process.
+/// Returns the zone of this process.
 pub(crate) fn zone() -> TimeZone {
     static ZONE: OnceLock<TimeZone> = OnceLock::new();
     ZONE.get_or_init(|| linked().unwrap_or_else(TimeZone::system)).clone()
 }
 
-/// What time it is.
+/// Returns the current time.
 pub(crate) fn now() -> Zoned {
     Timestamp::now().to_zoned(zone())
 }
 
-/// Ways to say a time that is not before a moment, from the shortest to the most exact.
+/// Returns texts for a time not before `milliseconds`, from the shortest to the most precise.
 pub(crate) fn just_after(milliseconds: i64) -> Vec<String> {
     let steps = [(0, "%Y-%m-%d"), (1000, "%Y-%m-%dT%H:%M:%S"), (1, "%Y-%m-%dT%H:%M:%S%.3f")];
-    let said = steps.into_iter().filter_map(|(later, form)| {
+    let texts = steps.into_iter().filter_map(|(later, form)| {
         let time = Timestamp::from_millisecond(milliseconds.saturating_add(later)).ok()?;
         Some(time.to_zoned(zone()).strftime(form).to_string())
     });
-    said.collect()
+    texts.collect()
 }
 
-/// The zone that the machine is set to, unless the environment says otherwise. To find it by its
-/// name, jiff would first list all zones there are, which takes as long as a search.
+/// Returns the machine's zone, unless the environment sets another one. To find it by name, jiff
+/// would first list all zones, which takes as long as a search.
 fn linked() -> Option<TimeZone> {
     if std::env::var_os("TZ").is_some() {
         return None;

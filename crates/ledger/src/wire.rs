@@ -1,4 +1,4 @@
-//! The shapes of all JSON output. They only grow.
+//! The shapes of all JSON output, and nothing else. Fields are added, never removed or renamed.
 
 mod backup;
 mod doctor;
@@ -42,7 +42,7 @@ pub use usage::{UsageLine, UsageReport, UsageSession};
 
 use serde::{Serialize, Serializer};
 
-/// Writes a name that may be missing as everywhere in JSON: `null`.
+/// Serializes an empty name as `null`.
 fn none_if_empty<S: Serializer>(name: &str, serializer: S) -> Result<S::Ok, S::Error> {
     Some(name).filter(|name| !name.is_empty()).serialize(serializer)
 }

@@ -7,7 +7,7 @@ use std::io::Write as _;
 use std::time::Instant;
 
 use anyhow::Result;
-use quipu_ledger::store::{Append, NewSession, Store};
+use quipu_ledger::store::{Entry, NewSession, Store};
 
 use super::runtime::{Runtime, message};
 use crate::measure::{Workplace, median, milliseconds};
@@ -16,14 +16,14 @@ use crate::report::{Report, Target, Unit, note};
 pub(super) fn run(appends: usize, place: &Workplace, report: &mut Report) -> Result<()> {
     note("durable appends");
     place.remove_ledger()?;
-    let mut store = Store::open(&place.ledger())?;
+    let store = Store::open(place.ledger())?;
     let session = store.create(&NewSession::default())?;
     let (ours, theirs) = in_turns(appends, place, &mut |line| {
         let started = Instant::now();
-        store.append(&session, line, Append::default())?;
+        session.append(Entry::json(line))?;
         Ok(milliseconds(started.elapsed()))
     })?;
-    drop(store);
+    drop((session, store));
     report.fact("appends", appends as u64);
     let (ours_middle, theirs_middle) = (median(ours.clone()), median(theirs.clone()));
     report.row("write + fdatasync, p50", theirs_middle, Unit::Milliseconds, Target::None);

@@ -62,7 +62,7 @@ fn measure(
         let started = Instant::now();
         let ledger = Ledger::open_read_only(&place.ledger())?;
         let session = quipu_ledger::find_session(&ledger, SESSION)?;
-        messages = quipu_ledger::context(&ledger, session, None)?.context.messages.len();
+        messages = quipu_ledger::context_of(&ledger, session, None)?.context.messages.len();
         times.push(milliseconds(started.elapsed()));
     }
     let size = fs::metadata(&file)?.len() as f64;

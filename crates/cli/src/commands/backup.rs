@@ -6,18 +6,18 @@ use quipu_ledger::{BackupProgress, BackupTarget, Error, Ledger, Trouble};
 
 use super::Context;
 use crate::error::{CommandError, Result};
-use crate::output::{Bar, Look, Text, bytes, count};
+use crate::output::{Bar, Style, Text, bytes, count};
 use crate::paths;
 
-/// Copy the whole ledger to one file, or put such a copy in its place
+/// Copy the whole ledger to one file, or restore such a copy
 ///
-/// Works while others write to the ledger; the copy is the ledger of one moment.
-/// It is written under a hidden name, checked (every page, every collected byte),
-/// and only then gets its name: a backup is there and complete, or not there.
-/// A backup is a ledger itself: `quipu status --ledger FILE` reads it.
+/// Works while other processes write to the ledger; the copy is a consistent
+/// snapshot. It is written under a hidden name and checked (every page, every
+/// stored byte) before it is renamed to FILE. If FILE exists, it is complete.
+/// A backup is a ledger: `quipu status --ledger FILE` reads it.
 ///
-/// With --restore, FILE is checked and takes the ledger's place; the ledger that
-/// stood there is kept beside it. The next sync collects what happened since.
+/// With --restore, FILE is checked and replaces the ledger. The old ledger is
+/// kept next to it. The next sync collects everything written since the backup.
 ///
 /// Examples:
 ///   quipu backup /mnt/disk/quipu-2026-11-15.db
@@ -25,20 +25,20 @@ use crate::paths;
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct Args {
-    /// The backup
+    /// The backup file
     #[arg(value_name = "FILE")]
     file: PathBuf,
 
-    /// Put FILE in the ledger's place
+    /// Replace the ledger with FILE
     #[arg(long)]
     restore: bool,
 
-    /// Replace FILE if it exists; with --restore: put aside whatever stands at the
-    /// ledger's path, also another ledger than the one that FILE is a copy of
+    /// Overwrite FILE if it exists. With --restore: replace the ledger even if FILE is a
+    /// copy of another ledger, or the file at the ledger's path is not a ledger
     #[arg(long)]
     force: bool,
 
-    /// Restore without asking
+    /// Do not ask for confirmation
     #[arg(long, requires = "restore")]
     yes: bool,
 }
@@ -58,7 +58,7 @@ fn make(args: &Args, context: &mut Context, file: &Path) -> Result<()> {
             .map_err(cannot_back_up)?;
     drop(bar);
     if !report.remembered {
-        let warning = "the ledger cannot be written to, so it will not remember this backup";
+        let warning = "the ledger is read-only, so this backup is not recorded in it";
         context.output.warn(warning, None);
     }
     if context.is_json {
@@ -66,7 +66,7 @@ fn make(args: &Args, context: &mut Context, file: &Path) -> Result<()> {
     } else if !context.output.is_quiet() {
         let shown = context.show(file);
         context.output.line(
-            Text::of(Look::Good, count(report.sessions, "session"))
+            Text::styled(Style::Good, count(report.sessions, "session"))
                 .and(format!(", {} ", count(report.records, "record")))
                 .and(format!("({}) copied to {shown} and checked", bytes(report.bytes))),
         )?;
@@ -87,11 +87,11 @@ fn restore(args: &Args, context: &mut Context, file: &Path) -> Result<()> {
     if is_of_another && args.yes && !args.force {
         let what = format!("{} is a copy of another ledger, not of {shown}", context.show(file));
         return Err(CommandError::new(what)
-            .hint("nothing was changed; say --force to put it in this one's place all the same"));
+            .hint("nothing was changed; use --force to replace the ledger anyway"));
     }
     if !args.yes {
         let question = format!(
-            "{}Put {} ({}, {}) in the place of {shown}?",
+            "{}Replace {shown} with {} ({}, {})?",
             if is_of_another { "This is a copy of another ledger. " } else { "" },
             context.show(file),
             count(prepared.sessions(), "session"),
@@ -103,16 +103,16 @@ fn restore(args: &Args, context: &mut Context, file: &Path) -> Result<()> {
             None => {
                 let hint = match is_of_another {
                     true => {
-                        "it is a copy of another ledger, and nobody can be asked here; say --yes --force if that is what you want"
+                        "it is a copy of another ledger, and there is no terminal to ask on; use --yes --force to restore it"
                     }
-                    false => "nobody can be asked here; say --yes if that is what you want",
+                    false => "there is no terminal to ask on; use --yes to restore",
                 };
                 return Err(CommandError::new("restoring a backup replaces the ledger").hint(hint));
             }
         }
     }
     let report = prepared.swap().map_err(|error| cannot_restore(error, &ledger))?;
-    // It is no copy any more: this machine collects into it.
+    // The restored file is not a backup any more: this machine collects into it.
     drop(context.open_to_collect()?);
     if !report.forgotten.is_empty() {
         let warning = format!(
@@ -122,7 +122,7 @@ fn restore(args: &Args, context: &mut Context, file: &Path) -> Result<()> {
             if report.forgotten.len() == 1 { "is" } else { "are" },
             report.forgotten.join(", ")
         );
-        context.output.warn(&warning, Some("run `quipu forget` for each of them again"));
+        context.output.warn(&warning, Some("run `quipu forget` again for each of them"));
     }
     if context.is_json {
         context.output.json(&report)?;
@@ -132,34 +132,29 @@ fn restore(args: &Args, context: &mut Context, file: &Path) -> Result<()> {
         return Ok(());
     }
     context.output.line(
-        Text::of(Look::Good, count(report.sessions, "session"))
+        Text::styled(Style::Good, count(report.sessions, "session"))
             .and(format!(", {} restored to {shown}", count(report.records, "record"))),
     )?;
     let mut facts = Vec::new();
     if let Some(kept) = &report.kept {
-        facts
-            .push(("kept", Text::plain(context.show(kept)).with(Look::Dim, "  the ledger before")));
+        facts.push(("kept", Text::plain(context.show(kept)).with(Style::Dim, "  the old ledger")));
     }
-    facts.push(("next", Text::plain("`quipu sync` collects what happened since")));
+    facts.push(("next", Text::plain("`quipu sync` collects everything written since the backup")));
     context.output.facts(2, &facts)?;
     Ok(())
 }
 
-/// Opens the ledger so that it can remember the backup, or else for reading; never creates one.
+/// Opens the ledger for writing, to record the backup in it, or else for reading.
 fn open(context: &Context) -> Result<Ledger> {
-    let readable = match Ledger::open_read_only(&context.settings.ledger.value) {
-        // Opening it for writing brings it up to date.
-        Err(Error::Older { .. }) => None,
-        readable => Some(readable?),
-    };
-    match (Ledger::open(&context.settings.ledger.value), readable) {
-        (Ok(ledger), _) => Ok(ledger),
-        (Err(error), Some(readable))
-            if matches!(error.trouble(), Trouble::ReadOnly | Trouble::DiskFull) =>
-        {
-            Ok(readable)
+    let path = &context.settings.ledger.value;
+    if !Ledger::is_at(path)? {
+        return Err(Error::Absent { path: path.clone() }.into());
+    }
+    match Ledger::open(path) {
+        Err(error) if matches!(error.trouble(), Trouble::ReadOnly | Trouble::DiskFull) => {
+            Ok(Ledger::open_read_only(path)?)
         }
-        (Err(error), _) => Err(error.into()),
+        opened => Ok(opened?),
     }
 }
 
@@ -170,7 +165,7 @@ fn show(bar: &mut Bar, progress: BackupProgress) {
     }
 }
 
-/// What gets in the way is the backup's target, not the ledger.
+/// Adds hints to an error of making a backup. The cause is the target, not the ledger.
 fn cannot_back_up(error: Error) -> CommandError {
     let hint = match (&error, error.trouble()) {
         (Error::TargetExists { .. }, _) => {
@@ -178,23 +173,23 @@ fn cannot_back_up(error: Error) -> CommandError {
         }
         (Error::Target { .. }, _) => "nothing was changed; name another file",
         (Error::Copy { .. } | Error::Io { .. }, Trouble::DiskFull) => {
-            "make room there, or name a file on another disk; nothing was left behind and the ledger is as it was"
+            "free some space, or name a file on another disk; no partial file was left, and the ledger is unchanged"
         }
-        (Error::Io { .. }, _) => "name a file in a folder that exists and that you may write to",
+        (Error::Io { .. }, _) => "name a file in a folder that exists and is writable",
         (Error::Unsound { .. }, _) => {
-            "the backup was not kept; run `quipu doctor` to see whether the ledger is damaged"
+            "the backup was deleted; run `quipu doctor` to check the ledger"
         }
         _ => return error.into(),
     };
     CommandError::from_source(error.into()).hint(hint)
 }
 
-/// What is wrong with a backup, or with what stands where it is to go.
+/// Adds hints to an error of restoring: about the backup, or about the file it would replace.
 fn cannot_restore(error: quipu_ledger::Error, ledger: &Path) -> CommandError {
     use quipu_ledger::Error;
     let hint = match &error {
         Error::NotALedger { path, .. } if path == ledger => {
-            "nothing was changed; say --force to put it aside and restore the backup all the same"
+            "nothing was changed; use --force to keep that file under another name and restore anyway"
         }
         Error::NotALedger { .. } | Error::SameFile { .. } => {
             "nothing was changed; name a file that `quipu backup` wrote"
@@ -202,10 +197,10 @@ fn cannot_restore(error: quipu_ledger::Error, ledger: &Path) -> CommandError {
         Error::Absent { .. } => "name a file that `quipu backup` wrote",
         Error::Unsound { .. } => "nothing was changed; use another backup",
         Error::InUse { .. } => {
-            "nothing was changed; stop `quipu watch`, its service and whatever else has the ledger open, then try again"
+            "nothing was changed; stop `quipu watch`, its service and every other process that has the ledger open, then try again"
         }
         Error::Copy { .. } | Error::Io { .. } if error.trouble() == Trouble::DiskFull => {
-            "make room on the ledger's disk; nothing was changed"
+            "free some space on the ledger's disk; nothing was changed"
         }
         _ => return error.into(),
     };

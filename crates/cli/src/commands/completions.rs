@@ -1,4 +1,4 @@
-//! `quipu completions`: what a shell needs to complete commands and options.
+//! `quipu completions`: shell completions.
 
 use clap::CommandFactory;
 use clap_complete::Shell;
@@ -7,7 +7,7 @@ use super::Context;
 use crate::args;
 use crate::error::Result;
 
-/// Print completions for a shell
+/// Print shell completions
 ///
 /// Examples:
 ///   quipu completions bash > ~/.local/share/bash-completion/completions/quipu
@@ -16,7 +16,7 @@ use crate::error::Result;
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct Args {
-    /// For which shell
+    /// The shell
     #[arg(value_enum)]
     shell: Shell,
 }

@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::Context;
 use crate::error::Result;
-use crate::output::{Column, Look, Text};
+use crate::output::{Column, Style, Text};
 use crate::settings::Origin;
 
 /// Show the configuration
@@ -28,17 +28,17 @@ use crate::settings::Origin;
 ///   claude-code = ["~/.claude", "/backup/claude"]
 ///   openclaw = ["~/.openclaw"]
 ///
-///   [retention]      # days until the agent deletes a transcript, as its settings say
+///   [retention]      # days until the agent deletes a transcript; see its settings
 ///   claude-code = 90 # 0 or "never" if it deletes nothing
 ///
 ///   [prices]         # US dollars for a million tokens
 ///   "my-model" = { input = 3.0, output = 15.0, cache_read = 0.3 }
 ///
-///   [store]          # which conversations share a session
+///   [store]          # which messages belong to one session
 ///   dm_scope = "main"
 ///   openclaw_config = "~/.openclaw/openclaw.json"
 ///
-///   [store.admission]          # who may speak
+///   [store.admission]          # who may write to an agent
 ///   owners = ["telegram:821071206"]
 ///
 /// Example:
@@ -46,12 +46,12 @@ use crate::settings::Origin;
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct Args {
-    /// What to do with it.
+    /// The action to run.
     #[command(subcommand)]
     action: Action,
 }
 
-/// What can be done with the configuration.
+/// Actions of `quipu config`.
 #[derive(Debug, clap::Subcommand)]
 enum Action {
     /// Print every effective setting and where it came from
@@ -66,7 +66,7 @@ enum Action {
     Show,
 }
 
-/// What `--json` prints for one setting.
+/// One setting as `--json` prints it.
 #[derive(Serialize)]
 struct SettingLine<'a> {
     key: &'a str,
@@ -90,7 +90,7 @@ enum Value<'a> {
     Price(PriceValue),
 }
 
-/// What a model costs, for a million tokens.
+/// Prices of a model, for a million tokens.
 #[derive(Clone, Copy, Serialize)]
 struct PriceValue {
     input: f64,
@@ -159,7 +159,7 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
     let home = settings.home.as_deref();
     let mut rows = Vec::new();
     for (key, value, origin) in lines {
-        let mut first = (Text::plain(key), Text::of(Look::Dim, origin.describe(home)));
+        let mut first = (Text::plain(key), Text::styled(Style::Dim, origin.describe(home)));
         for value in values(context, &value) {
             let (key, origin) = std::mem::take(&mut first);
             rows.push(vec![key, value, origin]);
@@ -170,22 +170,22 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
     Ok(())
 }
 
-/// A value, one line each.
+/// Formats a value, one line per element.
 fn values(context: &Context, value: &Value<'_>) -> Vec<Text> {
     match value {
         Value::Word(word) => vec![Text::plain(word)],
         Value::Number(number) => vec![Text::plain(number.to_string())],
         Value::Flag(flag) => vec![Text::plain(flag.to_string())],
         Value::Text(text) => vec![Text::plain(text)],
-        Value::Words(words) if words.is_empty() => vec![Text::of(Look::Dim, "none")],
+        Value::Words(words) if words.is_empty() => vec![Text::styled(Style::Dim, "none")],
         Value::Words(words) => words.iter().map(Text::plain).collect(),
         Value::Place(path) => values(context, &Value::Path(path)),
         Value::Path(path) => {
             let is_missing = !path.exists();
             let text = Text::plain(context.show(path));
-            vec![if is_missing { text.with(Look::Dim, " (not there)") } else { text }]
+            vec![if is_missing { text.with(Style::Dim, " (does not exist)") } else { text }]
         }
-        Value::Paths(paths) if paths.is_empty() => vec![Text::of(Look::Dim, "none")],
+        Value::Paths(paths) if paths.is_empty() => vec![Text::styled(Style::Dim, "none")],
         Value::Paths(paths) => paths.iter().map(|path| Text::plain(context.show(path))).collect(),
         Value::Price(price) => vec![Text::plain(format!(
             "${} in, ${} out, ${} cache read, ${} cache write",

@@ -5,15 +5,15 @@ use quipu_ledger::wire::{CronJob, CronRun};
 use super::Context;
 use crate::error::{CommandError, Kind, Result};
 use crate::output::{
-    Column, Look, ShortIds, Text, count, elapsed, minute, number, short, short_id,
+    Column, ShortIds, Style, Text, count, elapsed, minute, number, short, short_id,
 };
 use crate::reading;
 
-/// Show scheduled jobs, or the runs of one
+/// List scheduled jobs, or show the runs of one
 ///
-/// A job is on, off, or gone if the agent's list no longer has it. With a job
-/// (its name, a part of that, or the beginning of its id), shows its runs, the
-/// newest first.
+/// A job is on, off, or gone (no longer in the agent's list). JOB is a name, a
+/// part of a name, or the beginning of an id; with it, the job's runs are
+/// listed, the newest first.
 ///
 /// Examples:
 ///   quipu cron
@@ -22,11 +22,11 @@ use crate::reading;
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct Args {
-    /// Which job
+    /// Show the runs of this job
     #[arg(value_name = "JOB")]
     job: Option<String>,
 
-    /// At most this many runs; 0 for all [default: 20 for people, all for --json]
+    /// Show at most N runs; 0 for all [default: 20; all with --json]
     #[arg(long, short = 'n', value_name = "N", requires = "job")]
     limit: Option<usize>,
 
@@ -34,7 +34,7 @@ pub(crate) struct Args {
     reading: reading::Args,
 }
 
-/// Runs that a person is shown if nothing else is said.
+/// Runs shown without `-n`.
 pub(super) const SHOWN: usize = 20;
 
 pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
@@ -60,7 +60,7 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
     let more = job.runs.saturating_sub(runs.len() as u64);
     if more > 0 {
         let more = format!("and {}; `-n 0` lists all", count(more, "older run"));
-        context.output.line(Text::of(Look::Dim, more))?;
+        context.output.line(Text::styled(Style::Dim, more))?;
     }
     Ok(())
 }
@@ -70,7 +70,7 @@ fn list(context: &mut Context, reading: &reading::Reading, jobs: &[CronJob]) -> 
         return jobs.iter().try_for_each(|job| reading.json(context, job));
     }
     if jobs.is_empty() {
-        context.output.line("no scheduled jobs were collected")?;
+        context.output.line("no scheduled jobs")?;
         return Ok(());
     }
     context.output.page()?;
@@ -78,7 +78,7 @@ fn list(context: &mut Context, reading: &reading::Reading, jobs: &[CronJob]) -> 
     let has_next = context.output.width().is_none_or(|width| width >= 100);
     let mut columns = vec![Column::long("job"), Column::words("state")];
     if is_wide {
-        // A schedule may be long; what job it is of matters more.
+        // A schedule may be long; the job's name matters more.
         columns = vec![Column::words("job"), Column::words("state"), Column::title("schedule")];
     }
     let has_runs = context.output.width().is_none_or(|width| width >= 50);
@@ -92,7 +92,7 @@ fn list(context: &mut Context, reading: &reading::Reading, jobs: &[CronJob]) -> 
     let rows = jobs
         .iter()
         .map(|job| {
-            let mut row = vec![Text::plain(called(job)), state(job)];
+            let mut row = vec![Text::plain(display_name(job)), state(job)];
             if is_wide {
                 row.push(Text::plain(&job.schedule));
             }
@@ -101,7 +101,7 @@ fn list(context: &mut Context, reading: &reading::Reading, jobs: &[CronJob]) -> 
             }
             row.push(last(job));
             if has_next {
-                row.push(Text::of(Look::Dim, job.next_run_at.map(minute).unwrap_or_default()));
+                row.push(Text::styled(Style::Dim, job.next_run_at.map(minute).unwrap_or_default()));
             }
             row
         })
@@ -111,7 +111,8 @@ fn list(context: &mut Context, reading: &reading::Reading, jobs: &[CronJob]) -> 
 }
 
 fn show_job(context: &mut Context, job: &CronJob) -> Result<()> {
-    let heading = Text::of(Look::Bold, called(job)).with(Look::Dim, format!("  {}", job.id));
+    let heading =
+        Text::styled(Style::Bold, display_name(job)).with(Style::Dim, format!("  {}", job.id));
     context.output.line(heading)?;
     let mut facts = vec![("state", state(job))];
     let mut add = |label, text: Option<String>| {
@@ -129,7 +130,7 @@ fn show_job(context: &mut Context, job: &CronJob) -> Result<()> {
         "runs",
         match job.errors {
             0 => Text::plain(runs),
-            errors => Text::plain(runs).and(", ").with(Look::Warning, format!("{errors} failed")),
+            errors => Text::plain(runs).and(", ").with(Style::Warning, format!("{errors} failed")),
         },
     ));
     context.output.facts(2, &facts)?;
@@ -143,20 +144,20 @@ fn show_runs(context: &mut Context, ids: &ShortIds, runs: &[CronRun]) -> Result<
         let more = [Column::numbers("took"), Column::numbers("tokens"), Column::words("session")];
         columns.extend(more);
     }
-    columns.push(Column::prose("what came of it"));
+    columns.push(Column::prose("result"));
     let rows = runs
         .iter()
         .map(|run| {
             let status = run.status.as_deref().unwrap_or("unknown");
             let mut row = vec![
                 Text::plain(run.time.map(minute).unwrap_or_default()),
-                Text::of(status_look(status), status),
+                Text::styled(status_style(status), status),
             ];
             if is_wide {
                 row.push(Text::plain(run.duration_ms.map(took).unwrap_or_default()));
                 row.push(Text::plain(run.tokens.map(short).unwrap_or_default()));
                 let session = run.session.as_deref().map(|id| ids.of(id)).unwrap_or_default();
-                row.push(Text::of(Look::Good, session));
+                row.push(Text::styled(Style::Good, session));
             }
             let words = run.error.as_deref().or(run.summary.as_deref()).unwrap_or_default();
             row.push(Text::plain(words));
@@ -167,7 +168,7 @@ fn show_runs(context: &mut Context, ids: &ShortIds, runs: &[CronRun]) -> Result<
     Ok(())
 }
 
-/// The job that a person means.
+/// Returns the job that `name` matches.
 fn find<'a>(jobs: &'a [CronJob], name: &str) -> Result<&'a CronJob> {
     let wanted = name.to_lowercase();
     let named = |fits: &dyn Fn(&str) -> bool| -> Vec<&'a CronJob> {
@@ -184,15 +185,15 @@ fn find<'a>(jobs: &'a [CronJob], name: &str) -> Result<&'a CronJob> {
     let found = tries.into_iter().find(|found| !found.is_empty()).unwrap_or_default();
     let mut error = match found.as_slice() {
         [job] => return Ok(job),
-        [] => CommandError::new(format!("no job is called `{name}`"))
-            .hint("`quipu cron` lists all of them"),
+        [] => CommandError::new(format!("no job matches `{name}`"))
+            .hint("`quipu cron` lists all jobs"),
         several => {
-            let what = format!("`{name}` may mean {}", count(several.len() as u64, "job"));
+            let what = format!("`{name}` matches {}", count(several.len() as u64, "job"));
             several
                 .iter()
                 .take(MOST_NAMED)
-                .fold(CommandError::new(what).hint("say which one:"), |error, job| {
-                    error.hint(format!("  {}  {}", short_id(&job.id), called(job)))
+                .fold(CommandError::new(what).hint("give more of the name or id:"), |error, job| {
+                    error.hint(format!("  {}  {}", short_id(&job.id), display_name(job)))
                 })
         }
     };
@@ -200,34 +201,34 @@ fn find<'a>(jobs: &'a [CronJob], name: &str) -> Result<&'a CronJob> {
     Err(error)
 }
 
-/// At most this many are named.
+/// Limit for the number of jobs listed in an error.
 const MOST_NAMED: usize = 8;
 
-fn called(job: &CronJob) -> &str {
+fn display_name(job: &CronJob) -> &str {
     job.name.as_deref().unwrap_or(&job.id)
 }
 
 fn state(job: &CronJob) -> Text {
-    let look = if job.state == "on" { Look::Good } else { Look::Dim };
-    Text::of(look, job.state)
+    let style = if job.state == "on" { Style::Good } else { Style::Dim };
+    Text::styled(style, job.state)
 }
 
-/// How the last run ended, and how long ago.
+/// Describes the last run: how it ended, and when.
 fn last(job: &CronJob) -> Text {
-    let Some(time) = job.last_run_at else { return Text::of(Look::Dim, "never") };
+    let Some(time) = job.last_run_at else { return Text::styled(Style::Dim, "never") };
     let status = job.last_status.as_deref().unwrap_or("unknown");
-    Text::of(status_look(status), status).with(Look::Dim, format!(", {}", elapsed(time)))
+    Text::styled(status_style(status), status).with(Style::Dim, format!(", {}", elapsed(time)))
 }
 
-fn status_look(status: &str) -> Look {
+fn status_style(status: &str) -> Style {
     match status {
-        "ok" => Look::Good,
-        "error" => Look::Bad,
-        _ => Look::Plain,
+        "ok" => Style::Good,
+        "error" => Style::Bad,
+        _ => Style::Plain,
     }
 }
 
-/// `900 ms`, `24 s`, `3 min`.
+/// Formats a duration: `900 ms`, `24 s`, `3 min`.
 fn took(milliseconds: u64) -> String {
     match milliseconds {
         0..1000 => format!("{milliseconds} ms"),

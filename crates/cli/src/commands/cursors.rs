@@ -5,13 +5,14 @@ use quipu_transcript::format;
 
 use super::Context;
 use crate::error::Result;
-use crate::output::{Column, Look, Text, count, minute, number};
+use crate::output::{Column, Style, Text, count, minute, number};
 
-/// List how far each followed file was read
+/// List how far each source file was read
 ///
-/// For each file: the bytes that are records, the size and the time of change
-/// at the last look, the bytes after the last newline that wait for their end,
-/// and how many lives the file has had. `--json` prints one object per line.
+/// For each file: the bytes stored as records, the file's size and modification
+/// time when it was last read, the bytes after the last newline (an unfinished
+/// line, collected when it ends), and how many generations the file has had: a
+/// new one begins when the file is rewritten. `--json` prints one object per line.
 ///
 /// Example:
 ///   quipu cursors --json | jq -r 'select(.gone) | .path'
@@ -39,7 +40,7 @@ pub(super) fn run(_: &Args, context: &mut Context) -> Result<()> {
         return Ok(());
     }
     if cursors.is_empty() {
-        context.output.line("no files are followed yet; run `quipu sync`")?;
+        context.output.line("no files were collected yet; run `quipu sync`")?;
     }
     let roots =
         cursors.chunk_by(|left, right| (&left.format, &left.root) == (&right.format, &right.root));
@@ -49,7 +50,8 @@ pub(super) fn run(_: &Args, context: &mut Context) -> Result<()> {
         }
         if let Some(first) = files.first() {
             let root = context.show(&first.root);
-            let heading = Text::of(Look::Bold, root).with(Look::Dim, format!("  {}", first.format));
+            let heading =
+                Text::styled(Style::Bold, root).with(Style::Dim, format!("  {}", first.format));
             context.output.line(heading)?;
         }
         context.output.table(2, &COLUMNS, files.iter().map(row).collect())?;
@@ -71,7 +73,7 @@ fn row(cursor: &Cursor) -> Vec<Text> {
         notes.push("compressed".to_owned());
     }
     if cursor.tail > 0 {
-        notes.push(format!("+{} waiting", number(cursor.tail)));
+        notes.push(format!("+{} unfinished", number(cursor.tail)));
     }
     match (cursor.kind.as_str(), cursor.rows) {
         _ if cursor.refused.is_some() => {}
@@ -86,7 +88,7 @@ fn row(cursor: &Cursor) -> Vec<Text> {
         Text::plain(&cursor.path),
         Text::plain(number(cursor.offset)),
         Text::plain(number(cursor.size)),
-        Text::of(Look::Dim, minute(cursor.mtime)),
-        Text::of(Look::Warning, notes.join(", ")),
+        Text::styled(Style::Dim, minute(cursor.mtime)),
+        Text::styled(Style::Warning, notes.join(", ")),
     ]
 }

@@ -1,4 +1,4 @@
-//! `quipu demo`: a small ledger of invented sessions, to try everything at once.
+//! `quipu demo`: a small ledger of invented sessions, to try every command.
 
 use std::path::{Path, PathBuf};
 
@@ -11,31 +11,31 @@ use serde::Serialize;
 use super::Context;
 use crate::demo::{Demo, new_folder, quoted};
 use crate::error::{CommandError, Result};
-use crate::output::{Look, Text, count};
+use crate::output::{Style, Text, count};
 use crate::{machine, zone};
 
-/// Make a small ledger of invented sessions, to try everything at once
+/// Create a small ledger of invented sessions, to try every command
 ///
 /// A week of two agents on one small project: branches, a compaction, a
-/// sub-agent, scheduled jobs, notes that change. It has a folder of its own and
-/// a ledger of its own; yours is neither read nor written. Remove the folder
-/// when you are done.
+/// sub-agent, scheduled jobs, notes that change. The demo has its own folder
+/// and its own ledger; your ledger is neither read nor written. Delete the
+/// folder when you are done.
 ///
 /// Example:
 ///   quipu demo
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct Args {
-    /// Make it here instead of in a temporary folder
+    /// Create it in this folder instead of a temporary one
     #[arg(long, value_name = "DIR")]
     to: Option<PathBuf>,
 
-    /// The last day of the week that it tells of [default: yesterday]
+    /// The last day of the demo's week [default: yesterday]
     #[arg(long, value_name = "DAY", hide = true)]
     until: Option<Date>,
 }
 
-/// What `--json` prints.
+/// The object that `--json` prints.
 #[derive(Serialize)]
 struct Made<'a> {
     folder: &'a Path,
@@ -44,17 +44,17 @@ struct Made<'a> {
     sessions: usize,
 }
 
-/// What can be tried, and what it shows. Commands that this quipu does not have are left out.
+/// Commands to try, and what each shows. Commands that this binary lacks are left out.
 const SAMPLES: &[(&str, &str)] = &[
-    ("sessions", "what was talked about"),
+    ("sessions", "all sessions, the newest first"),
     ("show b20f", "how the missing hour was found"),
-    ("tree b20f", "the prompt that was taken back, and the sub-agent"),
-    ("search herring", "every word of it"),
-    ("usage", "what it cost, day by day"),
-    ("notes MEMORY.md --diff", "what the harbour cat learned"),
+    ("tree b20f", "its branches, and the sub-agent"),
+    ("search herring", "full-text search"),
+    ("usage", "tokens and cost, by day"),
+    ("notes MEMORY.md --diff", "how a memory note changed"),
     ("cron \"Morning tide\"", "a job and its runs"),
-    ("sql \"SELECT name, count(*) FROM tool_calls GROUP BY 1\"", "anything else"),
-    ("export e593 --format md", "a session to read elsewhere"),
+    ("sql \"SELECT name, count(*) FROM tool_calls GROUP BY 1\"", "a read-only SQL query"),
+    ("export e593 --format md", "a session as Markdown"),
 ];
 
 pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
@@ -81,12 +81,12 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
         let made = Made { folder: &demo.folder, config, ledger: ledger_path, sessions };
         return Ok(context.output.json(&made)?);
     }
-    let heading = Text::of(Look::Bold, count(sessions as u64, "invented session"))
+    let heading = Text::styled(Style::Bold, count(sessions as u64, "invented session"))
         .and(" of two agents on one small project, in ")
         .and(demo.folder.display().to_string());
     context.output.line(heading)?;
     context.output.gap()?;
-    context.output.line("Say this once in your shell; your own ledger is not touched:")?;
+    context.output.line("Run this in your shell; your own ledger is not touched:")?;
     context.output.gap()?;
     let (config, ledger) = (quoted(&config), quoted(&ledger_path));
     let alias = format!("  alias demo='{} --config {config} --ledger {ledger}'", program());
@@ -101,15 +101,15 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
     });
     for (sample, what) in samples {
         context.output.line(Text::plain(format!("  demo {sample}")))?;
-        context.output.line(Text::of(Look::Dim, format!("      {what}")))?;
+        context.output.line(Text::styled(Style::Dim, format!("      {what}")))?;
     }
     context.output.gap()?;
-    let remove = format!("Remove it with: rm -r {}", quoted(&demo.folder));
-    context.output.line(Text::of(Look::Dim, remove))?;
+    let remove = format!("To delete the demo: rm -r {}", quoted(&demo.folder));
+    context.output.line(Text::styled(Style::Dim, remove))?;
     Ok(())
 }
 
-/// Flags say the same; this is for those who forget them.
+/// Configuration with the same ledger and roots, for commands without the flags.
 const CONFIG: &str = "\
 # Made by `quipu demo`.
 ledger = \"ledger.db\"
@@ -133,22 +133,22 @@ fn roots(demo: &Demo) -> Vec<RootPath> {
         .collect()
 }
 
-/// A folder in which nothing is yet, by its whole path.
+/// Returns the absolute path of a folder that is empty or does not exist.
 fn empty_folder(folder: &Path) -> Result<PathBuf> {
     let folder = std::path::absolute(folder).map_err(|error| cannot("use that folder", error))?;
     let is_empty = std::fs::read_dir(&folder).map_or(true, |mut entries| entries.next().is_none());
     if !is_empty {
         return Err(CommandError::new(format!("{} is not empty", folder.display()))
-            .hint("name a new folder, or none at all"));
+            .hint("name a new folder, or leave --to out"));
     }
     Ok(folder)
 }
 
-/// How this program is called here.
+/// Returns the command that starts this program.
 fn program() -> String {
     let called = std::env::args_os().next().unwrap_or_default();
     match Path::new(&called).components().count() {
-        // Found on the search path.
+        // It was found on the search path.
         1 => called.to_string_lossy().into_owned(),
         _ => std::env::current_exe().map_or_else(|_| "quipu".to_owned(), |path| quoted(&path)),
     }

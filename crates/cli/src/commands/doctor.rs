@@ -1,20 +1,20 @@
-//! `quipu doctor`: is the ledger sound, can sources be read, is anything about to be lost?
+//! `quipu doctor`: checks the ledger, the sources, and transcripts that are about to be deleted.
 
 use quipu_ledger::DoctorProgress;
 use quipu_ledger::wire::{CheckReport, Diagnosis, Finding, Severity};
 
 use super::Context;
 use crate::error::{CommandError, Kind, Result};
-use crate::output::{Look, Text, count, number};
+use crate::output::{Style, Text, count, number};
 
-/// Check that the ledger is sound and that nothing is about to be lost
+/// Check the ledger and its sources for problems
 ///
-/// Looks at the ledger's file, at whether every collected byte has its place, at
-/// what changed on disk since, at a sample of what is readable, at sources that
-/// cannot be read, and at what the agent is about to delete. Every finding says
-/// what to do. With --deep every byte is read: checksums, every file on disk that
-/// did not change, and everything readable is derived again and compared.
-/// Changes nothing. Exit code 1 if something is wrong.
+/// Checks the ledger's file, the stored bytes, files that changed on disk, a
+/// sample of the readable tables, sources that cannot be read, and transcripts
+/// that the agent is about to delete. Every finding says what to do. With
+/// --deep it reads every byte: it verifies checksums, compares unchanged files
+/// on disk with what is stored, and compares all readable tables with a fresh
+/// rebuild. Changes nothing. The exit code is 1 if there is an error.
 ///
 /// Examples:
 ///   quipu doctor --deep
@@ -22,7 +22,7 @@ use crate::output::{Look, Text, count, number};
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct Args {
-    /// Read and compare every byte
+    /// Read and compare every byte (slow)
     #[arg(long)]
     deep: bool,
 }
@@ -46,7 +46,7 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
     if diagnosis.ok {
         return Ok(());
     }
-    let mut failed = CommandError::new("the ledger is not sound");
+    let mut failed = CommandError::new("the ledger has errors");
     failed.kind = Kind::CheckFailed;
     Err(failed)
 }
@@ -61,14 +61,14 @@ fn show(context: &mut Context, diagnosis: &Diagnosis) -> Result<()> {
     };
     let headline = match (all(Severity::Error), all(Severity::Warning)) {
         (0, 0) if diagnosis.deep => {
-            Text::of(Look::Good, "All is well").and(", every byte was read")
+            Text::styled(Style::Good, "No problems found").and(", every byte was read")
         }
-        (0, 0) => Text::of(Look::Good, "All is well"),
-        (0, warnings) => Text::of(Look::Warning, count(warnings, "warning")),
-        (errors, _) => Text::of(Look::Bad, count(errors, "error")),
+        (0, 0) => Text::styled(Style::Good, "No problems found"),
+        (0, warnings) => Text::styled(Style::Warning, count(warnings, "warning")),
+        (errors, _) => Text::styled(Style::Bad, count(errors, "error")),
     };
     let path = context.show(&diagnosis.ledger);
-    context.output.line(headline.with(Look::Dim, format!("  {path}")))?;
+    context.output.line(headline.with(Style::Dim, format!("  {path}")))?;
     context.output.gap()?;
     let rows: Vec<(&str, Text)> = diagnosis
         .checks
@@ -83,50 +83,50 @@ fn show(context: &mut Context, diagnosis: &Diagnosis) -> Result<()> {
     for severity in [Severity::Error, Severity::Warning, Severity::Note] {
         for finding in diagnosis.findings.iter().filter(|f| f.severity == severity) {
             context.output.gap()?;
-            tell(context, finding)?;
+            print_finding(context, finding)?;
         }
     }
     Ok(())
 }
 
-/// How a check ended, in a few words.
+/// Describes how a check ended.
 fn state(check: &CheckReport, [errors, warnings, notes]: [u64; 3]) -> Text {
     let parts = [(errors, "error"), (warnings, "warning"), (notes, "note")];
-    let told: Vec<String> =
+    let counts: Vec<String> =
         parts.iter().filter(|(n, _)| *n > 0).map(|(n, what)| count(*n, what)).collect();
-    let told = told.join(", ");
+    let counts = counts.join(", ");
     match (errors, warnings, notes) {
-        (1.., _, _) => Text::of(Look::Bad, format!("✗ {told}")),
-        (_, 1.., _) => Text::of(Look::Warning, format!("! {told}")),
-        _ if !check.done => Text::of(Look::Dim, "- nothing to check"),
-        (_, _, 1..) => Text::of(Look::Good, "✓").and(format!(" {told}")),
-        _ => Text::of(Look::Good, "✓").and(match &check.fine {
+        (1.., _, _) => Text::styled(Style::Bad, format!("✗ {counts}")),
+        (_, 1.., _) => Text::styled(Style::Warning, format!("! {counts}")),
+        _ if !check.done => Text::styled(Style::Dim, "- nothing to check"),
+        (_, _, 1..) => Text::styled(Style::Good, "✓").and(format!(" {counts}")),
+        _ => Text::styled(Style::Good, "✓").and(match &check.fine {
             Some(fine) => format!(" {fine}"),
             None => String::new(),
         }),
     }
 }
 
-/// A finding, where it was found, and what to do about it.
-fn tell(context: &mut Context, finding: &Finding) -> Result<()> {
-    let (label, look) = match finding.severity {
-        Severity::Error => ("error", Look::Bad),
-        Severity::Warning => ("warning", Look::Warning),
-        Severity::Note => ("note", Look::Plain),
+/// Prints a finding, where it was found, and what to do about it.
+fn print_finding(context: &mut Context, finding: &Finding) -> Result<()> {
+    let (label, style) = match finding.severity {
+        Severity::Error => ("error", Style::Bad),
+        Severity::Warning => ("warning", Style::Warning),
+        Severity::Note => ("note", Style::Plain),
     };
     let what = match finding.count {
         Some(count) => format!("{}: {}", finding.what, number(count)),
         None => finding.what.clone(),
     };
-    let mut facts = vec![(label, Text::of(look, what))];
-    let examples = finding.examples.iter().map(|example| ("", Text::of(Look::Dim, example)));
+    let mut facts = vec![(label, Text::styled(style, what))];
+    let examples = finding.examples.iter().map(|example| ("", Text::styled(Style::Dim, example)));
     facts.extend(examples);
     let named = finding.examples.len() as u64;
     if let Some(more) = finding.count.and_then(|count| count.checked_sub(named))
         && more > 0
         && named > 0
     {
-        facts.push(("", Text::of(Look::Dim, format!("and {} more", number(more)))));
+        facts.push(("", Text::styled(Style::Dim, format!("and {} more", number(more)))));
     }
     facts.push(("do", Text::plain(&finding.advice)));
     context.output.facts(0, &facts)?;

@@ -1,10 +1,10 @@
-//! `quipu export`: sessions as files that others can read.
+//! `quipu export`: sessions as files that other programs can read.
 
-mod back;
-mod choose;
+mod agent_folder;
 mod folder;
 mod kind;
 mod names;
+mod selection;
 mod write;
 
 use std::path::{Path, PathBuf};
@@ -17,34 +17,33 @@ use quipu_transcript::redact::Redactor;
 use self::kind::Kind;
 use self::write::{Exporter, Stdout};
 use super::Context;
+use crate::detail;
 use crate::error::{CommandError, Result};
-use crate::output::{Look, Text, bytes, count};
+use crate::output::{Style, Text, bytes, count};
 use crate::paths;
 use crate::reading::{self, Reading};
-use crate::telling;
 
-/// Export sessions as Markdown, HTML, JSON, the original JSONL, CSV, or agents' files
+/// Export sessions as Markdown, HTML, JSON, JSONL, CSV, or an agent's own files
 ///
-/// One session goes to standard output, or to a file with --to. Several (all of
-/// a project, or --all, with their sub-agents) need a folder: one file each and
-/// a list of them. `csv` is one table of all of them. Nothing that exists is
-/// overwritten without --force.
+/// One session is written to standard output, or to a file with --to. Several
+/// (--project, or --all) need a folder: it gets one file per session, with its
+/// sub-agents, and an index page. `csv` is one table of all sessions. Existing
+/// files are not overwritten without --force.
 ///
-/// `md` has a line for each tool call; --tools opens them. `html` is one page
-/// that needs nothing else, with tool calls folded up. `json` has everything,
-/// as `show --full --json` has it. `jsonl` is the agent's own file, byte for
-/// byte.
+/// `md` has one line per tool call; --tools shows more. `html` is one
+/// self-contained page with collapsed tool calls. `json` has everything that
+/// `show --full --json` prints. `jsonl` is the agent's own file, byte for byte.
 ///
-/// `openclaw` is a folder that OpenClaw runs on and pi opens, with keys and
-/// metadata: quipu's own sessions, and collected ones of OpenClaw. `claude-code`
-/// puts collected sessions back where `claude --resume` finds them; files that
-/// are there are left alone.
+/// `openclaw` writes a folder that OpenClaw and pi can use, with session keys
+/// and metadata: for sessions of quipu's own and for collected OpenClaw ones.
+/// `claude-code` writes collected sessions to where `claude --resume` finds
+/// them; existing files are not changed.
 ///
-/// --redact masks secrets (keys, tokens, passwords) as [redacted:KIND:N]. The
-/// same secret has the same number in all of an export. It knows many kinds,
-/// not all: look before you publish.
+/// --redact masks secrets (keys, tokens, passwords) as [redacted:KIND:N]. A
+/// secret has the same number everywhere in one export. It knows many kinds of
+/// secrets, not all: check the result before you publish it.
 ///
-/// SESSION is the beginning of an id, a session key, or `last`.
+/// SESSION is an id or the beginning of one, a session key, or `last`.
 ///
 /// Examples:
 ///   quipu export last > session.md
@@ -57,17 +56,17 @@ use crate::telling;
 #[group(skip)]
 pub(crate) struct Args {
     #[command(flatten)]
-    choose: choose::Args,
+    choose: selection::Args,
 
-    /// What to write [default: what the name after --to says, or md]
+    /// Output format [default: from the file name of --to, or md]
     #[arg(long, value_name = "FORMAT", value_enum)]
     format: Option<Kind>,
 
-    /// The folder to write to; for one session also a file
+    /// Write to this folder, or for one session to this file
     #[arg(long, value_name = "PATH")]
     to: Option<PathBuf>,
 
-    /// Overwrite files that exist
+    /// Overwrite existing files
     #[arg(long, requires = "to")]
     force: bool,
 
@@ -76,7 +75,7 @@ pub(crate) struct Args {
     redact: bool,
 
     #[command(flatten)]
-    telling: telling::Args,
+    detail: detail::Args,
 
     #[command(flatten)]
     reading: reading::Args,
@@ -89,8 +88,8 @@ impl Args {
         let named = named.filter(|kind| !kind.is_agents());
         match (self.format, named) {
             (Some(kind), _) if is_json && self.to.is_none() && kind != Kind::Json => {
-                Err(CommandError::new("--json is for what was written to files")
-                    .hint("leave it out, name a folder with --to, or ask for `--format json`"))
+                Err(CommandError::new("--json reports files that were written, and needs --to")
+                    .hint("name a folder with --to, or use `--format json` for the session itself"))
             }
             (Some(kind), _) => Ok(kind),
             (None, _) if is_json && self.to.is_none() => Ok(Kind::Json),
@@ -109,35 +108,45 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
             Some(paths::resolve(to, context.settings.home.as_deref(), &here)?)
         }
         None if kind.is_agents() => {
-            return Err(CommandError::new("an agent's files need a folder to be written to")
+            return Err(CommandError::new("this format needs a folder to write to")
                 .hint("name it with --to"));
         }
         None if chosen.is_one || kind == Kind::Csv => None,
         None => {
             let sessions = count(chosen.sessions.len() as u64, "session");
-            return Err(CommandError::new(format!("{sessions} need a folder to be written to"))
-                .hint("name one with --to; `--format csv` is one table of all of them"));
+            return Err(CommandError::new(format!("{sessions} need a folder to write to")).hint(
+                "name a folder with --to, or use `--format csv` for one table of all sessions",
+            ));
         }
     };
     if let (Some(to), true) = (&to, kind.is_agents()) {
-        let report = back::export(kind, args, &chosen, to, &reading, context)?;
-        return tell(&report, to, &reading, context);
+        let report = agent_folder::export(kind, args, &chosen, to, &reading, context)?;
+        return print_report(&report, to, &reading, context);
     }
-    let mut exporter =
-        Exporter::new(&reading.ledger, kind, args.telling.telling(kind.telling()), args.redact);
+    let mut exporter = Exporter::new(
+        &reading.ledger,
+        kind,
+        args.detail.telling(kind.default_telling()),
+        args.redact,
+    );
     learn(&mut exporter, &chosen.sessions, context)?;
     let Some(to) = to else {
-        return to_stdout(&mut exporter, &chosen.sessions, context);
+        let more = to_stdout(&mut exporter, &chosen.sessions, context)?;
+        let masked = exporter.redactor().map(masked);
+        drop(exporter);
+        // A pager is waited for without a snapshot.
+        drop(reading);
+        return end(more, masked, context);
     };
     let report = if is_file(&to, args, kind, chosen.is_one) {
         folder::one_file(&mut exporter, &chosen.sessions, &to, args.force)?
     } else {
         folder::export(&mut exporter, &chosen, &to, args.force, context)?
     };
-    tell(&report, &to, &reading, context)
+    print_report(&report, &to, &reading, context)
 }
 
-/// Whether `--to` names a file. A folder has no such ending, or is there.
+/// Returns true if `--to` names a file: it has an extension, and is not an existing folder.
 fn is_file(to: &Path, args: &Args, kind: Kind, is_one: bool) -> bool {
     let ends_like_folder =
         args.to.as_ref().is_some_and(|to| to.as_os_str().as_encoded_bytes().ends_with(b"/"));
@@ -147,8 +156,8 @@ fn is_file(to: &Path, args: &Args, kind: Kind, is_one: bool) -> bool {
         && to.extension().and_then(|name| name.to_str()) == Some(kind.extension())
 }
 
-/// Shows everything to whoever masks secrets, before anything is written: a secret may be told by
-/// the words around it in one place and stand alone in another.
+/// Shows everything to the redactor before anything is written. A secret may be recognised by the
+/// words around it in one place and stand alone in another.
 fn learn(
     exporter: &mut Exporter<'_>,
     sessions: &[(SessionRow, Session)],
@@ -160,7 +169,7 @@ fn learn(
     let mut bar = context.output.bar();
     for (done, (row, session)) in sessions.iter().enumerate() {
         match exporter.learn(*row, session) {
-            // It is told when it is written.
+            // The error is reported when the session is written.
             Err(error) if error.is_damage() => {}
             learned => learned?,
         }
@@ -170,31 +179,42 @@ fn learn(
     Ok(())
 }
 
+/// Returns how many files of the session are left out.
 fn to_stdout(
     exporter: &mut Exporter<'_>,
     sessions: &[(SessionRow, Session)],
     context: &mut Context,
-) -> Result<()> {
+) -> Result<usize> {
     context.output.page()?;
     let mut out = Stdout::new(&mut context.output);
     let more = exporter.write_all(sessions, &mut out)?;
     out.end()?;
+    Ok(more)
+}
+
+/// Waits until everything was read, then adds what the person should know about it.
+fn end(more: usize, masked: Option<String>, context: &mut Context) -> Result<()> {
     context.output.finish()?;
     if more > 0 {
         let files = count(more as u64, "more file");
         context.output.warn(
-            &format!("the session also stands in {files}, which are not in this"),
-            Some("--to writes all of them to a folder"),
+            &format!("the session has {files}, which are not in this output"),
+            Some("--to writes all files to a folder"),
         );
     }
-    if let Some(masked) = exporter.redactor().map(masked) {
+    if let Some(masked) = masked {
         context.output.note(&masked);
     }
     Ok(())
 }
 
-/// Says what was done.
-fn tell(report: &ExportReport, to: &Path, reading: &Reading, context: &mut Context) -> Result<()> {
+/// Prints a summary of the export.
+fn print_report(
+    report: &ExportReport,
+    to: &Path,
+    reading: &Reading,
+    context: &mut Context,
+) -> Result<()> {
     if context.is_json {
         reading.json(context, report)?;
     } else if !context.output.is_quiet() {
@@ -203,15 +223,15 @@ fn tell(report: &ExportReport, to: &Path, reading: &Reading, context: &mut Conte
         let of = count(report.sessions, "session");
         let to = context.show(to);
         let said = format!(" written to {to}: {files} ({size})");
-        context.output.line(Text::of(Look::Good, of).and(said))?;
+        context.output.line(Text::styled(Style::Good, of).and(said))?;
         if let Some(redacted) = &report.redacted {
             let kinds = redacted.iter().map(|(kind, count)| (kind.as_str(), *count));
-            context.output.line(Text::of(Look::Dim, masked_kinds(kinds)))?;
+            context.output.line(Text::styled(Style::Dim, masked_kinds(kinds)))?;
         }
-        back::tell(report, context)?;
+        agent_folder::print_left_out(report, context)?;
         for damaged in &report.damaged {
             let said = format!("{}: {}", damaged.session, damaged.why);
-            context.output.line(Text::of(Look::Bad, "damaged  ").and(said))?;
+            context.output.line(Text::styled(Style::Bad, "damaged  ").and(said))?;
         }
     }
     match report.damaged.len() as u64 {
@@ -221,7 +241,7 @@ fn tell(report: &ExportReport, to: &Path, reading: &Reading, context: &mut Conte
             Err(CommandError::new(format!(
                 "the ledger is damaged: {sessions} could not be exported"
             ))
-            .hint("`quipu doctor --deep` says what is damaged and what to do"))
+            .hint("run `quipu doctor --deep` to see what is damaged and what to do"))
         }
     }
 }
@@ -230,7 +250,7 @@ fn masked(redactor: &Redactor) -> String {
     masked_kinds(redactor.met())
 }
 
-/// `3 secrets masked: 2 github-token, 1 jwt`.
+/// Formats a count by kind: `3 secrets masked: 2 github-token, 1 jwt`.
 fn masked_kinds<'k>(kinds: impl Iterator<Item = (&'k str, u32)>) -> String {
     let kinds: Vec<(&str, u32)> = kinds.collect();
     let all: u64 = kinds.iter().map(|(_, count)| u64::from(*count)).sum();

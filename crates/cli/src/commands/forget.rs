@@ -1,4 +1,4 @@
-//! `quipu forget`: the one destructive act.
+//! `quipu forget`: the only command that deletes stored data.
 
 use std::io::{self, IsTerminal};
 
@@ -8,18 +8,19 @@ use quipu_transcript::format;
 
 use super::Context;
 use crate::error::{CommandError, Result};
-use crate::output::{Look, Text, bytes, count, number};
+use crate::output::{Style, Text, bytes, count, number};
 
-/// Remove a session from the ledger, for good
+/// Permanently remove a session from the ledger
 ///
-/// Removes the session that ID names, its sub-agents and everything that was
-/// derived from them, until no byte of them is left in the ledger's file. A
-/// mark stays, so that no file of the session is collected again. Its lines in
-/// files that all sessions share (the prompt history) become blanks.
+/// Removes the session, its sub-agents and everything derived from them, until
+/// no byte of them is left in the ledger's file. A mark stays in the ledger, so
+/// that the session is never collected again. Its lines in files shared by all
+/// sessions (the prompt history) are replaced by blanks.
 ///
-/// It cannot be undone, so it says first what goes and asks. The agents' own
-/// files are left alone, and so are backups: it names those that it knows.
-/// Afterwards everything readable is derived again, as by `quipu rebuild`.
+/// This cannot be undone, so the command first shows what it would remove and
+/// asks. The agent's own files are not changed, and neither are backups; known
+/// backups are listed. Afterwards the readable tables are rebuilt, as by
+/// `quipu rebuild`.
 ///
 /// Examples:
 ///   quipu forget 640a --dry-run
@@ -27,21 +28,21 @@ use crate::output::{Look, Text, bytes, count, number};
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct Args {
-    /// The session: its id, or an unambiguous beginning of it; AGENT/ID where agents share an id
+    /// A session id or an unambiguous beginning of one; AGENT/ID if agents share an id
     #[arg(value_name = "ID", allow_hyphen_values = true)]
     id: String,
 
-    /// Do not ask; needed where nobody can answer
+    /// Do not ask for confirmation; required without a terminal
     #[arg(long, short = 'y', conflicts_with = "dry_run")]
     yes: bool,
 
-    /// Only say what would go
+    /// Only show what would be removed
     #[arg(long)]
     dry_run: bool,
 }
 
 pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
-    // There is nothing to forget in a ledger that is not there, and none is made.
+    // A ledger that does not exist has nothing to forget, and none is created.
     if context.open_if_any()?.is_none() {
         return Err(Error::NoMatch { what: "session", name: args.id.clone() }.into());
     }
@@ -53,7 +54,7 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
     if !args.yes && !foreseen.already && !is_wanted(context, &foreseen)? {
         return Err(CommandError::new("not confirmed; nothing was changed"));
     }
-    // What was shown is forgotten, and not what the same letters mean by now.
+    // Forgets the session that was shown, even if the same letters match another one by now.
     let name = foreseen.sessions.first().map_or_else(|| args.id.clone(), name);
     let mut bar = context.output.bar();
     let report = quipu_ledger::forget(&mut ledger, &name, &mut |done, total| {
@@ -64,10 +65,10 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
     if !report.cleaned {
         return Err(CommandError::new(
             "the session is gone from every table, but another process still reads old pages of \
-             the ledger",
+             the ledger's file",
         )
         .hint(format!(
-            "when it has ended, any `{}`, or `{}` again, removes them",
+            "after that process has ended, `{}` or another `{}` removes them",
             context.shell.plain("sync"),
             context.shell.command("forget", &name, &[]),
         )));
@@ -75,7 +76,7 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
     Ok(())
 }
 
-/// The name that means this session and no other.
+/// Returns a name that matches this session only.
 fn name(session: &ForgottenSession) -> String {
     match session.agent.as_str() {
         "" => session.session_id.clone(),
@@ -83,31 +84,33 @@ fn name(session: &ForgottenSession) -> String {
     }
 }
 
-/// Shows what goes and asks.
+/// Shows what would be removed and asks for confirmation.
 fn is_wanted(context: &mut Context, foreseen: &ForgetReport) -> Result<bool> {
     let can_ask = !context.is_json
         && io::stdin().is_terminal()
         && io::stdout().is_terminal()
         && io::stderr().is_terminal();
     if !can_ask {
-        return Err(CommandError::new("forgetting cannot be undone, and nobody can be asked here")
-            .hint("say --yes to do it, or --dry-run to see what would go"));
+        return Err(CommandError::new(
+            "forgetting cannot be undone, and there is no terminal to ask on",
+        )
+        .hint("use --yes to forget, or --dry-run to see what would be removed"));
     }
     show(context, foreseen, Tense::Would)?;
     context.output.gap()?;
     Ok(context.output.ask("This cannot be undone. Forget it?")?.unwrap_or(false))
 }
 
-/// Whether it has happened.
+/// The stage of the report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Tense {
     Would,
     Did,
-    /// Everything else was said when it was asked.
+    /// Only the result, because the details were shown before asking.
     DidAsShown,
 }
 
-/// At most this many are named; `--json` names more.
+/// Limit for the number of files listed per heading; `--json` lists more.
 const MOST_NAMED: usize = 3;
 
 fn show(context: &mut Context, report: &ForgetReport, tense: Tense) -> Result<()> {
@@ -120,10 +123,10 @@ fn show(context: &mut Context, report: &ForgetReport, tense: Tense) -> Result<()
     }
     let what = what(report);
     let headline = match (tense, report.already) {
-        (_, true) => Text::of(Look::Good, "forgotten before").and("; nothing of it is left"),
-        (Tense::Would, _) => Text::of(Look::Bold, "This would be forgotten:"),
+        (_, true) => Text::styled(Style::Good, "already forgotten").and("; nothing of it is left"),
+        (Tense::Would, _) => Text::styled(Style::Bold, "This would be forgotten:"),
         (Tense::Did | Tense::DidAsShown, _) => {
-            Text::of(Look::Good, "forgotten").and(format!(": {}", what.join(", and ")))
+            Text::styled(Style::Good, "forgotten").and(format!(": {}", what.join(", and ")))
         }
     };
     context.output.line(headline)?;
@@ -133,37 +136,37 @@ fn show(context: &mut Context, report: &ForgetReport, tense: Tense) -> Result<()
     let mut facts = Vec::new();
     if let Some(session) = report.sessions.first() {
         let title = format::by_name(&session.format).map_or(&*session.format, |it| it.title());
-        facts.push(("session", Text::plain(name(session)).with(Look::Dim, format!("  {title}"))));
+        facts.push(("session", Text::plain(name(session)).with(Style::Dim, format!("  {title}"))));
         facts.extend(session.title.as_ref().map(|title| ("title", Text::plain(title).cut(60))));
         facts.extend(session.project.as_ref().map(|project| ("project", Text::plain(project))));
     }
     if tense == Tense::Would && !report.already {
-        let labels = std::iter::once("goes").chain(std::iter::repeat(""));
+        let labels = std::iter::once("removed").chain(std::iter::repeat(""));
         facts.extend(labels.zip(what.into_iter().map(Text::from)));
     }
     let on_disk = report.on_disk.iter().map(|path| context.show(path)).collect();
-    list(&mut facts, "stays", report.on_disk.len() as u64, on_disk, |files| {
-        format!("{files} on disk, which quipu never deletes")
+    list(&mut facts, "kept", report.on_disk.len() as u64, on_disk, |files| {
+        format!("{files} on disk, which quipu does not delete")
     });
     let copies = report.copied_in.iter().map(name).collect();
     list(&mut facts, "copies", report.copies, copies, |_| {
         let sessions = count(report.copies, "other session");
-        format!("{sessions} with the same lines, to be forgotten on their own")
+        format!("{sessions} with the same lines; forget each of them separately")
     });
     let threads = report.threads.iter().map(name).collect();
     list(&mut facts, "threads", report.threads.len() as u64, threads, |_| {
         let threads = count(report.threads.len() as u64, "thread");
-        format!("{threads} with transcripts of their own, to be forgotten on their own")
+        format!("{threads} with their own transcripts; forget each of them separately")
     });
     let backups = report.backups.iter().map(|path| context.show(path)).collect();
     list(&mut facts, "backups", report.backups.len() as u64, backups, |files| {
-        format!("{files} that may still hold it, out of reach")
+        format!("{files} that may still contain it; quipu does not change backups")
     });
     context.output.facts(2, &facts)?;
     Ok(())
 }
 
-/// How much it is, in words.
+/// Describes how much is removed.
 fn what(report: &ForgetReport) -> Vec<String> {
     let mut what = Vec::new();
     if report.files > 0 {
@@ -178,14 +181,14 @@ fn what(report: &ForgetReport) -> Vec<String> {
     }
     if report.shared_lines > 0 {
         what.push(format!(
-            "{} of files that all sessions share",
+            "{} in files shared by all sessions",
             count(report.shared_lines, "line")
         ));
     }
     what
 }
 
-/// Adds a heading and the first of what it is about.
+/// Adds a heading and the first few names below it.
 fn list(
     facts: &mut Vec<(&'static str, Text)>,
     label: &'static str,
@@ -198,9 +201,9 @@ fn list(
     }
     facts.push((label, Text::plain(heading(count(all, "file")))));
     let shown = named.into_iter().take(MOST_NAMED);
-    facts.extend(shown.map(|name| ("", Text::of(Look::Dim, format!("  {name}")))));
+    facts.extend(shown.map(|name| ("", Text::styled(Style::Dim, format!("  {name}")))));
     let more = all.saturating_sub(MOST_NAMED as u64);
     if more > 0 {
-        facts.push(("", Text::of(Look::Dim, format!("  and {} more", number(more)))));
+        facts.push(("", Text::styled(Style::Dim, format!("  and {} more", number(more)))));
     }
 }

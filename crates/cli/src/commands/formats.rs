@@ -1,4 +1,4 @@
-//! `quipu formats`: what can be read, from where.
+//! `quipu formats`: the supported agents and their files.
 
 use std::path::PathBuf;
 
@@ -7,13 +7,13 @@ use serde::Serialize;
 
 use super::Context;
 use crate::error::Result;
-use crate::output::{Column, Look, Text, count};
+use crate::output::{Column, Style, Text, count};
 
-/// List what quipu can read, and from where
+/// List the supported agents and where their files are
 ///
-/// For each format: the folders under your home where its files are expected,
-/// the variable that names another place, and what is read below. Nothing that
-/// is not listed is ever opened. `--json` prints one object per line.
+/// For each format: the folders in your home where quipu looks for its files,
+/// the variable that overrides them, and which files are read. No other file is
+/// ever opened. `--json` prints one object per line.
 ///
 /// Example:
 ///   quipu formats --json | jq -r .format
@@ -21,7 +21,7 @@ use crate::output::{Column, Look, Text, count};
 #[command(verbatim_doc_comment)]
 pub(crate) struct Args {}
 
-/// What `--json` prints for one format.
+/// One format as `--json` prints it.
 #[derive(Serialize)]
 struct FormatLine<'a> {
     format: &'a str,
@@ -68,7 +68,7 @@ pub(super) fn run(_: &Args, context: &mut Context) -> Result<()> {
             facts.push((std::mem::take(&mut label), Text::plain(context.show(path))));
         }
         if roots.paths.is_empty() {
-            facts.push((label, Text::of(Look::Dim, "none")));
+            facts.push((label, Text::styled(Style::Dim, "none")));
         }
         facts.push(("variable", Text::plain(variables.join(", "))));
         let retention = &roots.retention;
@@ -81,19 +81,19 @@ pub(super) fn run(_: &Args, context: &mut Context) -> Result<()> {
                 let from = retention.origin.describe(context.settings.home.as_deref());
                 let after = days.map(|days| count(days.into(), "day"));
                 let after = after.map_or("never".to_owned(), |after| format!("after {after}"));
-                Some(format!("the agent deletes transcripts {after}, says {from}"))
+                Some(format!("the agent deletes transcripts {after}, according to {from}"))
             }
         };
         if let Some(text) = text {
             facts.push(("clean-up", Text::plain(text)));
         }
-        context.output.line(Text::of(Look::Bold, format.title()))?;
+        context.output.line(Text::styled(Style::Bold, format.title()))?;
         context.output.facts(2, &facts)?;
         context.output.gap()?;
         let columns = [Column::words("reads"), Column::prose("as")];
         let rows = format.reads().iter();
         let rows =
-            rows.map(|(path, meaning)| vec![Text::plain(path), Text::of(Look::Dim, meaning)]);
+            rows.map(|(path, meaning)| vec![Text::plain(path), Text::styled(Style::Dim, meaning)]);
         context.output.table(2, &columns, rows.collect())?;
     }
     Ok(())

@@ -46,7 +46,7 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
     Ok(())
 }
 
-/// A command and all below it, each with the name of its page.
+/// Collects a command and all its subcommands, each with the name of its page.
 fn collect(command: &clap::Command, name: &str, pages: &mut Vec<(String, clap::Command)>) {
     let page = command.clone().name(name.to_owned()).bin_name(name.replace('-', " "));
     pages.push((name.to_owned(), page));

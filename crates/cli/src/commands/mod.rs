@@ -40,12 +40,12 @@ use quipu_transcript::prices::Prices;
 
 use crate::args::{self, ColorWhen, Global};
 use crate::error::{CommandError, Kind, Result};
-use crate::output::{Loudness, Output};
+use crate::output::{Output, Verbosity};
 use crate::settings::{self, Settings};
 use crate::shell::Shell;
 use crate::{logging, machine, paths, reading, roots};
 
-/// What quipu can do.
+/// The commands.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
     Projects(projects::Args),
@@ -115,24 +115,24 @@ impl Command {
     }
 }
 
-/// What every command works with.
+/// State that every command uses.
 #[derive(Debug)]
 pub(crate) struct Context {
     pub(crate) settings: Settings,
     pub(crate) output: Output,
-    /// How commands are printed.
+    /// Formats commands for printing.
     pub(crate) shell: Shell,
-    /// Print for machines.
+    /// True if JSON is printed.
     pub(crate) is_json: bool,
 }
 
 impl Context {
-    /// Where files are looked for.
+    /// Returns the folders to collect from.
     pub(crate) fn roots(&self) -> Vec<RootPath> {
         roots::flatten(&self.settings.roots, self.settings.selection())
     }
 
-    /// Opens the ledger to collect into it: if absent, it is there when something was collected.
+    /// Opens the ledger to collect into it. If absent, it is created once something was collected.
     fn open_to_collect(&self) -> Result<Ledger> {
         let mut ledger = Ledger::open_to_collect(&self.settings.ledger.value)?;
         quipu_ledger::adopt(&mut ledger, machine::name())?;
@@ -144,35 +144,39 @@ impl Context {
         Ok(Ledger::open(&self.settings.ledger.value)?)
     }
 
-    /// Opens the ledger for reading. Where none was made yet there is none, and nothing in it; one
-    /// that is named has to be there.
+    /// Opens the ledger for reading. Returns `None` if the default ledger does not exist, and fails
+    /// if a named ledger does not exist.
     fn open_if_any(&self) -> Result<Option<Ledger>> {
         match Ledger::open_read_only(&self.settings.ledger.value) {
             Err(quipu_ledger::Error::Absent { .. }) if !reading::is_named(self) => Ok(None),
-            opened => Ok(Some(opened?)),
+            opened => {
+                let ledger = opened?;
+                reading::warn_of_copy(self, &ledger);
+                Ok(Some(ledger))
+            }
         }
     }
 
-    /// What tokens cost.
+    /// Returns the prices of tokens.
     pub(crate) fn prices(&self) -> Prices {
         Prices::with(self.settings.prices.value.clone())
     }
 
-    /// A path as people like to see it.
+    /// Formats a path for people, with `~` for the home folder.
     pub(crate) fn show(&self, path: impl AsRef<Path>) -> String {
         paths::shorten(path.as_ref(), self.settings.home.as_deref())
     }
 }
 
-/// Reads the command line, runs the command and says how it ended.
+/// Parses the command line, runs the command and returns the exit code.
 pub(crate) fn main(arguments: Vec<OsString>) -> ExitCode {
-    let arguments = search::with_unwanted_words(arguments);
+    let arguments = search::with_excluded_words(arguments);
     let args = match args::parse(&arguments) {
         Ok(args) => args,
         Err(error) => return explain(&arguments, &error),
     };
     let global = &args.global;
-    let mut output = Output::new(settings::early_color(global.color), loudness(global));
+    let mut output = Output::new(settings::early_color(global.color), verbosity(global));
     logging::start(global.quiet, global.verbose);
     let settings = match load(global, &mut output) {
         Ok(settings) => settings,
@@ -188,7 +192,7 @@ pub(crate) fn main(arguments: Vec<OsString>) -> ExitCode {
         Some(command) => command.run(&mut context),
         None => overview::run(&mut context),
     };
-    // What was written before a failure is shown before it is explained.
+    // Output written before a failure is shown before the error.
     let written = context.output.finish().map_err(CommandError::from);
     match ran.and(written) {
         Ok(()) => ExitCode::SUCCESS,
@@ -201,10 +205,10 @@ pub(crate) fn main(arguments: Vec<OsString>) -> ExitCode {
     }
 }
 
-/// Help, version, or what is wrong with the command line.
+/// Prints help, the version, or the error in the command line.
 fn explain(arguments: &[OsString], error: &clap::Error) -> ExitCode {
     let color = settings::early_color(args::color_flag(arguments));
-    let mut output = Output::new(color, Loudness::Ordinary);
+    let mut output = Output::new(color, Verbosity::Ordinary);
     if error.use_stderr() {
         output.usage_error(&error.render());
         return ExitCode::from(2);
@@ -228,7 +232,7 @@ fn load(global: &Global, output: &mut Output) -> Result<Settings> {
     for unknown in &settings.unknown {
         let hint = match &unknown.nearest {
             Some(nearest) => format!("did you mean `{nearest}`?"),
-            None => "`quipu config show` lists what can be set".to_owned(),
+            None => "`quipu config show` lists all settings".to_owned(),
         };
         let file = file.as_deref().unwrap_or_default();
         output.warn(&format!("unknown key `{}` in {file}", unknown.key), Some(&hint));
@@ -236,10 +240,10 @@ fn load(global: &Global, output: &mut Output) -> Result<Settings> {
     Ok(settings)
 }
 
-fn loudness(global: &Global) -> Loudness {
+fn verbosity(global: &Global) -> Verbosity {
     match (global.quiet, global.verbose) {
-        (true, _) => Loudness::Quiet,
-        (false, 0) => Loudness::Ordinary,
-        (false, _) => Loudness::Verbose,
+        (true, _) => Verbosity::Quiet,
+        (false, 0) => Verbosity::Ordinary,
+        (false, _) => Verbosity::Verbose,
     }
 }

@@ -1,4 +1,4 @@
-//! `quipu notes`: memory and personality files, in every version.
+//! `quipu notes`: all versions of memory and personality files.
 
 mod diff;
 
@@ -6,16 +6,16 @@ use quipu_ledger::wire::{Note, NoteVersion};
 
 use super::Context;
 use crate::error::{CommandError, Kind, Result};
-use crate::output::{Column, Look, Text, bytes, count, day, minute, number};
+use crate::output::{Column, Style, Text, bytes, count, day, minute, number};
 use crate::{filters, reading};
 
-/// Show memory and personality notes, in every version that was seen
+/// Show memory and personality notes, in every version
 ///
-/// Without a name, lists all notes, also as they were on a day (--at), or shows
-/// all that changed (--diff). With one, shows its newest version, the one of a
-/// day, or what changed from version to version. A name is the note's path in
-/// the workspace, the end of it, or any part that only one note has; AGENT/PATH
-/// where several agents have one. A folder's name stands for the notes in it.
+/// Without PATH, lists all notes: as they are, as they were on a day (--at), or
+/// with all changes (--diff). With PATH, shows one note: its newest version, the
+/// version of a day, or all changes. PATH is the note's path in the workspace,
+/// the end of it, or any unambiguous part; AGENT/PATH if several agents have such
+/// a note. The name of a folder stands for all notes in it.
 ///
 /// Examples:
 ///   quipu notes
@@ -25,15 +25,15 @@ use crate::{filters, reading};
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct Args {
-    /// Which note
+    /// The note to show
     #[arg(value_name = "PATH")]
     name: Option<String>,
 
-    /// As it was at the end of that day, or at that moment
+    /// Show the version at the end of that day, or at that time
     #[arg(long, value_name = "WHEN", conflicts_with = "diff")]
     at: Option<String>,
 
-    /// What changed from one version to the next
+    /// Show the changes between versions
     #[arg(long)]
     diff: bool,
 
@@ -56,13 +56,13 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
             (false, Some(at)) => {
                 let then = as_of(&reading, &several, at)?;
                 if then.is_empty() && !several.is_empty() {
-                    return Err(no_match("no note was there at that time".to_owned()));
+                    return Err(no_match("no note existed at that time".to_owned()));
                 }
                 list(context, &reading, &then)
             }
         };
     }
-    let note = pick(context, &notes, args.name.as_deref().unwrap_or_default())?;
+    let note = pick(context, &reading, &notes, args.name.as_deref().unwrap_or_default())?;
     if args.diff {
         return changes(context, &reading, std::slice::from_ref(note));
     }
@@ -73,8 +73,8 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
     };
     let Some(version) = wanted else {
         let first = versions.first().and_then(|version| version.time).map(minute);
-        return Err(no_match(format!("{} was not there at that time", note.name))
-            .hint(format!("its first version is of {}", first.unwrap_or_default())));
+        return Err(no_match(format!("{} did not exist at that time", note.name))
+            .hint(format!("its first version is from {}", first.unwrap_or_default())));
     };
     if context.is_json {
         return reading.json(context, version);
@@ -86,7 +86,7 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
     Ok(())
 }
 
-/// What changed in these notes, note by note.
+/// Prints the changes of these notes, note by note.
 fn changes(context: &mut Context, reading: &reading::Reading, notes: &[Note]) -> Result<()> {
     if !context.is_json {
         if notes.is_empty() {
@@ -105,7 +105,7 @@ fn changes(context: &mut Context, reading: &reading::Reading, notes: &[Note]) ->
     Ok(())
 }
 
-/// Notes as they were at a moment.
+/// Returns the notes as they were at a time.
 fn as_of(reading: &reading::Reading, notes: &[Note], at: i64) -> Result<Vec<Note>> {
     let mut then = Vec::new();
     for note in notes {
@@ -129,7 +129,7 @@ fn list(context: &mut Context, reading: &reading::Reading, notes: &[Note]) -> Re
         return notes.iter().try_for_each(|note| reading.json(context, note));
     }
     if notes.is_empty() {
-        context.output.line("no notes were collected")?;
+        context.output.line("no notes")?;
         return Ok(());
     }
     context.output.page()?;
@@ -149,10 +149,10 @@ fn list(context: &mut Context, reading: &reading::Reading, notes: &[Note]) -> Re
     Ok(())
 }
 
-/// One line. Where there is no column for agents, their names come first, if there are several.
+/// Returns one row. If there is no agent column but several agents, the agent's name is a prefix.
 fn row(note: &Note, is_wide: bool, is_mixed: bool) -> Vec<Text> {
     let when = if is_wide { minute } else { day };
-    let changed = Text::of(Look::Dim, note.updated_at.map(when).unwrap_or_default());
+    let changed = Text::styled(Style::Dim, note.updated_at.map(when).unwrap_or_default());
     let mut row = vec![match is_mixed && !is_wide {
         true => Text::plain(format!("{}/{}", note.agent, note.name)),
         false => Text::plain(&note.name),
@@ -164,19 +164,19 @@ fn row(note: &Note, is_wide: bool, is_mixed: bool) -> Vec<Text> {
     if is_wide {
         row.push(Text::plain(bytes(note.bytes)));
     }
-    row.push(if note.gone { changed.with(Look::Warning, " gone") } else { changed });
+    row.push(if note.gone { changed.with(Style::Warning, " gone") } else { changed });
     row
 }
 
 fn heading(version: &NoteVersion, of: usize) -> Text {
     let time = version.time.map(minute).unwrap_or_default();
     let which = format!("  {}, version {} of {of}, {time}", version.agent, version.version);
-    Text::of(Look::Bold, &version.name).with(Look::Dim, which)
+    Text::styled(Style::Bold, &version.name).with(Style::Dim, which)
 }
 
-/// The notes in a folder of that name, if it is the name of no note.
+/// Returns the notes in the folder `name`; `None` if `name` is a note.
 fn in_folder(notes: &[Note], name: &str) -> Option<Vec<Note>> {
-    if called(notes, name, &[is_exact, is_end]).len() == 1 {
+    if matching(notes, name, &[is_exact, is_end]).len() == 1 {
         return None;
     }
     let folder = name.trim_end_matches('/').to_lowercase();
@@ -190,53 +190,58 @@ fn in_folder(notes: &[Note], name: &str) -> Option<Vec<Note>> {
     (!folder.is_empty() && !found.is_empty()).then_some(found)
 }
 
-/// How a name may fit a note: the agent, the note's path, what was said; all in small letters.
+/// A test whether a name matches a note: agent, note's path, name; all in lower case.
 type Fit = fn(&str, &str, &str) -> bool;
 
-fn is_exact(agent: &str, name: &str, said: &str) -> bool {
-    name == said || said.strip_prefix(agent).and_then(|said| said.strip_prefix('/')) == Some(name)
+fn is_exact(agent: &str, name: &str, wanted: &str) -> bool {
+    name == wanted
+        || wanted.strip_prefix(agent).and_then(|wanted| wanted.strip_prefix('/')) == Some(name)
 }
 
-fn is_end(_: &str, name: &str, said: &str) -> bool {
-    name.strip_suffix(said).is_some_and(|before| before.ends_with('/'))
+fn is_end(_: &str, name: &str, wanted: &str) -> bool {
+    name.strip_suffix(wanted).is_some_and(|before| before.ends_with('/'))
 }
 
-fn is_part(agent: &str, name: &str, said: &str) -> bool {
-    !said.is_empty() && format!("{agent}/{name}").contains(said)
+fn is_part(agent: &str, name: &str, wanted: &str) -> bool {
+    !wanted.is_empty() && format!("{agent}/{name}").contains(wanted)
 }
 
-/// The notes that a name fits, by the first way in which it fits any.
-fn called<'a>(notes: &'a [Note], said: &str, fits: &[Fit]) -> Vec<&'a Note> {
-    let said = said.to_lowercase();
+/// Returns the notes that a name matches, by the first test that matches any note.
+fn matching<'a>(notes: &'a [Note], wanted: &str, fits: &[Fit]) -> Vec<&'a Note> {
+    let wanted = wanted.to_lowercase();
     let found = fits.iter().map(|fits| -> Vec<&'a Note> {
         notes
             .iter()
-            .filter(|note| fits(&note.agent.to_lowercase(), &note.name.to_lowercase(), &said))
+            .filter(|note| fits(&note.agent.to_lowercase(), &note.name.to_lowercase(), &wanted))
             .collect()
     });
     found.into_iter().find(|found| !found.is_empty()).unwrap_or_default()
 }
 
-/// The note that a person means, who is asked if it may be several.
-fn pick<'a>(context: &mut Context, notes: &'a [Note], name: &str) -> Result<&'a Note> {
-    let found = called(notes, name, &[is_exact, is_end, is_part]);
+/// Returns the note that a name matches. Asks the user if several match.
+fn pick<'a>(
+    context: &mut Context,
+    reading: &reading::Reading,
+    notes: &'a [Note],
+    name: &str,
+) -> Result<&'a Note> {
+    let found = matching(notes, name, &[is_exact, is_end, is_part]);
     match found.as_slice() {
         [note] => Ok(note),
         [] => {
-            Err(no_match(format!("no note is called `{name}`"))
-                .hint("`quipu notes` lists all of them"))
+            Err(no_match(format!("no note matches `{name}`")).hint("`quipu notes` lists all notes"))
         }
         several => {
             let path = |note: &&Note| format!("{}/{}", note.agent, note.name);
-            let question = format!("`{name}` may mean several notes:");
+            let question = format!("`{name}` matches several notes:");
             let choices = several.iter().map(|note| Text::plain(path(note))).collect();
-            if let Some(choice) = context.output.pick(&question, choices)?
+            if let Some(choice) = reading.wait_for(|| context.output.pick(&question, choices))??
                 && let Some(note) = several.get(choice)
             {
                 return Ok(note);
             }
-            let what = format!("`{name}` may mean {}", count(several.len() as u64, "note"));
-            let mut error = no_match(what).hint("say which one:");
+            let what = format!("`{name}` matches {}", count(several.len() as u64, "note"));
+            let mut error = no_match(what).hint("give more of the path:");
             for note in several.iter().take(MOST_NAMED) {
                 error = error.hint(format!("  {}", path(note)));
             }
@@ -245,7 +250,7 @@ fn pick<'a>(context: &mut Context, notes: &'a [Note], name: &str) -> Result<&'a 
     }
 }
 
-/// At most this many are named.
+/// Limit for the number of notes listed in an error.
 const MOST_NAMED: usize = 8;
 
 fn no_match(what: String) -> CommandError {

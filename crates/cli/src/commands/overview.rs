@@ -1,4 +1,4 @@
-//! `quipu` without a command: collect, then a short look at what the ledger holds.
+//! `quipu` without a command: collects, then prints a short overview of the ledger.
 
 use quipu_ledger::Trouble;
 use quipu_ledger::wire::{FormatStatus, Status, SyncReport};
@@ -6,10 +6,10 @@ use serde::Serialize;
 
 use super::{Context, status, sync};
 use crate::error::Result;
-use crate::output::{Column, Look, Text, bytes, count, number, ratio};
+use crate::output::{Column, Style, Text, bytes, count, number, ratio};
 use crate::reading;
 
-/// What `--json` prints.
+/// The object that `--json` prints.
 #[derive(Serialize)]
 struct Overview<'a> {
     /// `null` if nothing could be collected.
@@ -24,9 +24,9 @@ pub(super) fn run(context: &mut Context) -> Result<()> {
         }
         opened => opened?,
     };
-    let report = sync::gather(context, &mut ledger)?;
+    let report = sync::collect_with_progress(context, &mut ledger)?;
     if report.sources_changed > 0 {
-        // What the import left in the write-ahead log would count as the ledger's size.
+        // Without this, the write-ahead log of the import would count as part of the ledger's size.
         ledger.checkpoint()?;
     }
     let status = quipu_ledger::status(&ledger, &context.roots())?;
@@ -41,7 +41,7 @@ pub(super) fn run(context: &mut Context) -> Result<()> {
     show(context, Some(&report), &status)
 }
 
-/// What a ledger holds that cannot be written to.
+/// Prints the overview of a ledger that is read-only.
 fn as_it_is(context: &mut Context) -> Result<()> {
     let reading = reading::open(context, reading::Args::default())?;
     let status = quipu_ledger::status(&reading.ledger, &context.roots())?;
@@ -54,7 +54,7 @@ fn as_it_is(context: &mut Context) -> Result<()> {
 
 fn show(context: &mut Context, report: Option<&SyncReport>, status: &Status) -> Result<()> {
     let sum = |field: fn(&FormatStatus) -> u64| status.formats.iter().map(field).sum::<u64>();
-    let kept = if status.keeps_everything() { "every byte kept" } else { "kept" };
+    let kept = if status.keeps_everything() { "every byte stored" } else { "stored" };
     let mut places = Vec::new();
     let (files, databases) = (sum(|format| format.sources), sum(|format| format.databases));
     if files > 0 || databases == 0 {
@@ -67,7 +67,7 @@ fn show(context: &mut Context, report: Option<&SyncReport>, status: &Status) -> 
     let headline = format!("{sessions} in {}, {kept}", places.join(" and "));
     let facts = facts(context, report, status);
     let out = &mut context.output;
-    out.line(Text::of(Look::Bold, headline))?;
+    out.line(Text::styled(Style::Bold, headline))?;
     out.gap()?;
     out.table(2, &COLUMNS, status.formats.iter().map(row).collect())?;
     out.gap()?;
@@ -77,11 +77,11 @@ fn show(context: &mut Context, report: Option<&SyncReport>, status: &Status) -> 
         out.facts(
             2,
             &[
-                ("quipu search", Text::plain("find words in everything, tool results included")),
-                ("quipu sessions", Text::plain("what was talked about, the newest first")),
-                ("quipu usage", Text::plain("tokens and cost, day by day")),
-                ("quipu status", Text::plain("what was left out and why, and what was odd")),
-                ("quipu --help", Text::plain("everything else")),
+                ("quipu search", Text::plain("search all text, tool results included")),
+                ("quipu sessions", Text::plain("list sessions, the newest first")),
+                ("quipu usage", Text::plain("tokens and cost, by day")),
+                ("quipu status", Text::plain("files that are left out and why, and problems")),
+                ("quipu --help", Text::plain("all commands")),
             ],
         )?;
     }
@@ -98,14 +98,14 @@ const COLUMNS: [Column; 5] = [
 
 fn row(format: &FormatStatus) -> Vec<Text> {
     let is_empty = format.sources == 0 && format.databases == 0;
-    let look = if is_empty { Look::Dim } else { Look::Plain };
-    let number = |value| Text::of(look, number(value));
+    let style = if is_empty { Style::Dim } else { Style::Plain };
+    let number = |value| Text::styled(style, number(value));
     vec![
-        Text::of(look, &format.title),
+        Text::styled(style, &format.title),
         number(format.sessions.saturating_sub(format.subagents)),
         number(format.subagents),
         number(format.records),
-        Text::of(look, bytes(format.bytes)),
+        Text::styled(style, bytes(format.bytes)),
     ]
 }
 
@@ -117,24 +117,25 @@ fn facts(
     let held = status.formats.iter().map(|format| format.bytes).sum();
     let mut size = bytes(status.ledger.bytes);
     if let Some(ratio) = ratio(status.ledger.bytes, held) {
-        size = format!("{size}, {ratio} × what it holds");
+        size = format!("{size}, {ratio} × the size of the sources");
     }
     let mut facts = vec![
         ("ledger", Text::plain(context.show(&status.ledger.path))),
-        ("", Text::of(Look::Dim, size)),
+        ("", Text::styled(Style::Dim, size)),
     ];
     let collected = report.map(sync::summary).unwrap_or_default();
-    facts.extend(collected.into_iter().filter(|(label, _)| *label != "odd"));
+    facts.extend(collected.into_iter().filter(|(label, _)| *label != "problems"));
     let sessions = |state: &str| -> u64 {
         status.formats.iter().filter_map(|format| format.states.get(state)).sum()
     };
     if sessions("gone") > 0 {
-        let gone = format!("{} whose files are gone from disk", count(sessions("gone"), "session"));
-        facts.push(("rescued", Text::of(Look::Good, gone)));
+        let sessions = count(sessions("gone"), "session");
+        let gone = format!("{sessions} no longer on disk; kept in the ledger");
+        facts.push(("gone", Text::styled(Style::Good, gone)));
     }
     if sessions("lost") > 0 {
         let lost = format!("{} known only from prompt history", count(sessions("lost"), "session"));
-        facts.push(("lost", Text::of(Look::Warning, lost)));
+        facts.push(("lost", Text::styled(Style::Warning, lost)));
     }
     for format in &status.formats {
         if let Some(oldest) = format.oldest.as_ref().filter(|oldest| oldest.days_left.is_some()) {
@@ -143,9 +144,10 @@ fn facts(
     }
     let problems: u64 = status.problems.values().sum();
     if problems > 0 {
-        let problems =
-            Text::of(Look::Warning, count(problems, "problem")).and(" noted; see `quipu status`");
-        facts.push(("odd", problems));
+        let lost = if status.keeps_everything() { "; nothing was lost" } else { "" };
+        let problems = Text::styled(Style::Warning, count(problems, "problem"))
+            .and(format!(" in source files{lost}; see `quipu status`"));
+        facts.push(("problems", problems));
     }
     facts
 }

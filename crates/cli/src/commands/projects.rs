@@ -1,4 +1,4 @@
-//! `quipu projects`: where agents worked.
+//! `quipu projects`: the folders that agents worked in.
 
 use quipu_ledger::Filter;
 use quipu_ledger::wire::Project;
@@ -7,13 +7,13 @@ use quipu_transcript::format;
 use super::Context;
 use crate::error::{CommandError, Kind, Result};
 use crate::filters;
-use crate::output::{Column, Look, Text, elapsed, number};
+use crate::output::{Column, Style, Text, elapsed, number};
 use crate::reading;
 
 /// List the projects that agents worked on
 ///
-/// A project is a folder: the first one that its sessions worked in. NAME is
-/// any part of its path, in any case, or the path itself (`.` is this folder).
+/// A project is the first folder that a session worked in. NAME is any part of
+/// its path, in upper or lower case, or the path itself (`.` is this folder).
 ///
 /// Examples:
 ///   quipu projects
@@ -22,7 +22,7 @@ use crate::reading;
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct Args {
-    /// Only projects of this name
+    /// Show only projects that match NAME
     #[arg(value_name = "NAME", allow_hyphen_values = true)]
     name: Option<String>,
 
@@ -64,15 +64,15 @@ fn row(context: &Context, project: &Project) -> Vec<Text> {
         None => project.slugs.join(" "),
     };
     vec![
-        Text::of(Look::Bold, name(project)),
+        Text::styled(Style::Bold, name(project)),
         Text::plain(number(project.sessions)),
         Text::plain(project.updated_at.map(elapsed).unwrap_or_default()),
         Text::plain(agents(project)),
-        Text::of(Look::Dim, path),
+        Text::styled(Style::Dim, path),
     ]
 }
 
-/// What a project is called where it may have no name.
+/// Returns the name of a project, or `(none)`.
 pub(super) fn name(project: &Project) -> &str {
     if project.name.is_empty() { "(none)" } else { &project.name }
 }
@@ -88,13 +88,12 @@ fn agents(project: &Project) -> String {
     agents.join(" ")
 }
 
-/// Nothing was found: by that name, or at all.
+/// Reports that no project was found: with that name, or at all.
 fn nothing(context: &mut Context, name: Option<&str>) -> Result<()> {
     match name {
         Some(name) => {
-            let mut error =
-                CommandError::new(format!("no project is called anything like `{name}`"))
-                    .hint("`quipu projects` lists all of them");
+            let mut error = CommandError::new(format!("no project matches `{name}`"))
+                .hint("`quipu projects` lists all projects");
             error.kind = Kind::NoMatch;
             Err(error)
         }

@@ -1,18 +1,19 @@
-//! `quipu rebuild`: the projection again, from truth alone.
+//! `quipu rebuild`: derives the projection again, from the stored raw data alone.
 
 use quipu_ledger::wire::RebuildReport;
 use quipu_ledger::{Error, Ledger};
 
 use super::Context;
 use crate::error::Result;
-use crate::output::{Look, Text, count};
+use crate::output::{Style, Text, count};
 use crate::reading;
 
-/// Derive everything understood from the collected bytes again
+/// Rebuild sessions, usage and the search index from the stored raw data
 ///
-/// Drops sessions, turns, tool calls, usage and the search index, and derives
-/// them again from the bytes in the ledger. Reads no source files and changes
-/// no collected byte. If it is interrupted, the next sync goes on with it.
+/// Drops all readable tables (sessions, turns, tool calls, usage, the search
+/// index) and derives them again from the raw data in the ledger. Reads no
+/// source files and changes no raw data. If it is interrupted, the next sync
+/// continues it.
 ///
 /// Example:
 ///   quipu rebuild
@@ -21,12 +22,13 @@ use crate::reading;
 pub(crate) struct Args {}
 
 pub(super) fn run(_: &Args, context: &mut Context) -> Result<()> {
-    // A rebuild of a ledger that is not there must not make one. One of an older quipu can be
-    // brought up to date by it.
-    match Ledger::open_read_only(&context.settings.ledger.value) {
-        Ok(_) | Err(Error::Older { .. }) => {}
-        Err(Error::Absent { .. }) if !reading::is_named(context) => return nothing(context),
-        Err(error) => return Err(error.into()),
+    // A rebuild never creates a ledger. It also migrates a ledger of an older version.
+    let path = context.settings.ledger.value.clone();
+    if !Ledger::is_at(&path)? {
+        return match reading::is_named(context) {
+            true => Err(Error::Absent { path }.into()),
+            false => nothing(context),
+        };
     }
     let mut ledger = context.open()?;
     let mut bar = context.output.bar();
@@ -39,7 +41,7 @@ pub(super) fn run(_: &Args, context: &mut Context) -> Result<()> {
     } else if !context.output.is_quiet() {
         context.output.line(
             Text::plain("rebuilt ")
-                .with(Look::Good, count(report.sessions, "session"))
+                .with(Style::Good, count(report.sessions, "session"))
                 .and(format!(" from {}", count(report.records, "record"))),
         )?;
     }

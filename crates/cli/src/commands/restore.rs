@@ -1,4 +1,4 @@
-//! `quipu restore`: collected files, byte for byte, into a folder.
+//! `quipu restore`: writes collected files to a folder, byte for byte.
 
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -9,21 +9,21 @@ use quipu_ledger::{Generations, Trouble, What};
 
 use super::Context;
 use crate::error::{CommandError, Kind, Result};
-use crate::output::{Column, Look, Text, bytes, count};
+use crate::output::{Column, Style, Text, bytes, count};
 use crate::paths;
 use crate::reading;
 
-/// Give collected files back, byte for byte
+/// Restore collected files, byte for byte
 ///
-/// Writes the files of one session and its sub-agents, of one name, or of
-/// everything, to DIR/<format>/<path relative to its root>. Only creates files:
-/// nothing that exists is overwritten, and no link in DIR is followed. What
-/// cannot be written is named, the rest goes on, and the same command again
-/// writes what is missing. A file that was rewritten has several generations;
-/// the newest is given back unless another is asked for. A file whose name
-/// another one needs, or that would be too long, goes to DIR/<format>.aside.
-/// What was compressed is given back decompressed, without `.zst` in its name;
-/// what could not be decompressed to its end also comes back as it was.
+/// Restores the files of a session and its sub-agents, the files with one name,
+/// or all files, to DIR/<format>/<path relative to its root>. Existing files are
+/// never overwritten, and links in DIR are never followed. Files that cannot be
+/// written are listed and the rest is restored; run the command again to restore
+/// what is missing. A file that was rewritten has several generations; the newest
+/// is restored unless --generation says otherwise. A file whose name is taken or
+/// too long is restored to DIR/<format>.aside. Compressed files are restored
+/// decompressed, without `.zst` in the name; those that cannot be decompressed
+/// completely are also restored as they were found.
 ///
 /// Examples:
 ///   quipu restore 640a --to rescued
@@ -33,15 +33,15 @@ use crate::reading;
 #[command(verbatim_doc_comment)]
 #[command(group(ArgGroup::new("what").required(true).args(["id", "source", "all"])))]
 pub(crate) struct Args {
-    /// The session: its id, or an unambiguous beginning of it
+    /// A session id or an unambiguous beginning of one
     #[arg(value_name = "ID", allow_hyphen_values = true)]
     id: Option<String>,
 
-    /// Files of that name: a path, or the end of one
+    /// Restore the files with this path, or the end of a path
     #[arg(long, value_name = "PATH")]
     source: Option<PathBuf>,
 
-    /// Every collected file
+    /// Restore every collected file
     #[arg(long)]
     all: bool,
 
@@ -49,12 +49,12 @@ pub(crate) struct Args {
     #[arg(long, value_name = "DIR")]
     to: PathBuf,
 
-    /// Which life of each file: a number from 1, or `all`; the newest if not given
+    /// Which generation of each file: a number from 1, or `all` [default: the newest]
     #[arg(long, value_name = "N|all")]
     generation: Option<Generation>,
 }
 
-/// A generation on the command line.
+/// The value of `--generation`.
 #[derive(Debug, Clone, Copy)]
 struct Generation(Generations);
 
@@ -77,7 +77,7 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
     let to = paths::resolve(&args.to, context.settings.home.as_deref(), &here)?;
     refuse_followed(context, &to)?;
     let source = match &args.source {
-        // Roots are known by their real path; a file that is gone has none.
+        // Roots are stored by their real path; a file that is gone has none.
         Some(path) if is_whole(path) => {
             let path = paths::resolve(path, context.settings.home.as_deref(), &here)?;
             Some(std::fs::canonicalize(&path).unwrap_or(path))
@@ -102,8 +102,9 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
         (None, What::All) => RestoreReport::default(),
     };
     if let (Some(id), true) = (&args.id, report.is_empty()) {
-        let mut error = CommandError::new(format!("no file of session `{id}` was ever collected"))
-            .hint("it is known only from prompt history: its transcript was gone before the first sync");
+        let mut error = CommandError::new(format!("no file of session `{id}` was collected")).hint(
+            "it is known only from prompt history: its transcript was gone before the first sync",
+        );
         error.kind = Kind::NoMatch;
         return Err(error);
     }
@@ -116,15 +117,14 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
         (0, 0) => Ok(()),
         (0, skipped) => {
             let files = count(skipped, "file");
-            Err(CommandError::new(format!("{files} could not be written; the others are there"))
-                .hint("nothing is overwritten; remove what is in the way and run it again, or name another folder with --to"))
+            Err(CommandError::new(format!("{files} could not be written; all others were restored"))
+                .hint("nothing was overwritten; remove what is in the way and run the command again, or name another folder with --to"))
         }
         (damaged, skipped) => {
             let files = count(damaged, "file");
-            let mut error = CommandError::new(format!(
-                "the ledger is damaged: {files} could not be given back"
-            ))
-            .hint("`quipu doctor --deep` says what is damaged and what to do");
+            let mut error =
+                CommandError::new(format!("the ledger is damaged: {files} could not be restored"))
+                    .hint("run `quipu doctor --deep` to see what is damaged and what to do");
             if skipped > 0 {
                 error = error.hint(format!("{} more could not be written", count(skipped, "file")));
             }
@@ -133,12 +133,12 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
     }
 }
 
-/// Nothing is called so where there is nothing at all.
+/// Returns the error for a name in a ledger that does not exist.
 fn no_match(what: &'static str, name: String) -> CommandError {
     quipu_ledger::Error::NoMatch { what, name }.into()
 }
 
-/// What is given back into a folder that is collected from would be collected again.
+/// Refuses a target inside a folder that is collected from: the files would be collected again.
 fn refuse_followed(context: &Context, to: &Path) -> Result<()> {
     let to = paths::real(to);
     for root in context.roots() {
@@ -154,16 +154,16 @@ fn refuse_followed(context: &Context, to: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Whether a path says where it begins, so that it is no mere name.
+/// Returns true if a path names its beginning, so that it is more than a file name.
 fn is_whole(path: &Path) -> bool {
     path.is_absolute() || ["~", ".", ".."].iter().any(|start| path.starts_with(start))
 }
 
-/// Files and folders that get in the way are below `--to`, not the ledger's.
+/// Adds hints to an error. Its cause is below `--to`, not in the ledger.
 fn cannot_restore(error: quipu_ledger::Error) -> CommandError {
     let hint = match (&error, error.trouble()) {
         (quipu_ledger::Error::Io { .. }, Trouble::DiskFull) => {
-            "make room on the disk and run it again; it goes on with what is missing"
+            "free some space on the disk and run the command again; it restores what is missing"
         }
         (quipu_ledger::Error::Io { .. }, _) => "name another folder with --to",
         _ => return CommandError::from(error),
@@ -175,47 +175,47 @@ fn show(context: &mut Context, args: &Args, to: &Path, report: &RestoreReport) -
     let shown = context.show(to);
     let out = &mut context.output;
     if report.is_empty() {
-        out.line("nothing to restore: the ledger holds no files yet")?;
+        out.line("nothing to restore: the ledger has no files yet")?;
         return Ok(());
     }
     out.line(
-        Text::of(Look::Good, count(report.files, "file"))
+        Text::styled(Style::Good, count(report.files, "file"))
             .and(format!(" ({}) restored to {shown}", bytes(report.bytes))),
     )?;
     if report.there > 0 {
-        let note = format!("{} there already, with the same bytes", count(report.there, "file"));
-        out.line(Text::of(Look::Dim, note))?;
+        let note = format!("{} already there, with the same bytes", count(report.there, "file"));
+        out.line(Text::styled(Style::Dim, note))?;
     }
     if report.decompressed > 0 {
         let files = count(report.decompressed, "file");
         let was = if report.decompressed == 1 { "was" } else { "were" };
-        let note = format!("{files} {was} compressed: given back without `.zst`");
-        out.line(Text::of(Look::Dim, note))?;
+        let note = format!("{files} {was} compressed: restored without `.zst`");
+        out.line(Text::styled(Style::Dim, note))?;
     }
     if report.as_found > 0 {
         let files = count(report.as_found, "file");
         let note =
-            format!("{files} cannot be decompressed to the end: given back as found, with `.zst`");
-        out.line(Text::of(Look::Dim, note))?;
+            format!("{files} cannot be decompressed completely: restored as found, with `.zst`");
+        out.line(Text::styled(Style::Dim, note))?;
     }
     let below = |path: &str| {
         let path = Path::new(path);
         path.strip_prefix(to).unwrap_or(path).display().to_string()
     };
     for (file, name) in report.restored.iter().filter_map(|f| Some((f, f.instead_of.as_ref()?))) {
-        let said = format!("{} instead of {}", below(&file.path), below(name));
-        out.line(Text::of(Look::Dim, "aside  ").and(said))?;
+        let line = format!("{} instead of {}", below(&file.path), below(name));
+        out.line(Text::styled(Style::Dim, "aside  ").and(line))?;
     }
     let missing = [("damaged  ", &report.damaged), ("skipped  ", &report.skipped)];
     for (label, files) in missing {
         for file in files {
-            let said = format!("{}: {}", below(&file.path), file.why);
-            out.line(Text::of(Look::Bad, label).and(said))?;
+            let line = format!("{}: {}", below(&file.path), file.why);
+            out.line(Text::styled(Style::Bad, label).and(line))?;
         }
     }
     let blanks = report.restored.iter().map(|file| file.forgotten_lines).sum();
     if blanks > 0 {
-        out.line(format!("{} of forgotten sessions given back as blanks", count(blanks, "line")))?;
+        out.line(format!("{} of forgotten sessions restored as blanks", count(blanks, "line")))?;
     }
     if !args.all {
         let columns = [Column::numbers("size"), Column::long("file")];
@@ -227,10 +227,10 @@ fn show(context: &mut Context, args: &Args, to: &Path, report: &RestoreReport) -
     }
     let from_rows = report.restored.iter().filter(|file| file.from_rows).count();
     if from_rows > 0 {
-        out.line(Text::of(
-            Look::Dim,
+        out.line(Text::styled(
+            Style::Dim,
             format!(
-                "{} from rows of a database: one event per line",
+                "{} restored from database rows, one event per line",
                 count(from_rows as u64, "file")
             ),
         ))?;

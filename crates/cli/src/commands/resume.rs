@@ -1,4 +1,4 @@
-//! `quipu resume`: how to go on with a session.
+//! `quipu resume`: the command that resumes a session.
 
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -15,12 +15,12 @@ use crate::output::ShortIds;
 use crate::reading;
 use crate::shell::{self, Shell, quote};
 
-/// Say how to go on with a session, or go on
+/// Print the command that resumes a session, or run it
 ///
-/// Prints the command that continues a session where it was started. If the
-/// agent has deleted the transcript, it is given back first, byte for byte, to
-/// where the agent looks for it; a file that is there is never touched. A session
-/// that a runtime keeps here has no such command; what its runtime calls is said.
+/// The command starts in the session's own folder. If the agent has deleted the
+/// transcript, it is first restored, byte for byte, to where the agent looks for
+/// it; an existing file is never changed. For a session that a runtime keeps in
+/// quipu there is no such command; the hint names what its runtime calls.
 ///
 /// Examples:
 ///   quipu resume 640a
@@ -28,11 +28,11 @@ use crate::shell::{self, Shell, quote};
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct Args {
-    /// The session: its id or an unambiguous beginning of it, a session key, or `last`
+    /// A session id or an unambiguous beginning of one, a session key, or `last`
     #[arg(value_name = "ID", allow_hyphen_values = true)]
     id: String,
 
-    /// Start the command instead of printing it
+    /// Run the command instead of printing it
     #[arg(long)]
     run: bool,
 
@@ -40,22 +40,22 @@ pub(crate) struct Args {
     reading: reading::Args,
 }
 
-/// What `--json` prints.
+/// The object that `--json` prints.
 #[derive(Serialize)]
 struct Resumption<'a> {
     id: &'a str,
-    /// Where to start it.
+    /// The folder to start it in.
     cwd: Option<&'a str>,
     /// The program and its arguments.
     command: &'a [String],
-    /// The transcript, if it had to be given back.
+    /// The transcript, if it was restored.
     restored: Option<String>,
 }
 
 pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
     let reading = reading::open(context, args.reading)?;
     let row = reading.find(context, &args.id)?;
-    let Some(session) = quipu_ledger::session(&reading.ledger, row)? else {
+    let Some(session) = quipu_ledger::summary_of(&reading.ledger, row)? else {
         return Err(cannot("the session is not in the index", "run `quipu rebuild`"));
     };
     let ids = reading.short_ids()?;
@@ -65,32 +65,33 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
         && !Path::new(folder).is_dir()
     {
         if args.run {
-            let why = format!("its folder {} is not there any more", context.show(folder));
+            let why = format!("its folder {} does not exist any more", context.show(folder));
             return Err(cannot(
                 &why,
-                "an agent that is started elsewhere does not find the session",
+                "the agent finds a session only from the folder it was started in",
             ));
         }
-        let warning = format!("the folder {} is not there any more", context.show(folder));
-        context
-            .output
-            .warn(&warning, Some("the agent looks for sessions of the folder it is started in"));
+        let warning = format!("the folder {} does not exist any more", context.show(folder));
+        context.output.warn(
+            &warning,
+            Some("the agent finds a session only from the folder it was started in"),
+        );
     }
     let restored = match quipu_ledger::put_back(&reading.ledger, row)? {
         Some(place) if place.restored => Some(place.path.display().to_string()),
         Some(_) => None,
-        // What is in a database is still there, or nothing can be done about it from here.
+        // A session in a database still exists there, or cannot be restored from here.
         None if session.state == "live" => None,
         None => {
             return Err(cannot(
-                "its transcript is gone, and was never a file that could be given back",
+                "its transcript is gone, and was never a file that could be restored",
                 &format!("`{}` shows it", context.shell.command("show", &ids.of(&session.id), &[])),
             ));
         }
     };
     if let Some(path) = &restored {
-        let said = format!("gave the transcript back: {}", context.show(path));
-        context.output.note(&said);
+        let note = format!("restored the transcript: {}", context.show(path));
+        context.output.note(&note);
     }
     if args.run {
         context.output.finish()?;
@@ -106,12 +107,12 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
     Ok(())
 }
 
-/// What goes on with it.
+/// Returns the command that resumes a session.
 fn command(shell: &Shell, ids: &ShortIds, session: &Session) -> Result<Vec<String>> {
     if let (Some(parent), "subagent") = (&session.parent, session.part.as_str()) {
         return Err(cannot(
-            "a sub-agent cannot be continued by itself",
-            &format!("its session can: `{}`", shell.command("resume", &ids.of(parent), &[])),
+            "a sub-agent cannot be resumed by itself",
+            &format!("resume its session: `{}`", shell.command("resume", &ids.of(parent), &[])),
         ));
     }
     let show = format!("`{}` shows it", shell.command("show", &ids.of(&session.id), &[]));
@@ -124,19 +125,19 @@ fn command(shell: &Shell, ids: &ShortIds, session: &Session) -> Result<Vec<Strin
         }
         "archived" | "deleted" => {
             return Err(cannot(
-                "its agent has put this session aside and does not go on with it",
+                "its agent has archived or deleted this session and cannot resume it",
                 &show,
             ));
         }
         _ => {}
     }
     if session.format == native::NAME {
-        // The key says the same however often its session starts over.
+        // The key stays the same when its session is reset.
         let name = session.key.as_deref().unwrap_or(&session.id);
         return Err(cannot(
-            "no agent of its own goes on with this session: a runtime keeps it here",
+            "no agent can resume this session: a runtime keeps it in quipu",
             &format!(
-                "`{}` begins its next turn, and `{}` is what the model should see then",
+                "`{}` begins its next turn, and `{}` prints the messages for the model",
                 shell.command("session begin", name, &[]),
                 shell.command("session context", name, &[]),
             ),
@@ -144,11 +145,11 @@ fn command(shell: &Shell, ids: &ShortIds, session: &Session) -> Result<Vec<Strin
     }
     let command = format::by_name(&session.format)
         .and_then(|format| format.resume(&session.id, session.key.as_deref()))
-        .ok_or_else(|| cannot("no key leads to this session any more", &show))?;
-    // A name that a transcript brings along is never an option. It comes last; what stands before
-    // the file's name in an id is the folder that it is in, which the agent is not told.
+        .ok_or_else(|| cannot("no session key leads to this session any more", &show))?;
+    // A name from a transcript must never be read as an option. It comes last. An id may have a
+    // folder before the file's name; the agent does not take that part.
     if command.last().is_some_and(|name| name.starts_with('-')) {
-        return Err(cannot("its agent would take this session's name for an option", &show));
+        return Err(cannot("its agent would read this session's name as an option", &show));
     }
     Ok(command)
 }
@@ -159,10 +160,10 @@ fn cannot(why: &str, hint: &str) -> CommandError {
     error
 }
 
-/// Becomes the agent. Comes back only if that fails.
+/// Replaces this process by the agent. Returns only on failure.
 fn start(command: &[String], folder: Option<&str>) -> CommandError {
     let Some((program, arguments)) = command.split_first() else {
-        return CommandError::new("there is nothing to start");
+        return CommandError::new("there is no command to run");
     };
     let mut process = Command::new(program);
     process.args(arguments);
@@ -171,6 +172,6 @@ fn start(command: &[String], folder: Option<&str>) -> CommandError {
     }
     let error = process.exec();
     CommandError::from_source(error.into())
-        .about(format!("cannot start `{program}`"))
-        .hint("without --run the command is printed instead")
+        .about(format!("cannot run `{program}`"))
+        .hint("leave --run out to print the command instead")
 }

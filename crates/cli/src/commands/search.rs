@@ -1,4 +1,4 @@
-//! `quipu search`: everything that people, agents and tools wrote, by words.
+//! `quipu search`: full-text search over everything that people, agents and tools wrote.
 
 mod command;
 mod page;
@@ -20,25 +20,25 @@ use crate::output::{bytes, count, long_lines, number};
 use crate::reading::{self, Reading};
 use crate::{filters, zone};
 
-/// Hits that are shown if nothing else is said.
+/// Hits shown without `-n`.
 const SHOWN: usize = 20;
 
-/// Find what was said, asked and answered, in all sessions
+/// Search all text of all sessions
 ///
-/// All words have to be there; the best hits come first. Words are letters and
-/// digits: `a-b` finds a-b, a_b and a b.
+/// Every word has to match; the best hits come first. A word is a run of letters
+/// and digits: `a-b` finds a-b, a_b and a b.
 ///
-///   "out of memory"     words in this order
-///   conf*               words that begin so
-///   -test               not with this word
+///   "out of memory"     these words in this order
+///   conf*               words that begin with conf
+///   -test               without this word
 ///   project:shop  agent:main  format:openclaw  session:640ab4c7
 ///   role:user           user, assistant, tool, system
-///   tool:Bash           calls of a tool and what it answered
-///   file:src/auth.ts    turns in which a tool was used on a file
-///   is:error            what failed
+///   tool:Bash           calls of a tool and their results
+///   file:src/auth.ts    turns in which a tool used a file
+///   is:error            failed tool calls and errors
 ///   has:compaction      sessions that were compacted
 ///   since:3d until:2026-11-01
-///   in:thinking         the model's reasoning, which is left out otherwise
+///   in:thinking         the model's reasoning, hidden by default
 ///   in:notes in:cron in:prompts in:text in:input in:result
 ///
 /// Examples:
@@ -53,43 +53,43 @@ pub(crate) struct Args {
     #[arg(value_name = "WORDS")]
     words: Vec<String>,
 
-    /// Text that has to be there letter by letter; all text is looked through
+    /// Find this exact text, case-sensitive; reads all text, so it is slower
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     exact: Option<String>,
 
-    /// A regular expression that has to match; all text is looked through
+    /// Find text that matches this regular expression; reads all text, so it is slower
     #[arg(long, value_name = "PATTERN", allow_hyphen_values = true)]
     regex: Option<String>,
 
-    /// The newest first, not the best
+    /// Sort by time, the newest first, instead of by relevance
     #[arg(long)]
     recent: bool,
 
-    /// At most this many hits; 0 for all [default: 20 for people, all for --json]
+    /// Show at most N hits; 0 for all [default: 20; all with --json]
     #[arg(long, short = 'n', value_name = "N")]
     limit: Option<usize>,
 
-    /// All hits
+    /// Show all hits
     #[arg(long, conflicts_with = "limit")]
     all: bool,
 
-    /// So many entries before and after each hit
+    /// Show N entries of context around each hit
     #[arg(long, short = 'C', value_name = "N", default_value_t = 0)]
     context: usize,
 
-    /// Sessions of projects of this name: any part of it, or a path
+    /// Only sessions of this project: any part of its name, or a path
     #[arg(long, value_name = "NAME")]
     project: Option<String>,
 
-    /// Only what was said since: `3d`, `yesterday`, `2026-11-01`
+    /// Only entries since then: `3d`, `yesterday`, `2026-11-01`
     #[arg(long, value_name = "WHEN", allow_hyphen_values = true)]
     since: Option<String>,
 
-    /// Only what was said until: a day belongs to it
+    /// Only entries before or on that day
     #[arg(long, value_name = "WHEN", allow_hyphen_values = true)]
     until: Option<String>,
 
-    /// Say on stderr how long the ledger took to answer
+    /// Print on stderr how long the search took
     #[arg(long, hide = true)]
     timing: bool,
 
@@ -97,17 +97,17 @@ pub(crate) struct Args {
     reading: reading::Args,
 }
 
-/// Options that take the next argument, whatever it begins with.
+/// Options that take the next argument, even if it begins with a dash.
 const TAKING: &[&str] = &["--exact", "--regex", "--since", "--until", "--project", "-n", "-C"];
 
-/// Lets words that are not wanted (`-test`) stand among the others: clap would take them for options.
-/// A space before the dash makes no difference to the query.
-pub(super) fn with_unwanted_words(mut arguments: Vec<OsString>) -> Vec<OsString> {
+/// Allows excluded words (`-test`) among the others; clap would read them as options. A space
+/// before the dash makes no difference to the query.
+pub(super) fn with_excluded_words(mut arguments: Vec<OsString>) -> Vec<OsString> {
     let is_option = |argument: &OsString| argument.as_encoded_bytes().starts_with(b"-");
     let Some(at) = arguments.iter().position(|argument| argument == "search") else {
         return arguments;
     };
-    // What stands before the command are options and what they take.
+    // Before the command there are only options and their values.
     let mut before = arguments.iter().take(at).skip(1).peekable();
     while let Some(argument) = before.next() {
         if !is_option(argument) {
@@ -122,7 +122,7 @@ pub(super) fn with_unwanted_words(mut arguments: Vec<OsString>) -> Vec<OsString>
         }
         let is_value = is_taken;
         is_taken = TAKING.iter().any(|option| argument == option);
-        if !is_value && argument.to_str().is_some_and(is_unwanted_word) {
+        if !is_value && argument.to_str().is_some_and(is_excluded_word) {
             let mut word = OsString::from(" ");
             word.push(&*argument);
             *argument = word;
@@ -131,8 +131,8 @@ pub(super) fn with_unwanted_words(mut arguments: Vec<OsString>) -> Vec<OsString>
     arguments
 }
 
-/// A dash and more than one letter, if that is no option.
-fn is_unwanted_word(argument: &str) -> bool {
+/// Returns true for a dash and more than one letter that are not an option.
+fn is_excluded_word(argument: &str) -> bool {
     let Some(word) = argument.strip_prefix('-').filter(|word| !word.starts_with('-')) else {
         return false;
     };
@@ -147,11 +147,11 @@ fn is_unwanted_word(argument: &str) -> bool {
 struct Printed<'a> {
     #[serde(flatten)]
     hit: &'a SearchHit,
-    /// How many hits there are in all.
+    /// The number of all hits.
     total: u64,
 }
 
-/// What `--json` prints if there are no hits.
+/// The object that `--json` prints if there are no hits.
 #[derive(Serialize)]
 struct NoHit {
     total: u64,
@@ -161,15 +161,13 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
     let query = query(args, context)?;
     for (option, text) in [("--exact", &args.exact), ("--regex", &args.regex)] {
         if text.as_ref().is_some_and(String::is_empty) {
-            return Err(CommandError::new(format!("{option} is empty, which is everywhere")).hint(
-                "say what to look for; filters alone (`role:user since:3d`) list everything",
-            ));
+            return Err(CommandError::new(format!("{option} is empty, which matches everything"))
+                .hint("give a text; filters alone (`role:user since:3d`) list all entries"));
         }
     }
     if query.is_empty() && args.exact.is_none() && args.regex.is_none() {
-        return Err(CommandError::new("nothing to look for").hint(
-            "`quipu search WORDS` finds them in all sessions; `quipu search --help` says more",
-        ));
+        return Err(CommandError::new("nothing to search for")
+            .hint("`quipu search WORDS` searches all sessions; see `quipu search --help`"));
     }
     let reading = reading::open(context, args.reading)?;
     let request = SearchRequest {
@@ -204,14 +202,14 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
     let answer = SearchAnswer { hits, ..answer };
     if args.timing {
         let took = began.elapsed().as_secs_f64() * 1e3;
-        context.output.warn(&format!("answered in {took:.3} ms"), None);
+        context.output.warn(&format!("searched in {took:.3} ms"), None);
     }
     if let Some(error) = failed {
         return Err(error);
     }
     if answer.total == 0 {
         if context.is_json {
-            // Without a hit, the answer still says what it is worth.
+            // Without a hit, the object still says how current the answer is.
             reading.json(context, &NoHit { total: 0 })?;
         }
         return Err(nothing(&answer, &request.query, &reading));
@@ -229,19 +227,19 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
     page::show(context, &opener, &answer, &gaps(&answer))
 }
 
-/// What the arguments ask for.
+/// Builds the query from the arguments.
 fn query(args: &Args, context: &Context) -> Result<Query> {
     let text = args.words.join(" ");
     let mut query = query::parse(&text, &zone::now()).map_err(|error| {
         let hint = match &error {
             QueryError::TooManyWords | QueryError::TooLong => {
-                "a few of the words are enough; --exact TEXT looks for a long text as it is"
+                "use fewer words, or --exact TEXT for a long text"
             }
-            _ => "what stands in quotes is looked for as it is: '\"role:x\"'",
+            _ => "to search for text with a colon, quote it: '\"role:x\"'",
         };
         CommandError::from_source(error.into()).hint(hint)
     })?;
-    // Quotes around nothing are what is looked for.
+    // Quotes around nothing are searched for as they are.
     if query.is_empty() && !text.trim().is_empty() {
         query = Query::literal(text.trim());
     }
@@ -256,66 +254,70 @@ fn query(args: &Args, context: &Context) -> Result<Query> {
         also(What::Until(filters::until(until)?));
     }
     for filter in &mut query.filters {
-        if let What::Project(said) = &mut filter.what
-            && let Name::Path(path) = filters::project(context, said)
+        if let What::Project(name) = &mut filter.what
+            && let Name::Path(path) = filters::project(context, name)
         {
-            *said = path;
+            *name = path;
         }
     }
     Ok(query)
 }
 
 fn nothing(answer: &SearchAnswer, query: &Query, reading: &Reading) -> CommandError {
-    let mut error = CommandError::new(format!("nothing matches{}", reading.so_far()));
+    let mut error = CommandError::new(format!("no hits{}", reading.missing_note()));
     error.kind = Kind::NoMatch;
     if reading.ledger.is_empty().unwrap_or(false) {
-        return error.hint("nothing was collected yet; `quipu status` says where quipu looks");
+        return error.hint("nothing was collected yet; `quipu status` lists where quipu looks");
     }
     for gap in gaps(answer) {
         error = error.hint(gap);
     }
     if answer.gaps.in_thinking > 0 {
         let hits = count(answer.gaps.in_thinking, "hit");
-        return error.hint(format!("{hits} in the model's reasoning: add in:thinking"));
+        return error.hint(format!(
+            "{hits} in the model's reasoning, which is hidden by default: add in:thinking"
+        ));
     }
     match answer.scanned {
         Some(scanned) => {
             let (records, size) = (count(scanned.records, "record"), bytes(scanned.bytes));
-            error.hint(format!("looked through the text of {records}, {size}"))
+            error.hint(format!("searched the text of {records}, {size}"))
         }
         None if query.places.contains(&Place::Notes) => {
-            error.hint("in:notes looks into memory and personality notes; `quipu notes` lists them")
+            error.hint("in:notes searches memory and personality notes; `quipu notes` lists them")
         }
         None if query.places.contains(&Place::Cron) => {
-            error.hint("in:cron looks into scheduled jobs and their runs; `quipu cron` lists them")
+            error.hint("in:cron searches scheduled jobs and their runs; `quipu cron` lists them")
         }
         None if query.clauses.is_empty() => {
             let has = query.filters.iter().any(|filter| filter.what == What::Compaction);
             error.hint(match (has, query.filters.len()) {
                 (true, 1) => "no session was compacted",
-                (true, _) => "no session that was compacted passes the other filters",
-                (false, _) => "no entry passes all of these filters; leave one out to see more",
+                (true, _) => "no compacted session matches the other filters",
+                (false, _) => "no entry matches all of these filters; leave one out to see more",
             })
         }
-        None => {
-            error.hint("only whole words are found; `word*` finds longer ones, --exact any part")
-        }
+        None => error.hint(
+            "words match as a whole; `word*` also finds longer words, --exact any part of a word",
+        ),
     }
 }
 
-/// What the answer may be missing, in sentences.
+/// Describes what the answer may be missing.
 fn gaps(answer: &SearchAnswer) -> Vec<String> {
     let gaps = &answer.gaps;
-    let mut said = Vec::new();
+    let mut notes = Vec::new();
     if gaps.too_long > 0 {
-        said.push(long_lines(gaps.too_long));
+        notes.push(long_lines(gaps.too_long));
     }
     if gaps.partly_indexed > 0 {
         let (entries, are) = match gaps.partly_indexed {
             1 => ("1 very long entry".to_owned(), "is"),
             many => (format!("{} very long entries", number(many)), "are"),
         };
-        said.push(format!("{entries} {are} indexed only in part; --exact looks into all of it"));
+        notes.push(format!(
+            "{entries} {are} indexed only in part; --exact searches all of the text"
+        ));
     }
-    said
+    notes
 }

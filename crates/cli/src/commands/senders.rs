@@ -1,4 +1,4 @@
-//! `quipu senders`: who may speak to an agent.
+//! `quipu senders`: the senders that may write to an agent.
 
 use quipu_ledger::store::Store;
 use quipu_ledger::store::senders::{self, SenderFilter, Who};
@@ -10,13 +10,13 @@ use quipu_transcript::routing::{AgentId, Channel, PairingCode};
 use super::Context;
 use crate::error::{CommandError, Kind, Result};
 use crate::machine;
-use crate::output::{Column, Look, Text, elapsed, minute, now_ms};
+use crate::output::{Column, Style, Text, elapsed, minute, now_ms};
 
-/// Show and decide who may speak to an agent
+/// Show and decide who may write to an agent
 ///
-/// Whoever is not allowed is refused: in a direct conversation they get a
-/// pairing code, in a group their messages never reach the session. Sender ids
-/// are those of the channel, written CHANNEL:ID or with --channel.
+/// A sender who is not allowed is refused: in a direct conversation they get a
+/// pairing code, in a group their messages never reach the session. A sender is
+/// written as CHANNEL:ID, with the id of that channel, or as ID with --channel.
 ///
 /// Examples:
 ///   quipu senders list
@@ -25,48 +25,48 @@ use crate::output::{Column, Look, Text, elapsed, minute, now_ms};
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct Args {
-    /// What to do.
+    /// The action to run.
     #[command(subcommand)]
     action: Action,
 }
 
-/// What can be done about senders.
+/// Actions of `quipu senders`.
 #[derive(Debug, clap::Subcommand)]
 enum Action {
-    /// List who asks, who is allowed and who is denied
+    /// List senders: pending requests, allowed, denied
     ///
     /// `--json` prints one object per line: agent, channel, sender, state
-    /// (asking, allowed or denied), since, and for those who ask code and
+    /// (asking, allowed or denied), since, and for pending requests code and
     /// expires_at.
     ///
     /// Example:
     ///   quipu senders list --channel telegram
     #[command(verbatim_doc_comment)]
     List(ListArgs),
-    /// Let a sender speak
+    /// Allow a sender
     ///
-    /// `CHANNEL:*` is everybody on the channel who was not denied.
+    /// `CHANNEL:*` means every sender on the channel who was not denied.
     ///
     /// Examples:
     ///   quipu senders allow matrix:@ada:example.org
     ///   quipu senders allow 'irc:*'
     #[command(verbatim_doc_comment)]
     Allow(OneArgs),
-    /// Refuse a sender, who cannot ask to be paired any more either
+    /// Deny a sender; they also get no pairing code any more
     ///
     /// Example:
     ///   quipu senders deny +15555550123 --channel whatsapp
     #[command(verbatim_doc_comment)]
     Deny(OneArgs),
-    /// Take back what was decided about a sender, who is unknown again
+    /// Remove the decision about a sender, who is then unknown again
     ///
     /// Example:
     ///   quipu senders revoke telegram:821071206
     #[command(verbatim_doc_comment)]
     Revoke(OneArgs),
-    /// Let the sender speak who was told this code
+    /// Allow the sender who received this pairing code
     ///
-    /// A code is good for an hour.
+    /// A code is valid for one hour.
     ///
     /// Example:
     ///   quipu senders pair K7QM2XPA
@@ -84,7 +84,7 @@ struct ListArgs {
 #[derive(Debug, clap::Args)]
 #[group(skip)]
 struct OneArgs {
-    /// Who: CHANNEL:ID, or with --channel the id alone
+    /// The sender: CHANNEL:ID, or the id alone with --channel
     #[arg(value_name = "SENDER", allow_hyphen_values = true)]
     sender: String,
 
@@ -95,7 +95,7 @@ struct OneArgs {
 #[derive(Debug, clap::Args)]
 #[group(skip)]
 struct PairArgs {
-    /// The code
+    /// The pairing code
     #[arg(value_name = "CODE")]
     code: String,
 
@@ -106,11 +106,11 @@ struct PairArgs {
 #[derive(Debug, clap::Args)]
 #[group(skip)]
 struct PlaceArgs {
-    /// The agent that they write to [default: main; of list and pair: any]
+    /// The agent that the sender writes to [default: main; for list and pair: any]
     #[arg(long, value_name = "AGENT")]
     agent: Option<String>,
 
-    /// The channel that they write on
+    /// The channel that the sender writes on
     #[arg(long, value_name = "CHANNEL")]
     channel: Option<String>,
 }
@@ -135,7 +135,7 @@ fn list(args: &ListArgs, context: &mut Context) -> Result<()> {
         return Ok(found.iter().try_for_each(|sender| context.output.json(sender))?);
     }
     if found.is_empty() {
-        return Ok(context.output.line("nobody asks, and nobody was allowed or denied")?);
+        return Ok(context.output.line("no senders")?);
     }
     context.output.page()?;
     let has_codes = found.iter().any(|sender| sender.code.is_some());
@@ -150,26 +150,26 @@ fn list(args: &ListArgs, context: &mut Context) -> Result<()> {
     }
     let row = |sender: &Sender| {
         let mut row = vec![
-            Text::of(look(sender.state), sender.state),
-            Text::plain(called(sender)),
+            Text::styled(state_style(sender.state), sender.state),
+            Text::plain(full_name(sender)),
             Text::plain(&sender.agent),
-            Text::of(Look::Dim, elapsed(sender.since)),
+            Text::styled(Style::Dim, elapsed(sender.since)),
         ];
         if has_codes {
-            row.push(Text::of(Look::Bold, sender.code.as_deref().unwrap_or_default()));
+            row.push(Text::styled(Style::Bold, sender.code.as_deref().unwrap_or_default()));
         }
         row
     };
     context.output.table(0, &columns, found.iter().map(row).collect())?;
     if has_codes {
         context.output.gap()?;
-        let how = "`quipu senders pair CODE` allows whoever was told the code";
-        context.output.line(Text::of(Look::Dim, how))?;
+        let how = "`quipu senders pair CODE` allows the sender who received that code";
+        context.output.line(Text::styled(Style::Dim, how))?;
     }
     Ok(())
 }
 
-/// Opens the ledger to see what was decided, all of it if that is ours to derive.
+/// Opens the ledger for reading, and brings its projection up to date if it can be written to.
 fn open(context: &Context) -> Result<Option<Ledger>> {
     let path = &context.settings.ledger.value;
     if !path.exists() {
@@ -182,61 +182,62 @@ fn open(context: &Context) -> Result<Option<Ledger>> {
     Ok(Some(reader.ledger))
 }
 
-/// Opens the ledger to decide something.
+/// Opens the ledger for writing.
 fn store(context: &Context) -> Result<Store> {
     Ok(Store::open(&context.settings.ledger.value)?)
 }
 
-/// What the ledger does about a sender.
-type Decision = fn(&mut Store, &Who, i64) -> quipu_ledger::Result<Sender>;
+/// A decision about a sender.
+type Decision = fn(&Store, &Who, i64) -> quipu_ledger::Result<Sender>;
 
 fn decide(args: &OneArgs, context: &mut Context, decision: Decision) -> Result<()> {
     let who = args.who()?;
-    let sender = decision(&mut store(context)?, &who, now_ms())?;
-    told(context, &sender)
+    let sender = decision(&store(context)?, &who, now_ms())?;
+    print_state(context, &sender)
 }
 
 fn pair(args: &PairArgs, context: &mut Context) -> Result<()> {
     let filter = args.place.filter()?;
     let Some(code) = PairingCode::parse(&args.code) else {
-        let mut error = CommandError::new(format!("`{}` is no pairing code", args.code))
-            .hint("a code has eight letters and digits; `quipu senders list` shows who asks");
+        let mut error = CommandError::new(format!("`{}` is not a pairing code", args.code)).hint(
+            "a code has eight letters and digits; `quipu senders list` shows pending requests",
+        );
         error.kind = Kind::NoMatch;
         return Err(error);
     };
     let sender = store(context)?.pair(code, &filter, now_ms())?;
-    told(context, &sender)
+    print_state(context, &sender)
 }
 
-/// Says what has become of a sender.
-fn told(context: &mut Context, sender: &Sender) -> Result<()> {
+/// Prints the new state of a sender.
+fn print_state(context: &mut Context, sender: &Sender) -> Result<()> {
     if context.is_json {
         return Ok(context.output.json(sender)?);
     }
     let end = match sender.state {
-        "allowed" => format!(" may speak to agent {} now", sender.agent),
-        "denied" => format!(" may not speak to agent {} now", sender.agent),
-        _ => format!(" is unknown to agent {} again", sender.agent),
+        "allowed" => format!(" may now write to agent {}", sender.agent),
+        "denied" => format!(" may not write to agent {}", sender.agent),
+        _ => format!(" is now unknown to agent {}", sender.agent),
     };
-    let line = Text::of(Look::Bold, called(sender)).and(end);
+    let line = Text::styled(Style::Bold, full_name(sender)).and(end);
     let since = sender.since;
     let line = match now_ms() - since {
-        // It was so before.
-        60_000.. => line.with(Look::Dim, format!(", as since {}", minute(since))),
+        // The decision is older than this command.
+        60_000.. => line.with(Style::Dim, format!(", since {}", minute(since))),
         _ => line,
     };
     Ok(context.output.line(line)?)
 }
 
-fn called(sender: &Sender) -> String {
+fn full_name(sender: &Sender) -> String {
     format!("{}:{}", sender.channel, sender.sender)
 }
 
-fn look(state: &str) -> Look {
+fn state_style(state: &str) -> Style {
     match state {
-        "allowed" => Look::Good,
-        "denied" => Look::Bad,
-        _ => Look::Warning,
+        "allowed" => Style::Good,
+        "denied" => Style::Bad,
+        _ => Style::Warning,
     }
 }
 
@@ -262,16 +263,16 @@ impl OneArgs {
             None => match self.sender.split_once(':') {
                 Some((name, id)) => (channel(name)?, id),
                 None if self.sender.trim() == EVERYBODY => {
-                    return Err(CommandError::new("`*` is everybody on one channel: say which")
+                    return Err(CommandError::new("`*` needs a channel")
                         .hint(
-                            "write telegram:*, or set `direct = \"open\"` under [store.admission] \
-                             for all of them",
+                            "write telegram:* for every sender on Telegram, or set `direct = \"open\"` under [store.admission] \
+                             for all channels",
                         ));
                 }
                 None => {
-                    let what = format!("cannot tell on which channel `{}` writes", self.sender);
+                    let what = format!("`{}` names no channel", self.sender);
                     return Err(CommandError::new(what)
-                        .hint("write it as telegram:821071206, or name it with --channel"));
+                        .hint("write it as telegram:821071206, or add --channel"));
                 }
             },
         };
@@ -279,8 +280,8 @@ impl OneArgs {
             return Ok(Who::everybody(agent, channel));
         }
         Who::new(agent, channel, id).ok_or_else(|| {
-            CommandError::new(format!("`{id}` cannot be the id of a sender"))
-                .hint("an id is not empty, and has no control characters")
+            CommandError::new(format!("`{id}` is not a valid sender id"))
+                .hint("an id is not empty and has no control characters")
         })
     }
 }

@@ -1,4 +1,4 @@
-//! `quipu service`: `quipu watch` in the background, as a service of the user.
+//! `quipu service`: runs `quipu watch` in the background, as a user service.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -9,14 +9,14 @@ use serde::Serialize;
 
 use super::Context;
 use crate::error::{CommandError, Kind, Result};
-use crate::output::{Look, Text};
+use crate::output::{Style, Text};
 use crate::service::{self, MARK, Manager, Program, Sandbox};
 
 /// Keep `quipu watch` running in the background
 ///
-/// Sets it up as a service of yours: a systemd user unit, or a launchd agent on
-/// macOS. It runs from now on and after each login, with the ledger, the
-/// configuration and the roots that are in effect now.
+/// Installs a user service: a systemd user unit, or a launchd agent on macOS. It
+/// starts now and after each login, with the current ledger, configuration and
+/// roots.
 ///
 /// Examples:
 ///   quipu service install
@@ -24,41 +24,41 @@ use crate::service::{self, MARK, Manager, Program, Sandbox};
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct Args {
-    /// What to do with it.
+    /// The action to run.
     #[command(subcommand)]
     action: Action,
 }
 
-/// What can be done with the service.
+/// Actions of `quipu service`.
 #[derive(Debug, clap::Subcommand)]
 enum Action {
-    /// Set it up and start it
+    /// Install and start the service
     ///
-    /// Can be run again at any time, for example after quipu was moved or when
-    /// it should use another ledger.
+    /// Run it again after quipu was moved, or to change the ledger or other
+    /// settings.
     ///
     /// Examples:
     ///   quipu service install
     ///   quipu service install --print
     #[command(verbatim_doc_comment)]
     Install {
-        /// Print the service's file and change nothing
+        /// Print the service's file without installing it
         #[arg(long)]
         print: bool,
 
-        /// Replace a file of that name that quipu has not written
+        /// Replace an existing file that quipu did not write
         #[arg(long)]
         force: bool,
     },
-    /// Stop it and delete its file; the ledger stays
+    /// Stop the service and delete its file; the ledger is kept
     Remove {
-        /// Delete a file of that name that quipu has not written
+        /// Delete the file even if quipu did not write it
         #[arg(long)]
         force: bool,
     },
-    /// Say whether it is set up and running
+    /// Show whether the service is installed and running
     ///
-    /// Exit code 1 if it is not set up.
+    /// The exit code is 1 if it is not installed.
     Status,
 }
 
@@ -73,23 +73,23 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
     }
 }
 
-/// What `--json` prints.
+/// The object that `--json` prints.
 #[derive(Debug, Serialize)]
 struct ServiceState {
     manager: &'static str,
     path: String,
     installed: bool,
-    /// `null` if that cannot be told.
+    /// `null` if unknown.
     running: Option<bool>,
-    /// Why it is not as it was asked for.
+    /// The reason why the service does not run as requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     problem: Option<String>,
-    /// What to run by hand then.
+    /// Commands to run by hand in that case.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     commands: Vec<String>,
 }
 
-/// What `--json` prints of a service that is not set up.
+/// The object that `--json` prints for a service that is not installed.
 #[derive(Debug, Serialize)]
 struct ServiceFile {
     manager: &'static str,
@@ -112,14 +112,14 @@ fn print(context: &mut Context, manager: Manager, path: &Path) -> Result<()> {
 fn install(context: &mut Context, manager: Manager, path: &Path, force: bool) -> Result<()> {
     refuse_foreign(path, force, "replaced")?;
     let unit = service::unit(&context.settings)?;
-    // What the service may write to has to be there before it starts.
+    // The folder that the service may write to has to exist before it starts.
     create_folder(&unit.writes_to)?;
     let programs = manager.start(path);
     write(path, &manager.text(&unit, Sandbox::Strict)?)?;
     let mut problem = run_all(&programs).err();
     let mut is_unprotected = false;
     if manager == Manager::Systemd && problem.as_ref().is_some_and(|problem| problem.is_last) {
-        // Not every system lets a user's service have a view of its own of the file system.
+        // Some systems do not allow a user service its own view of the file system.
         write(path, &manager.text(&unit, Sandbox::None)?)?;
         is_unprotected = run_all(&programs).is_ok();
         if is_unprotected {
@@ -128,7 +128,7 @@ fn install(context: &mut Context, manager: Manager, path: &Path, force: bool) ->
             write(path, &manager.text(&unit, Sandbox::Strict)?)?;
         }
     }
-    let problem = problem.map(|problem| problem.said);
+    let problem = problem.map(|problem| problem.message);
     let state = ServiceState {
         manager: manager.name(),
         path: path.display().to_string(),
@@ -138,10 +138,10 @@ fn install(context: &mut Context, manager: Manager, path: &Path, force: bool) ->
         problem,
     };
     if is_unprotected {
-        let warning = "the system cannot confine the service to the ledger's folder";
-        context.output.warn(warning, Some("it runs with the rights that you have"));
+        let warning = "this system cannot restrict the service to the ledger's folder";
+        context.output.warn(warning, Some("the service runs with all your permissions"));
     }
-    show(context, &state, "after each login too; `quipu service remove` ends it")
+    show(context, &state, "starts after each login; `quipu service remove` removes it")
 }
 
 fn remove(context: &mut Context, manager: Manager, path: &Path, force: bool) -> Result<()> {
@@ -149,9 +149,9 @@ fn remove(context: &mut Context, manager: Manager, path: &Path, force: bool) -> 
     let mut problem = None;
     if was_there {
         refuse_foreign(path, force, "deleted")?;
-        problem = run_all(&manager.stop()).err().map(|problem| problem.said);
+        problem = run_all(&manager.stop()).err().map(|problem| problem.message);
         fs::remove_file(path).map_err(|error| cannot("delete", path, &error))?;
-        // Without the file there is nothing left that the manager could start.
+        // Without the file the manager has nothing to start.
         let _ = run_all(&manager.forget());
     }
     if context.is_json {
@@ -159,7 +159,7 @@ fn remove(context: &mut Context, manager: Manager, path: &Path, force: bool) -> 
             manager: manager.name(),
             path: path.display().to_string(),
             installed: false,
-            // What could not be stopped may still run.
+            // A service that could not be stopped may still run.
             running: problem.is_none().then_some(false),
             commands: Vec::new(),
             problem,
@@ -170,13 +170,13 @@ fn remove(context: &mut Context, manager: Manager, path: &Path, force: bool) -> 
     if let Some(problem) = problem {
         context.output.warn(
             &format!("the service may still be running: {problem}"),
-            Some("it ends when you log out, or with its process"),
+            Some("it stops when you log out; or stop its process"),
         );
     }
     if !context.output.is_quiet() {
         let text = match was_there {
-            true => format!("{} deleted; the ledger stays", context.show(path)),
-            false => "there is no service to remove".to_owned(),
+            true => format!("{} deleted; the ledger is kept", context.show(path)),
+            false => "the service is not installed".to_owned(),
         };
         context.output.line(text)?;
     }
@@ -202,15 +202,18 @@ fn status(context: &mut Context, manager: Manager, path: &Path) -> Result<()> {
         if context.is_json {
             context.output.json(&state)?;
         }
-        let mut error = CommandError::new(format!("there is no service at {}", path.display()))
-            .hint("`quipu service install` sets it up");
+        let mut error = CommandError::new(format!(
+            "the service is not installed: {} does not exist",
+            path.display()
+        ))
+        .hint("`quipu service install` installs it");
         error.kind = Kind::NoMatch;
         return Err(error);
     }
     show(context, &state, "")
 }
 
-/// Says where the service is and whether it runs.
+/// Prints where the service's file is and whether it runs.
 fn show(context: &mut Context, state: &ServiceState, note: &str) -> Result<()> {
     if context.is_json {
         context.output.json(state)?;
@@ -221,9 +224,9 @@ fn show(context: &mut Context, state: &ServiceState, note: &str) -> Result<()> {
     }
     let why = state.problem.as_ref().map(|problem| format!("  {problem}")).unwrap_or_default();
     let running = match state.running {
-        Some(true) => Text::of(Look::Good, "yes").with(Look::Dim, format!("  {note}")),
-        Some(false) => Text::of(Look::Warning, "no").and(why),
-        None => Text::of(Look::Warning, "unknown").and(why),
+        Some(true) => Text::styled(Style::Good, "yes").with(Style::Dim, format!("  {note}")),
+        Some(false) => Text::styled(Style::Warning, "no").and(why),
+        None => Text::styled(Style::Warning, "unknown").and(why),
     };
     let mut facts = vec![
         ("service", Text::plain(context.show(&state.path))),
@@ -238,25 +241,25 @@ fn show(context: &mut Context, state: &ServiceState, note: &str) -> Result<()> {
     Ok(())
 }
 
-/// Why a program failed.
+/// The reason why a program failed.
 struct Problem {
-    said: String,
-    /// Those before it did not.
+    message: String,
+    /// The programs that ran before it.
     is_last: bool,
 }
 
-/// Runs one after the other, until one fails.
+/// Runs programs one after the other, until one fails.
 fn run_all(programs: &[Program]) -> Result<(), Problem> {
     programs.iter().enumerate().try_for_each(|(index, program)| {
         let is_last = index + 1 == programs.len();
-        program.run().map_err(|said| Problem { said, is_last })
+        program.run().map_err(|message| Problem { message, is_last })
     })
 }
 
-/// A larger file is no description of a service.
+/// Limit for the size of a service's file, in bytes.
 const LARGEST: u64 = 1 << 20;
 
-/// A file that somebody else wrote is theirs.
+/// Fails if quipu did not write the file, unless `force` is set.
 fn refuse_foreign(path: &Path, force: bool, what: &str) -> Result<()> {
     match quipu_ledger::read_named_file(path, LARGEST) {
         Ok(bytes) => {
@@ -266,14 +269,14 @@ fn refuse_foreign(path: &Path, force: bool, what: &str) -> Result<()> {
                 return Ok(());
             }
             Err(CommandError::new(format!("{} was not written by quipu", path.display()))
-                .hint(format!("it is {what} with --force")))
+                .hint(format!("use --force: then it is {what}")))
         }
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
         Err(error) => Err(cannot("read", path, &error)),
     }
 }
 
-/// Writes a file as a whole, and the folders above it.
+/// Writes a complete file, and creates the folders above it.
 fn write(path: &Path, text: &str) -> Result<()> {
     if quipu_ledger::read_named_file(path, LARGEST).is_ok_and(|bytes| bytes == text.as_bytes()) {
         return Ok(());

@@ -1,4 +1,4 @@
-//! `quipu sessions`: the index of all sessions.
+//! `quipu sessions`: the list of all sessions.
 
 use std::collections::BTreeMap;
 
@@ -8,22 +8,22 @@ use quipu_transcript::format;
 use super::Context;
 use crate::error::{CommandError, Kind, Result};
 use crate::filters;
-use crate::output::{Column, Look, ShortIds, Text, count, elapsed, number};
+use crate::output::{Column, ShortIds, Style, Text, count, elapsed, number};
 use crate::reading::{self, Reading};
 
-/// Rows that a person is shown if nothing else is said.
+/// Rows shown without `-n`.
 const SHOWN: usize = 50;
 
-/// Of a longer project's name the middle is left out.
+/// Width after which a project's name is cut in the middle.
 const WIDEST_PROJECT: usize = 20;
 
 /// List sessions, the newest first
 ///
-/// Sub-agents, warm-up stubs and empty sessions are left out unless --all is
-/// given. With --project, sessions are grouped by project. --since and --until
-/// go by when a session was last active: what the agent's own index says where
-/// there is one, else its last entry. A session that went on after --until is
-/// left out, whenever it began.
+/// Sub-agents, warm-up stubs and empty sessions are hidden by default; --all
+/// shows them. With --project, sessions are grouped by project. --since and
+/// --until compare the time when a session was last active: from the agent's own
+/// index if there is one, else from its last entry. So a session that continued
+/// after --until is not listed.
 ///
 /// Examples:
 ///   quipu sessions --since 3d
@@ -35,7 +35,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     filters: filters::Args,
 
-    /// At most this many; 0 for all [default: 50 for people, all for --json]
+    /// Show at most N sessions; 0 for all [default: 50; all with --json]
     #[arg(long, short = 'n', value_name = "N")]
     limit: Option<usize>,
 
@@ -76,12 +76,12 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
     if more > 0 {
         context.output.gap()?;
         let more = format!("and {}; `-n 0` lists all", count(more as u64, "older session"));
-        context.output.line(Text::of(Look::Dim, more))?;
+        context.output.line(Text::styled(Style::Dim, more))?;
     }
     Ok(())
 }
 
-/// What is shown of a session.
+/// A column of the list.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Shown {
     Id,
@@ -93,7 +93,7 @@ enum Shown {
 }
 
 impl Shown {
-    /// What there is room for. Without a limit, all of it.
+    /// Returns the columns that fit. Without a width, returns all of them.
     fn within(width: Option<usize>, with_project: bool) -> Vec<Shown> {
         let width = width.unwrap_or(usize::MAX);
         [
@@ -123,7 +123,7 @@ impl Shown {
 
     fn cell(self, ids: &ShortIds, session: &Session) -> Text {
         match self {
-            Shown::Id => Text::of(Look::Good, ids.of(&session.id)),
+            Shown::Id => Text::styled(Style::Good, ids.of(&session.id)),
             Shown::Last => Text::plain(session.updated_at.map(elapsed).unwrap_or_default()),
             Shown::Agent => Text::plain(agent(session)),
             Shown::Project => Text::plain(&session.project).cut(WIDEST_PROJECT),
@@ -162,15 +162,15 @@ fn by_project(context: &mut Context, ids: &ShortIds, sessions: &[Session]) -> Re
             context.output.gap()?;
         }
         let name = sessions.first().map_or("", |session| session.project.as_str());
-        let title = Text::of(Look::Bold, if name.is_empty() { "(no project)" } else { name })
-            .with(Look::Dim, format!("  {}", context.show(place)));
+        let title = Text::styled(Style::Bold, if name.is_empty() { "(no project)" } else { name })
+            .with(Style::Dim, format!("  {}", context.show(place)));
         context.output.line(title)?;
         show(context, ids, 2, sessions.into_iter(), false)?;
     }
     Ok(())
 }
 
-/// Whose session it is: the agent's name where it has one, or else the program.
+/// Returns the agent's name if it has one, else the program's.
 pub(super) fn agent(session: &Session) -> String {
     let title = format::by_name(&session.format).map_or(session.format.as_str(), |f| f.title());
     match session.agent.as_str() {
@@ -179,21 +179,21 @@ pub(super) fn agent(session: &Session) -> String {
     }
 }
 
-/// What it is about, on one line, with what is special about it.
+/// Returns the title on one line, with the session's marks.
 pub(super) fn title(session: &Session) -> Text {
     let mut text = Text::default();
     if session.state != "live" {
-        text = text.with(Look::Warning, format!("[{}] ", session.state));
+        text = text.with(Style::Warning, format!("[{}] ", session.state));
     }
     if session.part == "subagent" || session.parent.is_some() {
-        text = text.with(Look::Dim, "[sub-agent] ");
+        text = text.with(Style::Dim, "[sub-agent] ");
     } else if session.fork_of.is_some() {
-        text = text.with(Look::Dim, "[fork] ");
+        text = text.with(Style::Dim, "[fork] ");
     }
     text.and(session.title.as_deref().unwrap_or_default())
 }
 
-/// Nothing was found: of what was asked for, or at all.
+/// Reports that no sessions were found: with these filters, or at all.
 fn nothing(args: &Args, context: &mut Context, reading: &Reading) -> Result<()> {
     if args.filters.is_empty() {
         return if context.is_json { Ok(()) } else { super::sync::nothing_found(context, None) };
@@ -202,7 +202,7 @@ fn nothing(args: &Args, context: &mut Context, reading: &Reading) -> Result<()> 
         Some(_) => "`quipu projects` lists all projects; --all adds sub-agents and empty sessions",
         None => "`quipu sessions` lists the newest; --all adds sub-agents and empty sessions",
     };
-    let what = format!("no session is like that{}", reading.so_far());
+    let what = format!("no sessions match these filters{}", reading.missing_note());
     let mut error = CommandError::new(what).hint(hint);
     error.kind = Kind::NoMatch;
     Err(error)

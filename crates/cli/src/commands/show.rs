@@ -15,17 +15,17 @@ use quipu_transcript::story::Telling;
 use self::page::Page;
 use super::Context;
 use crate::error::{CommandError, Result};
-use crate::{reading, telling};
+use crate::{detail, reading};
 
-/// Show a session: who said what, and what was done
+/// Show the messages and tool calls of a session
 ///
-/// Keeps the human's words and the agent's words, and one line for each tool
-/// call. `✗` marks a call that failed, `!` an answer that only mentions an error.
-/// Thinking, tool output, reminders and the copies of answers that were sent to
-/// a chat stay folded. Entries come in the order of the agent's file; `↶` marks
-/// where the conversation went back. `--json` prints one object per entry.
+/// Shows what the user and the agent wrote, and one line for each tool call.
+/// `✗` marks a call that failed, `!` a result that only mentions an error.
+/// Thinking, tool output, reminders and copies of answers sent to a chat are
+/// hidden by default. Entries are in the order of the agent's file; `↶` marks a
+/// rewind. `--json` prints one object per entry.
 ///
-/// SESSION is the beginning of an id, a session key, or `last`.
+/// SESSION is an id or the beginning of one, a session key, or `last`.
 ///
 /// Examples:
 ///   quipu show last
@@ -36,38 +36,38 @@ use crate::{reading, telling};
 #[command(verbatim_doc_comment)]
 #[group(skip)]
 pub(crate) struct Args {
-    /// The session
+    /// The session to show
     #[arg(value_name = "SESSION", allow_hyphen_values = true)]
     session: String,
 
     #[command(flatten)]
-    telling: telling::Args,
+    detail: detail::Args,
 
-    /// Show only the way from the beginning to this entry: an id, its beginning, or `leaf`
+    /// Show only the path from the root to this entry: an id, its beginning, or `leaf`
     #[arg(long, value_name = "ENTRY")]
     branch: Option<String>,
 
-    /// Show only this turn, counted from 1
+    /// Show only turn N, counted from 1
     #[arg(long, value_name = "N", conflicts_with = "last")]
     turn: Option<u64>,
 
-    /// Show only this entry, whatever it is
+    /// Show only this entry
     #[arg(long, value_name = "ENTRY", conflicts_with_all = ["branch", "turn", "last", "role"])]
     entry: Option<String>,
 
-    /// Show only the last N entries that say something
+    /// Show only the last N messages
     #[arg(long, value_name = "N")]
     last: Option<u64>,
 
-    /// Show only what this one said
+    /// Show only entries of this role
     #[arg(long, value_enum)]
     role: Option<RoleArg>,
 
-    /// Count instead of showing
+    /// Print counts instead of entries
     #[arg(long, conflicts_with = "raw")]
     count: bool,
 
-    /// Print the records behind the entries, byte for byte
+    /// Print the raw records of the entries, byte for byte
     #[arg(long)]
     raw: bool,
 
@@ -75,10 +75,10 @@ pub(crate) struct Args {
     reading: reading::Args,
 }
 
-/// Who speaks.
+/// A role.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum RoleArg {
-    /// The human.
+    /// The user.
     User,
     /// The agent.
     Assistant,
@@ -89,7 +89,7 @@ enum RoleArg {
 impl Args {
     fn choice(&self) -> Choice {
         Choice {
-            telling: self.telling.telling(Telling::DEFAULT),
+            telling: self.detail.telling(Telling::DEFAULT),
             role: self.role.map(|role| match role {
                 RoleArg::User => entry::Role::User,
                 RoleArg::Assistant => entry::Role::Assistant,
@@ -108,7 +108,7 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
     let session = reading.name(context, &args.session)?;
     let story = Story::find(&reading.ledger, &session)?;
     let mut choice = args.choice();
-    // What is not there is said before anything is shown.
+    // A name that matches nothing is reported before anything is printed.
     story.check(&choice)?;
     if args.count {
         let mut counts = StoryCounts::default();
@@ -122,7 +122,7 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
         return raw(&story, &choice, context);
     }
     if args.entry.is_some() {
-        // Whoever names an entry wants to see all of it.
+        // A single entry is shown in full.
         choice.telling = Telling::FULL;
     }
     if context.is_json {
@@ -139,7 +139,7 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
     page.end()
 }
 
-/// The records behind the entries.
+/// Prints the raw records of the entries.
 fn raw(story: &Story<'_>, choice: &Choice, context: &mut Context) -> Result<()> {
     let mut line = Vec::new();
     each(|tell| {
@@ -157,7 +157,7 @@ fn raw(story: &Story<'_>, choice: &Choice, context: &mut Context) -> Result<()> 
     Ok(context.output.exact(&line)?)
 }
 
-/// Runs something that tells, until showing it fails.
+/// Runs `tell` until printing fails.
 fn each(
     run: impl FnOnce(&mut dyn FnMut(Result<()>) -> ControlFlow<()>) -> quipu_ledger::Result<()>,
 ) -> Result<()> {

@@ -1,4 +1,4 @@
-//! `quipu sql`: a question of one's own.
+//! `quipu sql`: a read-only SQL query.
 
 use std::io::{IsTerminal, Read};
 use std::sync::Arc;
@@ -12,18 +12,18 @@ use signal_hook::consts::SIGINT;
 
 use super::Context;
 use crate::error::{CommandError, Result};
-use crate::output::{Column, Look, Text, count, number};
+use crate::output::{Column, Style, Text, count, number};
 use crate::reading;
 
-/// Ask the ledger in SQL; it can only be read
+/// Run a read-only SQL query
 ///
 /// The tables are described in docs/schema.md; `SELECT name, sql FROM
-/// sqlite_schema` shows them too. One statement; nothing can be written,
-/// attached or loaded, and Ctrl-C ends it at once. Times are milliseconds UTC.
+/// sqlite_schema` lists them too. One statement; it cannot write, attach or load
+/// anything, and Ctrl-C interrupts it. Times are milliseconds since 1970, UTC.
 ///
-/// On a terminal rows are a table; in a pipe they are lines of fields between
-/// tabs, the first with the names of the columns (a tab or line break in a
-/// field is written as \t or \n). Blobs are hexadecimal digits.
+/// On a terminal the rows are a table. In a pipe they are tab-separated lines;
+/// the first line has the column names, and a tab or line break in a field is
+/// written as \t or \n. Blobs are printed as hexadecimal digits.
 ///
 /// Examples:
 ///   quipu sql "SELECT name, count(*) FROM tool_calls GROUP BY 1 ORDER BY 2 DESC"
@@ -32,7 +32,7 @@ use crate::reading;
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct Args {
-    /// A SELECT statement; - reads it from standard input
+    /// A SELECT statement; `-` reads it from standard input
     #[arg(value_name = "SQL")]
     statement: String,
 
@@ -40,7 +40,7 @@ pub(crate) struct Args {
     #[arg(long)]
     csv: bool,
 
-    /// Stop after this many seconds
+    /// Stop the query after this many seconds
     #[arg(long, value_name = "SECONDS")]
     timeout: Option<u32>,
 
@@ -48,10 +48,10 @@ pub(crate) struct Args {
     reading: reading::Args,
 }
 
-/// A table of more rows than this is not read by anybody.
+/// Limit for the rows of a table on a terminal.
 const MOST_ROWS: usize = 5000;
 
-/// Longer statements are a mistake.
+/// Limit for the length of a statement, in bytes.
 const LONGEST: u64 = 1 << 20;
 
 pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
@@ -59,17 +59,13 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
         "-" => from_stdin()?,
         statement => statement.to_owned(),
     };
-    // Brings the ledger up to date. The question itself has a connection of its own.
-    let reading = reading::open(context, args.reading)?;
-    let path = reading.ledger.path().to_owned();
-    let freshness = reading.freshness.clone();
-    drop(reading);
+    let reading::Reading { ledger, freshness } = reading::open_apart(context, args.reading)?;
     let limits = SqlLimits {
         stop: Arc::default(),
         longest: args.timeout.map(|seconds| Duration::from_secs(seconds.into())),
     };
-    // Without a handler Ctrl-C would do as well, but say nothing. The second one ends the process
-    // where it stands, for example while it waits for a reader of the rows.
+    // Without a handler Ctrl-C would end the process without a message. A second Ctrl-C ends it at
+    // once, for example while it waits for a reader of the rows.
     let _ = signal_hook::flag::register_conditional_shutdown(SIGINT, 130, Arc::clone(&limits.stop));
     let _ = signal_hook::flag::register(SIGINT, Arc::clone(&limits.stop));
     let shape = match (context.is_json, args.csv) {
@@ -83,7 +79,7 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
     }
     let mut printer =
         Printer { context, freshness, shape, columns: Vec::new(), rows: Vec::new(), failed: None };
-    quipu_ledger::sql(&path, &statement, &limits, &mut |answer| printer.take(answer))?;
+    quipu_ledger::sql(ledger, &statement, &limits, &mut |answer| printer.take(answer))?;
     printer.finish()
 }
 
@@ -105,7 +101,7 @@ enum Shape {
     Table,
 }
 
-/// Prints what comes, as it comes; only a table has to wait for its widest row.
+/// Prints rows as they arrive. A table waits for its widest row.
 struct Printer<'a> {
     context: &'a mut Context,
     freshness: Freshness,
@@ -163,16 +159,16 @@ impl Printer<'_> {
         let mut note = count(shown as u64, "row");
         if is_cut {
             note = format!(
-                "the first {} rows; there are more: LIMIT, --csv or --json give all",
+                "the first {} rows of more; use LIMIT, --csv or --json to see the others",
                 number(MOST_ROWS as u64)
             );
         }
-        output.line(Text::of(Look::Dim, note))?;
+        output.line(Text::styled(Style::Dim, note))?;
         Ok(())
     }
 }
 
-/// Numbers stand right; of the others the widest gives way.
+/// Chooses columns: numbers are aligned right, and the widest other column is cut.
 fn columns<'a>(
     names: &'a [String],
     values: &[Vec<SqlValue>],
@@ -196,12 +192,12 @@ fn columns<'a>(
     names.iter().enumerate().map(of).collect()
 }
 
-/// A longer value is cut in a table; the other shapes have all of it.
+/// Width after which a value is cut in a table; the other output formats print all of it.
 const WIDEST: usize = 200;
 
 fn cell(value: &SqlValue) -> Text {
     match value {
-        SqlValue::Null => Text::of(Look::Dim, "null"),
+        SqlValue::Null => Text::styled(Style::Dim, "null"),
         value => {
             let text = value.to_text();
             match text.char_indices().nth(WIDEST) {
@@ -212,7 +208,7 @@ fn cell(value: &SqlValue) -> Text {
     }
 }
 
-/// The value for a spreadsheet: text of a transcript must not become a formula there.
+/// Returns the value for a spreadsheet: text of a transcript must not become a formula there.
 fn harmless(value: &SqlValue) -> String {
     match value {
         SqlValue::Text(text) if csv::is_formula(text) => format!("'{text}"),
@@ -220,7 +216,7 @@ fn harmless(value: &SqlValue) -> String {
     }
 }
 
-/// Names that can be the keys of one object: of two that are alike, the second gets a number.
+/// Returns names that can be the keys of one object: a repeated name gets a number.
 fn unique(names: &[String]) -> Vec<String> {
     let mut unique: Vec<String> = Vec::with_capacity(names.len());
     for name in names {
@@ -235,8 +231,8 @@ fn unique(names: &[String]) -> Vec<String> {
     unique
 }
 
-/// A row as JSON: its columns in order, and what the answer is worth, as in the objects of every
-/// reading command. A column of that name is what was asked for.
+/// A row as JSON: its columns in order, then how current the answer is, as in the objects of every
+/// reading command. A column of the same name wins.
 struct Object<'a> {
     columns: &'a [String],
     values: &'a [SqlValue],
@@ -255,6 +251,9 @@ impl Serialize for Object<'_> {
         }
         if is_free("pending_bytes") {
             map.serialize_entry("pending_bytes", &self.freshness.pending_bytes)?;
+        }
+        if is_free("unprojected") && self.freshness.unprojected > 0 {
+            map.serialize_entry("unprojected", &self.freshness.unprojected)?;
         }
         map.end()
     }

@@ -1,4 +1,4 @@
-//! `quipu status`: what the ledger holds, what was left out and why, what is at risk.
+//! `quipu status`: contents of the ledger, files left out and why, problems.
 
 use std::path::Path;
 
@@ -9,17 +9,16 @@ use quipu_transcript::problem::ProblemKind;
 
 use super::Context;
 use crate::error::Result;
-use crate::output::{Column, Look, Text, ago, bytes, count, day, long_lines, number, ratio};
+use crate::output::{Column, Style, Text, ago, bytes, count, day, long_lines, number, ratio};
 
-/// Show what the ledger holds, what was left out, and why
+/// Show what the ledger contains, which files are left out, and why
 ///
-/// Looks at the disk but collects nothing. For each format: where quipu looked,
-/// what it holds (by priority: transcripts, scheduled jobs, notes), which files
-/// it leaves out and for which reason, which record types it does not know,
-/// which files are gone from disk, and the oldest transcript with its days left
-/// under the agent's clean-up. Then everything odd that was noted, by kind.
-/// With -v more of the files that are left out are named, and every link that
-/// is not followed.
+/// Looks at the disk, but collects nothing. For each format: the folders it
+/// looked in, what is stored (by priority: transcripts, scheduled jobs, notes),
+/// files that are left out and why, unknown record types, files that are gone
+/// from disk, and the oldest transcript with the days left until the agent
+/// deletes it. Then all problems in source files, by kind. With -v, lists more of
+/// the files that are left out, and every link that is not followed.
 ///
 /// Example:
 ///   quipu status --json | jq '.formats[] | {format, sessions, gone}'
@@ -30,7 +29,10 @@ pub(crate) struct Args {}
 pub(super) fn run(_: &Args, context: &mut Context) -> Result<()> {
     let roots = context.roots();
     let status = match quipu_ledger::Ledger::open_read_only(&context.settings.ledger.value) {
-        Ok(ledger) => quipu_ledger::status(&ledger, &roots)?,
+        Ok(ledger) => {
+            crate::reading::warn_of_copy(context, &ledger);
+            quipu_ledger::status(&ledger, &roots)?
+        }
         Err(quipu_ledger::Error::Absent { path }) => {
             quipu_ledger::status_without_ledger(&path, &roots)?
         }
@@ -44,7 +46,7 @@ pub(super) fn run(_: &Args, context: &mut Context) -> Result<()> {
     for format in &status.formats {
         let facts = format_facts(context, format, status.ledger.exists);
         context.output.gap()?;
-        context.output.line(Text::of(Look::Bold, &format.title))?;
+        context.output.line(Text::styled(Style::Bold, &format.title))?;
         context.output.facts(2, &facts)?;
     }
     show_problems(context, &status)
@@ -54,18 +56,20 @@ fn show_ledger(context: &mut Context, status: &Status) -> Result<()> {
     let ledger = &status.ledger;
     let path = context.show(&ledger.path);
     if !ledger.exists {
-        context
-            .output
-            .line(Text::of(Look::Bold, "There is no ledger yet").and(format!(" at {path}.")))?;
-        context.output.line("Run `quipu sync` to make one and collect what is below.")?;
+        context.output.line(
+            Text::styled(Style::Bold, "There is no ledger yet").and(format!(" at {path}.")),
+        )?;
+        context.output.line("Run `quipu sync` to create one and collect the files below.")?;
         return Ok(());
     }
     let held = status.formats.iter().map(|format| format.bytes).sum();
     let size = match ratio(ledger.bytes, held) {
-        Some(ratio) => format!("{}, {ratio} × the {} it holds", bytes(ledger.bytes), bytes(held)),
+        Some(ratio) => {
+            format!("{}, {ratio} × the {} of source data in it", bytes(ledger.bytes), bytes(held))
+        }
         None => bytes(ledger.bytes),
     };
-    context.output.line(Text::of(Look::Bold, "Ledger"))?;
+    context.output.line(Text::styled(Style::Bold, "Ledger"))?;
     let mut facts = vec![
         ("path", Text::plain(path)),
         ("size", Text::plain(size)),
@@ -76,10 +80,17 @@ fn show_ledger(context: &mut Context, status: &Status) -> Result<()> {
             facts.push((label, Text::plain(format!("{} {rest}", count(value, one)))));
         }
     };
-    note("behind", ledger.unprojected, "record", "not derived from yet; `quipu sync` does it");
-    note("absent", status.absent_records, "record", "that the files no longer hold; kept");
-    note("tails", status.provisional, "last line", "without an end, shown provisionally");
+    note("behind", ledger.unprojected, "record", "not projected yet; run `quipu sync`");
+    note("absent", status.absent_records, "record", "that the files no longer contain; kept");
     note("search", status.partly_indexed, "long entry", "indexed only in part");
+    match status.provisional {
+        0 => {}
+        1 => facts.push(("tails", Text::plain("1 file ends in an unfinished line"))),
+        files => {
+            let text = format!("{} files end in an unfinished line", number(files));
+            facts.push(("tails", Text::plain(text)));
+        }
+    }
     if status.too_long > 0 {
         facts.push(("long lines", Text::plain(long_lines(status.too_long))));
     }
@@ -102,17 +113,17 @@ fn format_facts(
     let roots = format.roots.iter().map(|root| {
         let note = match root.state.as_str() {
             "collected" if has_ledger => String::new(),
-            "collected" => "  there".to_owned(),
-            "absent" => "  not there".to_owned(),
-            "twin" => "  the same folder as another one".to_owned(),
+            "collected" => "  exists".to_owned(),
+            "absent" => "  does not exist".to_owned(),
+            "twin" => "  same folder as another root".to_owned(),
             "unreadable" => "  cannot be read".to_owned(),
             other => format!("  {other}"),
         };
-        Text::plain(context.show(&root.path)).with(Look::Dim, note)
+        Text::plain(context.show(&root.path)).with(Style::Dim, note)
     });
     add("roots", roots.collect());
     if format.roots.is_empty() {
-        add("roots", vec![Text::of(Look::Dim, "none: nothing is looked for")]);
+        add("roots", vec![Text::styled(Style::Dim, "none: nothing is collected")]);
     }
     if format.sources > 0 || format.databases > 0 || format.sessions > 0 {
         let mut sessions = count(format.sessions.saturating_sub(format.subagents), "session");
@@ -135,7 +146,7 @@ fn format_facts(
     add("states", states.map(|(state, sessions)| state_text(state, *sessions)).collect());
     if format.forgotten > 0 {
         let sessions = count(format.forgotten, "session");
-        add("forgotten", vec![Text::plain(format!("{sessions}, never collected again"))]);
+        add("forgotten", vec![Text::plain(format!("{sessions}, will not be collected again"))]);
     }
     let mut note = |label, value: u64, text: &str| {
         if value > 0 {
@@ -146,8 +157,8 @@ fn format_facts(
             add(label, vec![Text::plain(format!("{what} {text}"))]);
         }
     };
-    note("gone", format.gone, "no longer on disk; kept");
-    note("rewritten", format.rewritten, "changed after collecting; all versions kept");
+    note("gone", format.gone, "gone from disk; kept in the ledger");
+    note("rewritten", format.rewritten, "rewritten after collecting; all generations kept");
     if let Some(found) = &format.oldest {
         let path = Text::plain(context.show(Path::new(&found.path)));
         add("oldest", vec![path, oldest(&format.title, found)]);
@@ -159,13 +170,13 @@ fn format_facts(
     add("left out", format.skipped.iter().flat_map(texts).collect());
     let unknown = format.unknown_types.iter().map(|(name, entries)| {
         let name = if name.is_empty() { "(no type)" } else { name };
-        Text::of(Look::Warning, name).and(format!("  {}", count(*entries, "record")))
+        Text::styled(Style::Warning, name).and(format!("  {}", count(*entries, "record")))
     });
     add("unknown", unknown.collect());
     facts
 }
 
-/// What is kept of one priority, in words.
+/// Describes what is stored of one priority.
 fn priority_text(group: &PriorityStatus) -> Text {
     let what = match group.priority {
         0 => "transcripts",
@@ -181,7 +192,7 @@ fn priority_text(group: &PriorityStatus) -> Text {
     ))
 }
 
-/// Where things stand, in words.
+/// Describes a number of files and transcripts.
 fn places(files: u64, transcripts: u64) -> String {
     match (files, transcripts) {
         (_, 0) => count(files, "file"),
@@ -190,18 +201,18 @@ fn places(files: u64, transcripts: u64) -> String {
     }
 }
 
-/// How much of a database is read.
+/// Describes how much of a database was read.
 fn database_text(database: &DatabaseStatus) -> Text {
     let (read, all) = (number(database.read), count(database.transcripts, "transcript"));
-    Text::of(Look::Warning, format!("{read} of {all}"))
-        .and(" read to the end; the others are named below")
-        .with(Look::Dim, format!("  {}", database.path))
+    Text::styled(Style::Warning, format!("{read} of {all}"))
+        .and(" read completely; the others are listed below")
+        .with(Style::Dim, format!("  {}", database.path))
 }
 
-/// At most this many files are named for one reason; `-v` and `--json` name more.
+/// Limit for the number of files listed for one reason; `-v` and `--json` list more.
 const MOST_NAMED: usize = 3;
 
-/// Why files are left out, and which, at most so many.
+/// Describes why files are left out, and lists at most `most` of them.
 fn skipped_texts(skipped: &SkippedFiles, most: usize) -> Vec<Text> {
     let what = match skipped.in_database {
         true => "transcript",
@@ -213,43 +224,43 @@ fn skipped_texts(skipped: &SkippedFiles, most: usize) -> Vec<Text> {
     let counts: Vec<String> = counts.map(|(number, what)| count(*number, what)).collect();
     let mut texts = vec![Text::plain(format!("{}: {}", counts.join(" and "), skipped.reason))];
     let named = skipped.paths.iter().take(most);
-    texts.extend(named.map(|path| Text::of(Look::Dim, format!("  {path}"))));
+    texts.extend(named.map(|path| Text::styled(Style::Dim, format!("  {path}"))));
     let more = skipped.all().saturating_sub(skipped.paths.len().min(most) as u64);
-    // What has no name of its own has that of the database that it is in.
+    // Something without a path has the path of its database.
     let is_named = !skipped.in_database || skipped.paths.len() > 1;
     if more > 0 && is_named {
         let how = match skipped.paths.len() {
-            named if named as u64 == skipped.all() => "; -v names them",
-            named if named > most => "; -v names more",
+            named if named as u64 == skipped.all() => "; -v lists them",
+            named if named > most => "; -v lists more",
             _ => "",
         };
-        texts.push(Text::of(Look::Dim, format!("  and {} more{how}", number(more))));
+        texts.push(Text::styled(Style::Dim, format!("  and {} more{how}", number(more))));
     }
     texts
 }
 
-/// What to know about files that are collected, and which.
+/// Describes a warning about collected files, and lists them.
 fn warning_texts(warning: &SkippedFiles) -> Vec<Text> {
-    let mut texts = vec![Text::of(Look::Warning, &warning.reason)];
+    let mut texts = vec![Text::styled(Style::Warning, &warning.reason)];
     let named = warning.paths.iter().take(MOST_NAMED);
-    texts.extend(named.map(|path| Text::of(Look::Dim, format!("  {path}"))));
+    texts.extend(named.map(|path| Text::styled(Style::Dim, format!("  {path}"))));
     texts
 }
 
-/// A state that is not `live`, in words.
+/// Describes a state other than `live`.
 fn state_text(state: &str, sessions: u64) -> Text {
     let meaning = match state {
-        "archived" => "put aside by the agent",
-        "deleted" => "deleted by the agent, its file put aside",
-        "gone" => "files gone from disk; kept",
+        "archived" => "archived by the agent",
+        "deleted" => "deleted by the agent, which kept the file under another name",
+        "gone" => "files are gone from disk; kept in the ledger",
         "lost" => "known only from prompt history",
         _ => "",
     };
     let text = Text::plain(format!("{} {state}", number(sessions)));
-    if meaning.is_empty() { text } else { text.with(Look::Dim, format!("  {meaning}")) }
+    if meaning.is_empty() { text } else { text.with(Style::Dim, format!("  {meaning}")) }
 }
 
-/// How long the oldest transcript has still to live.
+/// Describes the oldest transcript and the days until its agent deletes it.
 pub(super) fn oldest(title: &str, oldest: &OldestTranscript) -> Text {
     let text = Text::plain(format!(
         "last changed {} ({})",
@@ -258,16 +269,14 @@ pub(super) fn oldest(title: &str, oldest: &OldestTranscript) -> Text {
     ));
     let Some(days_left) = oldest.days_left else { return text };
     let left = match days_left {
-        ..=0 => "due for clean-up".to_owned(),
+        ..=0 => "due for deletion".to_owned(),
         days => format!("{} left", count(days.unsigned_abs(), "day")),
     };
-    let look = if days_left <= 7 { Look::Warning } else { Look::Plain };
-    let text = text.and(", ").with(look, left);
+    let style = if days_left <= 7 { Style::Warning } else { Style::Plain };
+    let text = text.and(", ").with(style, left);
     match (oldest.cleanup_days, oldest.cleanup_from.as_str()) {
         (Some(days), "default") => text.and(format!(", assuming {title}'s default of {days} days")),
-        (Some(days), _) => {
-            text.and(format!(", with the {} of the configuration", count(days.into(), "day")))
-        }
+        (Some(days), _) => text.and(format!(", with the configured {}", count(days.into(), "day"))),
         (None, _) => text,
     }
 }
@@ -280,7 +289,7 @@ fn show_problems(context: &mut Context, status: &Status) -> Result<()> {
         let known = ProblemKind::ALL.iter().find(|known| known.as_str() == kind);
         vec![
             Text::plain(kind),
-            Text::of(Look::Warning, number(*times)),
+            Text::styled(Style::Warning, number(*times)),
             Text::plain(known.map_or("", |known| known.meaning())),
         ]
     });
@@ -288,12 +297,10 @@ fn show_problems(context: &mut Context, status: &Status) -> Result<()> {
     let rows = rows.collect();
     context.output.gap()?;
     let note = match status.keeps_everything() {
-        true => "  noted; nothing is lost",
-        false => {
-            "  noted; of damaged files above 256 MiB, only the lines that can be read are kept"
-        }
+        true => "  in source files; nothing was lost",
+        false => "  in source files; of damaged files above 256 MiB, only readable lines are kept",
     };
-    context.output.line(Text::of(Look::Bold, "Problems").with(Look::Dim, note))?;
+    context.output.line(Text::styled(Style::Bold, "Problems").with(Style::Dim, note))?;
     context.output.table(2, &columns, rows)?;
     Ok(())
 }

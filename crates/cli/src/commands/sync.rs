@@ -1,4 +1,4 @@
-//! `quipu sync`: collect once.
+//! `quipu sync`: collects once.
 
 use quipu_ledger::wire::{SkippedFiles, SyncReport};
 use quipu_ledger::{Ledger, Progress, collect};
@@ -6,14 +6,14 @@ use quipu_transcript::format;
 
 use super::Context;
 use crate::error::Result;
-use crate::output::{Look, Text, bytes, count, number};
+use crate::output::{Style, Text, bytes, count, number};
 
 /// Collect everything new into the ledger
 ///
-/// Reads what was written since the last time, and nothing else. Files that
-/// were rewritten, renamed or deleted lose nothing that was collected before.
-/// It can be interrupted at any time and run from cron: what is in the ledger
-/// is complete, the rest follows with the next run.
+/// Reads only what was written since the last sync. If a file was rewritten,
+/// renamed or deleted, everything collected from it before stays in the ledger.
+/// A sync can be interrupted at any time and can run from cron: what is stored
+/// is complete, and the next sync collects the rest.
 ///
 /// Example:
 ///   quipu sync --json | jq .records_added
@@ -23,11 +23,12 @@ pub(crate) struct Args {}
 
 pub(super) fn run(_: &Args, context: &mut Context) -> Result<()> {
     let mut ledger = context.open_to_collect()?;
-    let report = gather(context, &mut ledger)?;
+    let report = collect_with_progress(context, &mut ledger)?;
     if context.is_json {
         context.output.json(&report)?;
     } else if !context.output.is_quiet() {
-        if report.sources == 0 && ledger.is_empty()? {
+        let is_nothing = report.sources == 0 && report.unreadable().next().is_none();
+        if is_nothing && ledger.is_empty()? {
             nothing_found(context, Some(&report))?;
         } else {
             context.output.facts(0, &summary(&report))?;
@@ -36,8 +37,8 @@ pub(super) fn run(_: &Args, context: &mut Context) -> Result<()> {
     Ok(())
 }
 
-/// Collects, showing how far it is.
-pub(super) fn gather(context: &Context, ledger: &mut Ledger) -> Result<SyncReport> {
+/// Collects and shows progress.
+pub(super) fn collect_with_progress(context: &Context, ledger: &mut Ledger) -> Result<SyncReport> {
     let mut bar = context.output.bar();
     let report = collect(ledger, &context.roots(), &mut |progress| match progress {
         Progress::Planned { bytes, .. } => bar.plan_bytes("collecting", bytes),
@@ -54,7 +55,7 @@ pub(super) fn gather(context: &Context, ledger: &mut Ledger) -> Result<SyncRepor
     Ok(report)
 }
 
-/// What a sync did, for people.
+/// Returns a summary of a sync for people.
 pub(super) fn summary(report: &SyncReport) -> Vec<(&'static str, Text)> {
     let mut facts = vec![("collected", collected(report))];
     let noticed: Vec<String> =
@@ -64,39 +65,40 @@ pub(super) fn summary(report: &SyncReport) -> Vec<(&'static str, Text)> {
             .map(|(sources, what)| format!("{} {what}", number(sources)))
             .collect();
     if !noticed.is_empty() {
-        let noticed = format!("{}; what they held before is kept", noticed.join(", "));
-        facts.push(("noticed", Text::plain(noticed)));
+        let noticed = format!("{}; their old contents are kept", noticed.join(", "));
+        facts.push(("files", Text::plain(noticed)));
     }
     for (skipped, why) in report.unreadable() {
-        facts.push(("not read", said_of(skipped, why)));
+        facts.push(("not read", describe_files(skipped, why)));
     }
     for skipped in report.outside() {
-        let why = "a link that leaves its root, not followed; `quipu doctor` says what to do";
-        facts.push(("not read", said_of(skipped, why)));
+        let why = "a link out of its root, not followed; see `quipu doctor`";
+        facts.push(("not read", describe_files(skipped, why)));
     }
     for skipped in report.nowhere() {
-        facts.push(("not read", said_of(skipped, "a link that leads nowhere")));
+        facts.push(("not read", describe_files(skipped, "a broken link")));
     }
     for (skipped, why) in report.damaged() {
-        facts.push(("damaged", said_of(skipped, why)));
+        facts.push(("damaged", describe_files(skipped, why)));
     }
     for (skipped, what) in report.odd() {
-        facts.push(("warning", said_of(skipped, what)));
+        facts.push(("warning", describe_files(skipped, what)));
     }
     for warning in &report.warnings {
-        facts.push(("warning", said_of(warning, &warning.reason)));
+        facts.push(("warning", describe_files(warning, &warning.reason)));
     }
     if report.problems > 0 {
-        let problems = Text::of(Look::Warning, count(report.problems, "problem"))
-            .and(" noted; see `quipu status`");
-        facts.push(("odd", problems));
+        let lost = if report.damaged().next().is_none() { "; nothing was lost" } else { "" };
+        let problems = Text::styled(Style::Warning, count(report.problems, "problem"))
+            .and(format!(" in source files{lost}; see `quipu status`"));
+        facts.push(("problems", problems));
     }
     facts
 }
 
-/// How much is new, and where it was.
+/// Describes how much is new, and in which files.
 fn collected(report: &SyncReport) -> Text {
-    // What changed while it was read was looked at again, and is counted again.
+    // A file that changed while it was read was planned and counted twice.
     let changed = report.sources_changed.min(report.sources);
     let all_changed = changed == report.sources;
     let mut places = Vec::new();
@@ -114,10 +116,10 @@ fn collected(report: &SyncReport) -> Text {
     }
     let of = if all_changed { places } else { format!("{} of {places}", number(changed)) };
     let read = bytes(report.bytes_read);
-    // An index, or a note that is as it once was, changes without a new record.
+    // An index, or a note with an older content, changes without a new record.
     if report.records_added == 0 {
         return Text::plain(match report.bytes_read {
-            0 => format!("no new records; looked into {of}"),
+            0 => format!("no new records; checked {of}"),
             _ => format!("no new records; {read} changed in {of}"),
         });
     }
@@ -126,12 +128,12 @@ fn collected(report: &SyncReport) -> Text {
         new if new >= changed => ", all new".to_owned(),
         new => format!(", {} of them new", number(new)),
     };
-    Text::of(Look::Good, count(report.records_added, "record"))
+    Text::styled(Style::Good, count(report.records_added, "record"))
         .and(format!(" ({read}) from {of}{new}"))
 }
 
-/// What is said of some files: the first one, how many more, and why.
-fn said_of(files: &SkippedFiles, why: &str) -> Text {
+/// Describes some files: the first one, how many more, and why.
+fn describe_files(files: &SkippedFiles, why: &str) -> Text {
     let whose = format::by_name(&files.format).map_or("", |format| format.title());
     let first = match files.paths.first().map(String::as_str) {
         None | Some(".") => format!("{whose}'s folder"),
@@ -139,14 +141,14 @@ fn said_of(files: &SkippedFiles, why: &str) -> Text {
     };
     let more = match files.all() {
         1 => String::new(),
-        // What has no name of its own has that of the database that it is in.
+        // Something without a path has the path of its database.
         times if files.paths.len() == 1 => format!(" ({} times)", number(times)),
         files => format!(" and {} more", number(files - 1)),
     };
-    Text::of(Look::Warning, format!("{first}{more}")).and(format!(": {why}"))
+    Text::styled(Style::Warning, format!("{first}{more}")).and(format!(": {why}"))
 }
 
-/// Says where it looked and what to do, when there is nothing to collect.
+/// Prints where quipu looked and what to do, if there is nothing to collect.
 pub(super) fn nothing_found(context: &mut Context, report: Option<&SyncReport>) -> Result<()> {
     let roots = context.settings.roots.clone();
     let titles: Vec<&str> = roots.iter().map(|roots| roots.format.title()).collect();
@@ -156,12 +158,12 @@ pub(super) fn nothing_found(context: &mut Context, report: Option<&SyncReport>) 
     for roots in &roots {
         let mut label = roots.format.title();
         for path in &roots.paths {
-            let state = if path.is_dir() { "nothing to collect in it" } else { "not there" };
-            let place = Text::plain(context.show(path)).with(Look::Dim, format!("  {state}"));
+            let state = if path.is_dir() { "nothing to collect" } else { "does not exist" };
+            let place = Text::plain(context.show(path)).with(Style::Dim, format!("  {state}"));
             looked.push((std::mem::take(&mut label), place));
         }
         if roots.paths.is_empty() {
-            looked.push((label, Text::of(Look::Dim, "nowhere")));
+            looked.push((label, Text::styled(Style::Dim, "no folder")));
         }
     }
     let link = report.and_then(|report| Link::first(context, report));
@@ -169,25 +171,25 @@ pub(super) fn nothing_found(context: &mut Context, report: Option<&SyncReport>) 
     let example = roots.first().map_or("", |roots| roots.format.name());
     let out = &mut context.output;
     out.line(
-        Text::of(Look::Bold, "Nothing to collect yet.")
-            .and(format!(" quipu looked for files of {}:", titles.join(" and "))),
+        Text::styled(Style::Bold, "Nothing to collect yet.")
+            .and(format!(" quipu looked for {} files in:", titles.join(" and "))),
     )?;
     out.gap()?;
     out.facts(2, &looked)?;
     out.gap()?;
     if let Some(Link { name, link, root, target }) = link {
         out.line(
-            Text::of(Look::Warning, link)
-                .and(format!(" leads out of {root} to {target}, and is not followed.")),
+            Text::styled(Style::Warning, link)
+                .and(format!(" is a link out of {root} to {target}, and is not followed.")),
         )?;
         let config = config.as_deref().unwrap_or("a file given with --config");
-        out.line(format!("To collect what is there, name both in {config}:"))?;
+        out.line(format!("To collect it, list both folders in {config}:"))?;
         out.gap()?;
         out.line("  [roots]")?;
         return Ok(out.line(format!("  {name} = [{root:?}, {target:?}]"))?);
     }
     out.line(format!(
-        "If they are elsewhere, set {}, or name their folders in {}:",
+        "If they are elsewhere, set {}, or list their folders in {}:",
         variables.join(" or "),
         config.as_deref().unwrap_or("a file given with --config"),
     ))?;
@@ -197,7 +199,7 @@ pub(super) fn nothing_found(context: &mut Context, report: Option<&SyncReport>) 
     Ok(())
 }
 
-/// A link to a folder elsewhere, which kept something from being collected.
+/// A link out of a root, because of which nothing was collected.
 struct Link {
     /// The format whose root it is in.
     name: &'static str,

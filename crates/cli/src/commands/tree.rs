@@ -1,4 +1,4 @@
-//! `quipu tree`: where a session forked, and what became of each way.
+//! `quipu tree`: the branches of a session.
 
 use std::collections::{HashMap, HashSet};
 
@@ -10,18 +10,18 @@ use quipu_transcript::story::one_line;
 use super::Context;
 use super::show::page;
 use crate::error::Result;
-use crate::output::{Look, ShortIds, Text, WIDEST_IN_PIPE, count, number};
+use crate::output::{ShortIds, Style, Text, WIDEST_IN_PIPE, count, number};
 use crate::reading;
 
 /// Show a session's tree: branches, forks, compactions, labels, sub-agents
 ///
-/// Runs of entries that no fork interrupts are one line, with the last entry's id,
-/// which `quipu show --branch` takes. `@` is where the next entry attaches; what
-/// was left behind stands aside. Tool calls that were made together are no fork.
-/// What it was forked from stands at the top, what was forked from it where that
-/// was. `--json` prints one object per line of the tree.
+/// Entries without a branch between them are one line, with the id of the last
+/// one, which `quipu show --branch` takes. `@` marks the leaf, where the next
+/// entry attaches; abandoned branches are indented. Parallel tool calls are not a
+/// branch. The session that this one was forked from is at the top; forks of it
+/// are shown where they begin. `--json` prints one object per line of the tree.
 ///
-/// SESSION is the beginning of an id, a session key, or `last`.
+/// SESSION is an id or the beginning of one, a session key, or `last`.
 ///
 /// Examples:
 ///   quipu tree last
@@ -29,7 +29,7 @@ use crate::reading;
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct Args {
-    /// The session
+    /// The session to show
     #[arg(value_name = "SESSION", allow_hyphen_values = true)]
     session: String,
 
@@ -37,10 +37,10 @@ pub(crate) struct Args {
     reading: reading::Args,
 }
 
-/// Deeper branches are not indented any further.
+/// Depth after which branches are not indented further.
 const DEEPEST: usize = 8;
 
-/// A text is at most so wide in a pipe.
+/// Limit for the width of a text in a pipe.
 const WIDEST: usize = 100;
 
 pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
@@ -56,8 +56,8 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
     context.output.page()?;
     let story = Story::find(&reading.ledger, &session)?;
     let width = context.output.width().unwrap_or(WIDEST_IN_PIPE);
-    context.output.line(Text::of(Look::Bold, page::title(story.head(), width)))?;
-    context.output.line(Text::of(Look::Dim, &story.head().id))?;
+    context.output.line(Text::styled(Style::Bold, page::title(story.head(), width)))?;
+    context.output.line(Text::styled(Style::Dim, &story.head().id))?;
     context.output.gap()?;
     let ids = reading.short_ids()?;
     let clashes = clashes(&lines);
@@ -67,10 +67,10 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
             || (line.depth > 0 && line.parent.is_some_and(|parent| parent < index));
         if begins_branch && line.depth > 0 && !matches!(line.kind, "subagent" | "fork") {
             let stem = "│ ".repeat((line.depth - 1).min(DEEPEST));
-            context.output.laid_out(&Text::of(Look::Dim, format!("{stem}├─╮")))?;
+            context.output.laid_out(&Text::styled(Style::Dim, format!("{stem}├─╮")))?;
         } else if line.missing_parent.is_some() {
             let stem = "│ ".repeat(line.depth.min(DEEPEST));
-            let gap = Text::of(Look::Dim, format!("{stem}⋯  {GAP}"));
+            let gap = Text::styled(Style::Dim, format!("{stem}⋯  {GAP}"));
             let width = context.output.width().unwrap_or(WIDEST_IN_PIPE);
             context.output.laid_out(&gap.shorten(width))?;
         } else if index > 0 && line.parent.is_none() && line.kind == "run" {
@@ -85,16 +85,16 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
         context.output.laid_out(&shown)?;
     }
     if lines.is_empty() {
-        context.output.line(Text::of(Look::Dim, "nothing was said"))?;
+        context.output.line(Text::styled(Style::Dim, "no messages"))?;
     }
     Ok(())
 }
 
-/// One line: the stems of the ways that go on beside it, its mark, and what it is.
+/// Formats one line: the stems of the branches beside it, its mark, and its text.
 fn draw(line: &TreeLine, ids: &ShortIds, clashes: &HashSet<String>) -> Text {
-    let look = if line.current { Look::Plain } else { Look::Dim };
+    let style = if line.current { Style::Plain } else { Style::Dim };
     let stems = "│ ".repeat(line.depth.min(DEEPEST));
-    let start = Text::of(Look::Dim, stems);
+    let start = Text::styled(Style::Dim, stems);
     if line.kind == "subagent" {
         return agent(line, ids, start);
     }
@@ -102,17 +102,17 @@ fn draw(line: &TreeLine, ids: &ShortIds, clashes: &HashSet<String>) -> Text {
         return fork(line, ids, clashes, start);
     }
     let mark = match line.kind {
-        _ if line.leaf => Text::of(Look::Good, "@"),
-        "run" => Text::of(look, "○"),
-        "label" => Text::of(Look::Warning, "★"),
-        "sidechain" => Text::of(Look::Dim, "↳"),
-        _ => Text::of(Look::Accent, "◆"),
+        _ if line.leaf => Text::styled(Style::Good, "@"),
+        "run" => Text::styled(style, "○"),
+        "label" => Text::styled(Style::Warning, "★"),
+        "sidechain" => Text::styled(Style::Dim, "↳"),
+        _ => Text::styled(Style::Accent, "◆"),
     };
     let mut shown = start.join(mark).and("  ");
     if let Some(last) = &line.last {
-        shown = shown.with(Look::Code, told(last, clashes)).and("  ");
+        shown = shown.with(Style::Code, unique_id(last, clashes)).and("  ");
     }
-    let said = match line.kind {
+    let description = match line.kind {
         "run" => counts(line),
         "compaction" => match line.tokens {
             Some((Some(before), Some(after))) => {
@@ -121,70 +121,70 @@ fn draw(line: &TreeLine, ids: &ShortIds, clashes: &HashSet<String>) -> Text {
             Some((Some(before), None)) => format!("compacted, {} tokens", number(before)),
             _ => "compacted".to_owned(),
         },
-        "branch_summary" => "summary of a branch that was left".to_owned(),
+        "branch_summary" => "summary of an abandoned branch".to_owned(),
         "reset" => "the context was reset".to_owned(),
         "label" => "label".to_owned(),
         "sidechain" => format!("{} of sub-agents in this file", entries(line.entries)),
         other => other.to_owned(),
     };
-    shown = shown.with(Look::Dim, said);
+    shown = shown.with(Style::Dim, description);
     if line.leaf {
-        shown = shown.with(Look::Good, ", leaf");
+        shown = shown.with(Style::Good, ", leaf");
     }
     if let Some(text) = &line.text {
-        shown = shown.and("  ").with(look, one_line(text, WIDEST));
+        shown = shown.and("  ").with(style, one_line(text, WIDEST));
     }
     shown
 }
 
-/// Where a session comes from, or where it went on as another one.
+/// Formats the session that this one was forked from, or a fork of it.
 fn fork(line: &TreeLine, ids: &ShortIds, clashes: &HashSet<String>, start: Text) -> Text {
     let session = line.session.as_deref().unwrap_or_default();
-    let (stem, said) = match line.kind {
+    let (stem, description) = match line.kind {
         "fork" => ("│  ⑂ ", "forked into "),
         _ => ("⑂  ", "forked from "),
     };
-    let mut shown = start.with(Look::Dim, stem).with(Look::Dim, said);
-    shown = shown.with(Look::Code, ids.of(session));
+    let mut shown = start.with(Style::Dim, stem).with(Style::Dim, description);
+    shown = shown.with(Style::Code, ids.of(session));
     if let Some(last) = &line.last {
-        shown = shown.with(Look::Dim, " at ").with(Look::Code, told(last, clashes));
+        shown = shown.with(Style::Dim, " at ").with(Style::Code, unique_id(last, clashes));
     }
     shown
 }
 
-/// As much of an entry's id as tells it from the others.
-fn told(id: &str, clashes: &HashSet<String>) -> String {
+/// Shortens an entry's id as far as it stays unique.
+fn unique_id(id: &str, clashes: &HashSet<String>) -> String {
     let beginning = short(id);
     if clashes.contains(&beginning) { id.to_owned() } else { beginning }
 }
 
 fn agent(line: &TreeLine, ids: &ShortIds, start: Text) -> Text {
-    let stem = Text::of(Look::Dim, format!("│  {}↳ ", "  ".repeat(line.nested.min(DEEPEST))));
+    let stem = Text::styled(Style::Dim, format!("│  {}↳ ", "  ".repeat(line.nested.min(DEEPEST))));
     let mut shown = start.join(stem);
     if let Some(session) = &line.session {
-        shown = shown.with(Look::Code, ids.of(session)).and("  ");
+        shown = shown.with(Style::Code, ids.of(session)).and("  ");
     }
     let kind = line.agent_type.as_deref().map(|kind| format!("{kind}, ")).unwrap_or_default();
-    shown = shown.with(Look::Dim, format!("{kind}{}", counts(line)));
+    shown = shown.with(Style::Dim, format!("{kind}{}", counts(line)));
     if let Some(text) = &line.text {
-        shown = shown.and("  ").with(Look::Dim, one_line(text, WIDEST));
+        shown = shown.and("  ").with(Style::Dim, one_line(text, WIDEST));
     }
     shown
 }
 
 fn counts(line: &TreeLine) -> String {
-    let mut said = entries(line.entries);
+    let mut description = entries(line.entries);
     if line.turns > 0 {
-        said.push_str(&format!(", {}", count(line.turns, "turn")));
+        description.push_str(&format!(", {}", count(line.turns, "turn")));
     }
-    said
+    description
 }
 
 fn entries(count: u64) -> String {
     format!("{} {}", number(count), if count == 1 { "entry" } else { "entries" })
 }
 
-/// Beginnings of ids that are not enough, because several entries share them.
+/// Returns the beginnings of ids that several entries share.
 fn clashes(lines: &[TreeLine]) -> HashSet<String> {
     let mut ids: HashMap<String, &str> = HashMap::new();
     let mut clashes = HashSet::new();
@@ -196,7 +196,7 @@ fn clashes(lines: &[TreeLine]) -> HashSet<String> {
     clashes
 }
 
-/// As much of an entry's id as people need.
+/// Returns the beginning of an entry's id.
 fn short(id: &str) -> String {
     id.chars().take(8).collect()
 }

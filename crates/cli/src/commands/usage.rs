@@ -10,19 +10,19 @@ use quipu_ledger::{UsageBy, UsageRequest};
 
 use super::Context;
 use crate::error::{CommandError, Kind, Result};
-use crate::output::{Column, Look, ShortIds, Text, count, day, dollars, short};
+use crate::output::{Column, ShortIds, Style, Text, count, day, dollars, short};
 use crate::{filters, reading, zone};
 
 /// Show tokens and cost
 ///
-/// Each API response counts once, however many files repeat it; sub-agents
-/// count with the session they work for. Costs are those that agents recorded;
-/// where they did not, the published price of the model (list of the day that
-/// is named below the table, `[prices]` of the configuration comes before it).
-/// A model without a price shows its tokens and says so. Days and months are
-/// those of your time zone.
+/// Each API response is counted once, even if several files contain it.
+/// Sub-agents are counted with the session that started them. Costs are those
+/// that the agents recorded; otherwise they are computed from `[prices]` in the
+/// configuration, or else from the model's list price. The date of the list
+/// prices is printed below the table. A model without a price is marked, and only its
+/// tokens are counted. Days and months are in your time zone.
 ///
-/// `--json` prints one object per group, all of them, and a last one `total`.
+/// `--json` prints one object per group, and a last one named `total`.
 ///
 /// Examples:
 ///   quipu usage
@@ -32,31 +32,31 @@ use crate::{filters, reading, zone};
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct Args {
-    /// What to add up by
+    /// The groups to sum by
     #[arg(value_enum, default_value = "daily")]
     by: By,
 
-    /// From then on: 3d, yesterday, 2026-11-01
+    /// Only usage since then: 3d, yesterday, 2026-11-01
     #[arg(long, value_name = "WHEN")]
     since: Option<String>,
 
-    /// Until then, a named day or month included
+    /// Only usage before or on that day, or in or before that month
     #[arg(long, value_name = "WHEN")]
     until: Option<String>,
 
-    /// Only of projects of this name: any part of it, or a path
+    /// Only sessions of this project: any part of its name, or a path
     #[arg(long, value_name = "NAME")]
     project: Option<String>,
 
-    /// Only of this agent
+    /// Only sessions of this agent
     #[arg(long, value_name = "AGENT")]
     agent: Option<String>,
 
-    /// Only of sessions in this format (see `quipu formats`)
+    /// Only sessions in this format (see `quipu formats`)
     #[arg(long, value_name = "FORMAT")]
     format: Option<String>,
 
-    /// All groups, not only the last 30 days or the dearest 20
+    /// Show all groups, not only the last 30 days or the 20 with the highest cost
     #[arg(long)]
     all: bool,
 
@@ -64,7 +64,7 @@ pub(crate) struct Args {
     reading: reading::Args,
 }
 
-/// What to add up by.
+/// The groups to sum by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum By {
     Daily,
@@ -88,7 +88,7 @@ impl From<By> for UsageBy {
     }
 }
 
-/// How many groups a person sees without `--all`.
+/// Groups shown without `--all`.
 const DEAREST: usize = 20;
 
 pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
@@ -106,7 +106,7 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
         prices: &prices,
     };
     let Some(mut report) = quipu_ledger::usage(&reading.ledger, &request)? else {
-        let mut error = CommandError::new("no session is like that")
+        let mut error = CommandError::new("no sessions match these filters")
             .hint("`quipu projects` lists all projects and their agents");
         error.kind = Kind::NoMatch;
         return Err(error);
@@ -122,10 +122,10 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
         if reading.ledger.is_empty()? {
             return super::sync::nothing_found(context, None);
         }
-        context.output.line(format!("nothing was used {}", asked.words))?;
+        context.output.line(format!("no usage {}", asked.words))?;
         if asked.is_recent {
             let all = format!("`{}` shows all days", context.shell.plain("usage --all"));
-            context.output.line(Text::of(Look::Dim, all))?;
+            context.output.line(Text::styled(Style::Dim, all))?;
         }
         return Ok(());
     }
@@ -138,14 +138,14 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
     notes::show(context, &report, args.by, hidden, &own, &zone)
 }
 
-/// What was counted at a person's own prices.
+/// Usage at prices from the configuration.
 #[derive(Debug, Default)]
 struct Own {
     usd: f64,
     models: Vec<String>,
 }
 
-/// Adds up by model what own prices hold for, if there are any.
+/// Sums the usage of models with prices from the configuration.
 fn own(reading: &reading::Reading, request: &UsageRequest<'_>, all: &UsageReport) -> Result<Own> {
     let mut own = Own::default();
     if !all.total.models.iter().any(|model| request.prices.is_own(model)) {
@@ -163,7 +163,7 @@ fn own(reading: &reading::Reading, request: &UsageRequest<'_>, all: &UsageReport
     Ok(own)
 }
 
-/// Leaves out what is not worth a line. Returns how many groups.
+/// Removes the groups with the lowest cost. Returns how many.
 fn hide(report: &mut UsageReport, args: &Args) -> usize {
     let is_time = matches!(args.by, By::Daily | By::Monthly);
     if args.all || is_time || report.lines.len() <= DEAREST {
@@ -181,7 +181,7 @@ fn show(
     asked: &period::Asked,
     ids: &ShortIds,
 ) -> Result<()> {
-    let heading = Text::of(Look::Bold, "Usage").with(Look::Dim, format!("  {}", asked.words));
+    let heading = Text::styled(Style::Bold, "Usage").with(Style::Dim, format!("  {}", asked.words));
     context.output.line(heading)?;
     context.output.gap()?;
     let layout = chart::Layout::of(context.output.width(), by == By::Session);
@@ -209,25 +209,25 @@ fn show(
         columns.extend(names.map(Column::numbers));
     }
     columns.push(Column::numbers("tokens"));
-    let row = |line: &UsageLine, name: Text, look: Look| {
+    let row = |line: &UsageLine, name: Text, style: Style| {
         let mut row = vec![name];
         if layout.has_last {
             let id = ids.of(&line.group);
             let last = line.session.as_ref().and_then(|session| session.updated_at).map(day);
             let is_total = line.by == "total";
-            row.push(Text::of(Look::Good, if is_total { String::new() } else { id }));
-            row.push(Text::of(Look::Dim, last.unwrap_or_default()));
+            row.push(Text::styled(Style::Good, if is_total { String::new() } else { id }));
+            row.push(Text::styled(Style::Dim, last.unwrap_or_default()));
         }
-        row.push(cost(line, look));
+        row.push(cost(line, style));
         if layout.bar > 0 {
             let part = line.cost_usd.filter(|_| line.by != "total").unwrap_or(0.0) / most;
-            row.push(Text::of(Look::Good, chart::bar(part, layout.bar)));
+            row.push(Text::styled(Style::Good, chart::bar(part, layout.bar)));
         }
         let number = |tokens: u64| match tokens {
-            // A day without anything has no numbers.
+            // A day without usage has no numbers.
             _ if line.responses == 0 => Text::default(),
-            0 => Text::of(Look::Dim, "–"),
-            tokens => Text::of(look, short(tokens)),
+            0 => Text::styled(Style::Dim, "–"),
+            tokens => Text::styled(style, short(tokens)),
         };
         if layout.has_kinds {
             row.extend([line.input, line.output, line.cache_read, line.cache_write].map(number));
@@ -236,8 +236,8 @@ fn show(
         row
     };
     let mut rows: Vec<Vec<Text>> =
-        report.lines.iter().map(|line| row(line, name(context, by, line), Look::Plain)).collect();
-    rows.push(row(&report.total, Text::of(Look::Bold, "total"), Look::Bold));
+        report.lines.iter().map(|line| row(line, name(context, by, line), Style::Plain)).collect();
+    rows.push(row(&report.total, Text::styled(Style::Bold, "total"), Style::Bold));
     context.output.table(0, &columns, rows)?;
     Ok(())
 }
@@ -247,30 +247,30 @@ fn name(context: &Context, by: By, line: &UsageLine) -> Text {
         (By::Project, _) if line.group.starts_with('/') => Text::plain(context.show(&line.group)),
         (By::Session, Some(session)) => match session.title.as_deref().map(first_line) {
             Some(title) if !title.is_empty() => Text::plain(title),
-            _ => Text::of(Look::Dim, "(no title)"),
+            _ => Text::styled(Style::Dim, "(no title)"),
         },
         _ => Text::plain(&line.group),
     }
 }
 
-/// What a group cost. A star says that something has no price.
-fn cost(line: &UsageLine, look: Look) -> Text {
+/// Formats the cost of a group. A star marks usage without a price.
+fn cost(line: &UsageLine, style: Style) -> Text {
     match line.cost_usd {
-        _ if line.responses == 0 => Text::of(Look::Dim, "–"),
-        None => Text::of(Look::Warning, "no price"),
+        _ if line.responses == 0 => Text::styled(Style::Dim, "–"),
+        None => Text::styled(Style::Warning, "no price"),
         Some(cost) if line.unpriced_tokens > 0 => {
-            Text::of(look, dollars(cost)).with(Look::Warning, "*")
+            Text::styled(style, dollars(cost)).with(Style::Warning, "*")
         }
-        Some(cost) => Text::of(look, dollars(cost)),
+        Some(cost) => Text::styled(style, dollars(cost)),
     }
 }
 
-/// Titles are one line; a first prompt may have more.
+/// Returns the first line of a title, which may be a whole prompt.
 fn first_line(text: &str) -> &str {
     text.trim().lines().next().unwrap_or_default()
 }
 
-/// How many groups, in words.
+/// Formats a number of groups.
 fn groups(by: By, number: usize) -> String {
     let what = match by {
         By::Daily => "day",

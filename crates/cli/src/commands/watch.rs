@@ -1,4 +1,4 @@
-//! `quipu watch`: collect whatever changes, until somebody ends it.
+//! `quipu watch`: collects whatever changes, until it is stopped.
 
 use std::error::Error as _;
 use std::io;
@@ -15,17 +15,17 @@ use signal_hook::iterator::Signals;
 use super::Context;
 use crate::error::{CommandError, Result};
 use crate::machine;
-use crate::output::{Bar, Line, Look, Output, Text, count, now_ms, second};
+use crate::output::{Bar, Line, Output, Style, Text, count, now_ms, second};
 
-/// Keep collecting until Ctrl-C
+/// Collect continuously until Ctrl-C
 ///
-/// Collects everything new, then waits for files to change; a new line is in
-/// the ledger within a second. While nothing changes it does nothing, except
-/// for a look at all files every few minutes. A full disk, a locked ledger or
-/// a suspended machine is waited for, and everything is caught up with after.
+/// Collects everything new, then waits for files to change. A new line is in the
+/// ledger within a second. While nothing changes it sleeps, except for a scan of
+/// all files every few minutes. On a full disk or a locked ledger it waits and
+/// retries. After a suspend it collects everything that was written meanwhile.
 /// `quipu service install` keeps it running in the background.
 ///
-/// With --json it prints one object for each time that something was stored.
+/// With --json, prints one object each time something was stored.
 ///
 /// Example:
 ///   quipu watch --json | jq -c '[.at, .records_added]'
@@ -33,7 +33,7 @@ use crate::output::{Bar, Line, Look, Output, Text, count, now_ms, second};
 #[command(verbatim_doc_comment)]
 pub(crate) struct Args {}
 
-/// If it has not ended by itself so long after a signal, it waits for a lock or for the disk.
+/// Time after a signal after which it counts as blocked by a lock or the disk.
 const GRACE: Duration = Duration::from_millis(1_500);
 
 pub(super) fn run(_: &Args, context: &mut Context) -> Result<()> {
@@ -71,7 +71,7 @@ pub(super) fn run(_: &Args, context: &mut Context) -> Result<()> {
     }
 }
 
-/// Ends the watch on Ctrl-C, on what `kill` and systemd send, and when its terminal is closed.
+/// Stops the watch on Ctrl-C, SIGTERM, and when its terminal is closed.
 fn stop_on_signals(stop: Stop) -> io::Result<()> {
     let mut signals = Signals::new([SIGINT, SIGTERM])?;
     if !is_hangup_ignored() {
@@ -88,16 +88,16 @@ fn stop_on_signals(stop: Stop) -> io::Result<()> {
     Ok(())
 }
 
-/// True if this was started to outlive its terminal, as `nohup` does.
+/// Returns true if SIGHUP is ignored, as `nohup` does.
 fn is_hangup_ignored() -> bool {
-    // Only Linux tells; elsewhere a closed terminal ends it.
+    // Only Linux reports it; elsewhere a closed terminal stops the watch.
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     let ignored = ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
     ignored.is_some_and(|mask| mask & (1 << (SIGHUP - 1)) != 0)
 }
 
-/// What `--json` prints.
+/// The object that `--json` prints.
 #[derive(Serialize)]
 struct Collected<'a> {
     /// Milliseconds since 1970, UTC.
@@ -106,11 +106,11 @@ struct Collected<'a> {
     sync: &'a SyncReport,
 }
 
-/// Says what happens.
+/// Prints events.
 struct Show<'a> {
     is_json: bool,
     output: &'a mut Output,
-    /// Shown while there is much to collect.
+    /// A progress bar, while there is much to collect.
     bar: Option<Bar>,
     line: Line,
     records: u64,
@@ -126,8 +126,8 @@ impl Show<'_> {
                 if self.line.is_seen() {
                     let folders = count(folders as u64, "folder");
                     let watching = Text::plain(format!("Watching {folders}. "))
-                        .with(Look::Dim, "Ctrl-C ends it.");
-                    // What was collected before stands there already.
+                        .with(Style::Dim, "Press Ctrl-C to stop.");
+                    // The summary of the first sync is already there.
                     self.line.clear();
                     self.output.line(watching)?;
                     self.output.finish()?;
@@ -137,42 +137,45 @@ impl Show<'_> {
             Event::Collected(report) => self.collected(report)?,
             Event::Unreadable { path, why } => {
                 let warning = format!("cannot read {}: {why}", path.display());
-                self.warn(&warning, Some("it is collected as soon as it can be read"));
+                self.warn(&warning, Some("it will be collected when it can be read"));
             }
             Event::TooFewWatches { watched, folders } => self.warn(
                 &format!("only {watched} of {} can be watched", count(folders as u64, "folder")),
                 Some(
-                    "the others are looked at every few seconds; a higher \
-                     fs.inotify.max_user_watches avoids that",
+                    "the others are scanned every few seconds; raise \
+                     fs.inotify.max_user_watches to watch them",
                 ),
             ),
             Event::Replaced { is_new } => {
                 let warning = match is_new {
-                    true => "the ledger was removed; a new one is begun",
+                    true => "the ledger was deleted; starting a new one",
                     false => "the ledger was replaced by another file",
                 };
-                self.warn(warning, Some("everything that is not in it is collected again"));
+                self.warn(
+                    warning,
+                    Some("everything that is missing in it will be collected again"),
+                );
             }
             Event::Paused { error, retry } => {
                 let mut causes = vec![error.to_string()];
                 let mut cause = error.source();
                 while let Some(next) = cause {
-                    // Some causes say what the one above has said already.
-                    let said = next.to_string();
-                    if !causes.iter().any(|above| said.ends_with(above.as_str())) {
-                        causes.push(said);
+                    // Some causes repeat the one before them.
+                    let message = next.to_string();
+                    if !causes.iter().any(|above| message.ends_with(above.as_str())) {
+                        causes.push(message);
                     }
                     cause = next.source();
                 }
                 let warning = format!("paused: {}", causes.join(": "));
                 let hint = format!(
-                    "tried again in {}, then less and less often; nothing is lost",
+                    "retrying in {}, then less often; nothing is lost",
                     count(retry.as_secs().max(1), "second")
                 );
                 self.warn(&warning, Some(&hint));
             }
             Event::Resumed => {
-                tracing::info!("Goes on.");
+                tracing::info!("Resumed.");
                 self.show_state();
             }
         }
@@ -220,7 +223,7 @@ impl Show<'_> {
         self.line.show(&state);
     }
 
-    /// What the status line says.
+    /// Returns the text of the status line.
     fn state(&self) -> String {
         match self.records {
             0 => "nothing new yet".to_owned(),

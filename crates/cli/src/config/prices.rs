@@ -1,4 +1,4 @@
-//! `[prices]`: what a person says that tokens cost, in US dollars for a million of them.
+//! `[prices]`: prices from the configuration, in US dollars for a million tokens.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -9,12 +9,12 @@ use toml::Value;
 use super::{UnknownKey, nearest, wrong_type};
 use crate::error::{CommandError, Result};
 
-/// What can be said of a model.
+/// Keys of a model's table.
 const KEYS: [&str; 6] = ["input", "output", "cache_read", "cache_write", "cache_write_1h", "fast"];
 
 const HINT: &str = "write `\"model-name\" = { input = 3.0, output = 15.0 }`";
 
-/// Reads the table. What the cache costs is what input costs, unless said.
+/// Reads the table. Cache prices default to the input price.
 pub(super) fn read(
     value: &Value,
     path: &Path,
@@ -73,5 +73,5 @@ fn price(model: &str, value: &Value, path: &Path, unknown: &mut Vec<UnknownKey>)
     Ok(Price { rates, fast, long: None })
 }
 
-/// Beyond this it is a mistake.
+/// Limit for a price; a higher one is a mistake.
 const MOST: f64 = 1e6;

@@ -1,5 +1,5 @@
-//! `[retention]`: after how many days an agent deletes transcripts, as its own settings say. quipu
-//! never opens those, because secrets stand beside them.
+//! `[retention]`: after how many days an agent deletes transcripts. quipu never opens the agent's
+//! own settings, because there are secrets in them.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -11,7 +11,7 @@ use toml::Value;
 use super::{UnknownKey, unknown, wrong_type};
 use crate::error::{CommandError, Result};
 
-/// A hundred years. Beyond that it is a mistake.
+/// Limit for a number of days: a hundred years.
 const MOST: i64 = 36_500;
 
 /// Reads the table.
@@ -27,7 +27,7 @@ pub(super) fn read(
     let mut all = BTreeMap::new();
     for (name, value) in table {
         let key = format!("retention.{name}");
-        // Only what is collected can be deleted by its agent.
+        // Only formats whose files are collected have a retention.
         let Some(format) = FORMATS.iter().find(|format| format.name() == name) else {
             unknowns.push(unknown(&key, name, "retention."));
             continue;
@@ -38,7 +38,7 @@ pub(super) fn read(
 }
 
 fn retention(key: &str, value: &Value, path: &Path) -> Result<Retention> {
-    const HINT: &str = "it is a number of days; 0 or \"never\" if the agent deletes nothing";
+    const HINT: &str = "use a number of days; 0 or \"never\" if the agent deletes nothing";
     let is = |what: &dyn std::fmt::Display| {
         CommandError::new(format!("`{key}` in {} is {what}", path.display())).hint(HINT)
     };

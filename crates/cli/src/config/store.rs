@@ -1,4 +1,4 @@
-//! `[store]`: which conversations share a session, when it starts over, and who may speak.
+//! `[store]`: which messages belong to one session, when it is reset, and who may write.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -14,16 +14,16 @@ use toml::{Table, Value};
 use super::{UnknownKey, nearest, string, wrong_type};
 use crate::error::{CommandError, Result};
 
-/// What the table says.
+/// The contents of the table.
 #[derive(Debug, Default)]
 pub(crate) struct Store {
-    /// `openclaw_config`, as it is written.
+    /// `openclaw_config`, as written.
     pub(crate) openclaw_config: Option<PathBuf>,
-    /// All the rest.
+    /// All other settings.
     pub(crate) said: Said,
 }
 
-/// What can be said.
+/// Keys of the table.
 const KEYS: [&str; 7] = [
     "openclaw_config",
     "main_key",
@@ -49,7 +49,7 @@ pub(super) fn read(value: &Value, path: &Path, unknown: &mut Vec<UnknownKey>) ->
             "main_key" => {
                 let name = string(value, &key, path)?;
                 said.main_key = Some(main_key(name).ok_or_else(|| {
-                    reader.refuse(&key, name, "it is one word: letters, digits, `-` and `_`")
+                    reader.refuse(&key, name, "use one word of letters, digits, `-` and `_`")
                 })?);
             }
             "dm_scope" => {
@@ -68,7 +68,7 @@ pub(super) fn read(value: &Value, path: &Path, unknown: &mut Vec<UnknownKey>) ->
     Ok(store)
 }
 
-/// What every part needs: the file, and where to note what means nothing.
+/// State that every part needs: the file, and the list of unknown keys.
 struct Reader<'a> {
     path: &'a Path,
     unknown: &'a mut Vec<UnknownKey>,
@@ -101,7 +101,7 @@ impl Reader<'_> {
         let word = string(value, key, self.path)?;
         let quoted: Vec<String> = names.iter().map(|name| format!("\"{name}\"")).collect();
         parse(word)
-            .ok_or_else(|| self.refuse(key, word, &format!("it can be {}", quoted.join(", "))))
+            .ok_or_else(|| self.refuse(key, word, &format!("use one of {}", quoted.join(", "))))
     }
 
     fn number(&self, key: &str, value: &Value, from: i64, to: i64, hint: &str) -> Result<i64> {
@@ -168,11 +168,11 @@ impl Reader<'_> {
                     rule.mode = Some(self.choice(&below, value, names, ResetMode::parse)?);
                 }
                 "hour" => {
-                    let hour = self.number(&below, value, 0, 23, "it is an hour from 0 to 23")?;
+                    let hour = self.number(&below, value, 0, 23, "use an hour from 0 to 23")?;
                     rule.hour = i8::try_from(hour).ok();
                 }
                 "idle_minutes" => {
-                    let hint = "it is a number of minutes, at least 1";
+                    let hint = "use a number of minutes, at least 1";
                     let minutes = self.number(&below, value, 1, i64::from(u32::MAX), hint)?;
                     rule.idle_minutes = u32::try_from(minutes).ok();
                 }
@@ -215,7 +215,7 @@ impl Reader<'_> {
         Ok(said)
     }
 
-    /// Reads one policy. False if it is none.
+    /// Reads one policy. Returns false if `name` is not a policy.
     fn policy(
         &self,
         key: &str,

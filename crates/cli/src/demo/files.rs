@@ -1,6 +1,6 @@
-//! Which invented files there are, and where they go.
+//! The list of invented files, and their paths.
 
-/// Below the home, as they were in the middle of the week.
+/// Files in the home folder in the middle of the week.
 pub(super) const FIRST: &[(&str, &str)] = &[
     (
         ".claude/projects/-home-ada-dev-tidepool/0d48b6f3-71c2-4a95-8e1d-c36a905b27f8.jsonl",
@@ -78,21 +78,21 @@ pub(super) const FIRST: &[(&str, &str)] = &[
     ),
 ];
 
-/// What was written again, or for the first time, after that.
+/// Files that were written or rewritten later.
 pub(super) const LATER: &[(&str, &str)] = &[
     (".openclaw/workspace/MEMORY.md", include_str!("home/later/MEMORY.md")),
     (".openclaw/workspace/SOUL.md", include_str!("home/later/SOUL.md")),
     (".openclaw/workspace/memory/2026-03-05.md", include_str!("home/later/2026-03-05.md")),
 ];
 
-/// A conversation that was reset: from where to where.
+/// A conversation that was reset: its old and its new path.
 pub(super) const PUT_ASIDE: (&str, &str) = (
     ".openclaw/agents/main/sessions/c4417d80-2f53-4e0b-b1c9-7a6d3e95f042.jsonl",
     ".openclaw/agents/main/sessions/c4417d80-2f53-4e0b-b1c9-7a6d3e95f042.jsonl.reset.2026-03-05T06-20-00.000Z",
 );
 
-/// When the notes were written, …
+/// The time when the notes were first written.
 pub(super) const FIRST_NOTED: &str = r#""timestamp":"2026-03-03T17:31:00.000Z""#;
 
-/// … and written again.
+/// The time when the notes were rewritten.
 pub(super) const LATER_NOTED: &str = r#""timestamp":"2026-03-05T06:28:00.000Z""#;

@@ -1,10 +1,10 @@
-//! Asks a person, if there is one.
+//! Questions on the terminal.
 
 use std::io::{self, BufRead, IsTerminal, Write};
 
 use super::Text;
 
-/// Asks which of some things is meant. `None` without a terminal, or for any other answer.
+/// Asks which one of several is meant. Returns `None` without a terminal or a valid answer.
 pub(super) fn pick(
     question: &Text,
     choices: &[Text],
@@ -27,13 +27,14 @@ pub(super) fn pick(
     Ok(answer.and_then(|answer| answer.checked_sub(1)).filter(|answer| *answer < choices.len()))
 }
 
-/// What a number before a choice needs.
+/// Columns of the number before a choice.
 pub(super) const NUMBER: usize = "  999  ".len();
 
-/// What an answer needs at the end of the last line.
+/// Columns that an answer needs at the end of the last line.
 pub(super) const ROOM: usize = " [y/N] no".len();
 
-/// Asks on the terminal and waits for an answer; anything but yes is no. `None` without a terminal.
+/// Asks on the terminal and waits for an answer. Anything but yes is no. Returns `None` without a
+/// terminal.
 pub(super) fn ask(question: &[Text], has_colour: bool) -> io::Result<Option<bool>> {
     if !(io::stdin().is_terminal() && io::stderr().is_terminal()) {
         return Ok(None);

@@ -1,22 +1,22 @@
-//! Markdown for a terminal: what agents write, laid out and wrapped.
+//! Markdown on a terminal, laid out and wrapped.
 //!
-//! Every word goes through [`Text`], so nothing in a message reaches the terminal as it is. Whatever
-//! Markdown does not know, and every HTML tag, is shown as written.
+//! Every word goes through [`Text`], so that nothing in a message reaches the terminal unescaped.
+//! Unknown syntax and HTML tags are shown as written.
 
 mod table;
 
 use pulldown_cmark::{Alignment, CodeBlockKind, Event, HeadingLevel, Options, Parser, Tag, TagEnd};
 
 use self::table::Table;
-use super::text::{Look, Text};
+use super::text::{Style, Text};
 
-/// Deeper quotes and lists are not indented any further.
+/// Depth after which quotes and lists are not indented further.
 const DEEPEST: usize = 6;
 
-/// Code is indented by so much.
+/// Indentation of code.
 const CODE: &str = "    ";
 
-/// Lays Markdown out in lines of at most `width` columns; `None` leaves lines as long as they are.
+/// Lays Markdown out in lines of at most `width` columns. With `None`, lines are not wrapped.
 pub(crate) fn markdown(source: &str, width: Option<usize>) -> Vec<Text> {
     let options =
         Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH | Options::ENABLE_TASKLISTS;
@@ -29,10 +29,10 @@ pub(crate) fn markdown(source: &str, width: Option<usize>) -> Vec<Text> {
 }
 
 /// Lays plain text out: each line wrapped by itself, tabs as spaces.
-pub(crate) fn plain(source: &str, look: Look, width: Option<usize>) -> Vec<Text> {
+pub(crate) fn plain(source: &str, style: Style, width: Option<usize>) -> Vec<Text> {
     let mut lines = Vec::new();
     for line in source.trim_end().lines() {
-        let line = Text::of(look, untabbed(line));
+        let line = Text::styled(style, untabbed(line));
         match width {
             Some(width) => lines.extend(line.wrap(width)),
             None => lines.push(line),
@@ -41,17 +41,17 @@ pub(crate) fn plain(source: &str, look: Look, width: Option<usize>) -> Vec<Text>
     lines
 }
 
-/// A tab moves a terminal's cursor; spaces do not.
+/// Replaces tabs by spaces, because a tab moves a terminal's cursor.
 fn untabbed(line: &str) -> String {
     line.trim_end_matches('\r').replace('\t', CODE)
 }
 
-/// What stands before the lines of a block.
+/// The text before the lines of a block.
 #[derive(Debug, Clone)]
 struct Indent {
-    /// Before its first line, until that is written.
+    /// Before the first line, until that is written.
     first: Option<Text>,
-    /// Before all others.
+    /// Before all other lines.
     rest: Text,
 }
 
@@ -59,20 +59,20 @@ struct Indent {
 struct Page {
     width: Option<usize>,
     lines: Vec<Text>,
-    /// The line that is being written.
+    /// The current line.
     line: Text,
     indents: Vec<Indent>,
-    /// Numbers of the lists that are open; `None` for those with bullets.
+    /// Next numbers of the open lists; `None` for those with bullets.
     lists: Vec<Option<u64>>,
     strong: usize,
     emphasis: usize,
     heading: usize,
-    /// The code of a block.
+    /// The text of a code block.
     code: Option<String>,
-    /// Where links lead, and how they read so far.
+    /// Targets of the open links, and their text so far.
     links: Vec<(String, String)>,
     table: Option<Table>,
-    /// An empty line comes before the next block.
+    /// True if an empty line comes before the next block.
     wants_gap: bool,
 }
 
@@ -84,33 +84,33 @@ impl Page {
             Event::Text(text) | Event::InlineMath(text) | Event::DisplayMath(text) => {
                 match &mut self.code {
                     Some(code) => code.push_str(&text),
-                    None => self.words(self.look(), &text),
+                    None => self.words(self.style(), &text),
                 }
             }
-            Event::Code(code) => self.words(Look::Code, &format!("`{code}`")),
+            Event::Code(code) => self.words(Style::Code, &format!("`{code}`")),
             Event::Html(html) | Event::InlineHtml(html) => {
                 for (index, line) in html.trim_end_matches('\n').split('\n').enumerate() {
                     if index > 0 {
                         self.end_line();
                     }
-                    self.words(Look::Dim, line);
+                    self.words(Style::Dim, line);
                 }
             }
-            // People who write in a chat mean the line breaks that they make.
+            // In a chat, a line break is meant as one.
             Event::SoftBreak | Event::HardBreak => match &mut self.table {
-                Some(table) => table.words(Look::Plain, " "),
+                Some(table) => table.words(Style::Plain, " "),
                 None => self.end_line(),
             },
             Event::Rule => {
                 self.begin_block();
                 let room = self.room().map_or(24, |room| room.min(24));
-                self.line = Text::of(Look::Dim, "─".repeat(room));
+                self.line = Text::styled(Style::Dim, "─".repeat(room));
                 self.end_block();
             }
             Event::TaskListMarker(is_done) => {
-                self.words(Look::Dim, if is_done { "[x] " } else { "[ ] " });
+                self.words(Style::Dim, if is_done { "[x] " } else { "[ ] " });
             }
-            Event::FootnoteReference(name) => self.words(Look::Dim, &format!("[{name}]")),
+            Event::FootnoteReference(name) => self.words(Style::Dim, &format!("[{name}]")),
         }
     }
 
@@ -120,11 +120,11 @@ impl Page {
             Tag::Heading { level, .. } => {
                 self.begin_block();
                 self.heading += 1;
-                self.words(Look::Dim, &format!("{} ", "#".repeat(depth(level))));
+                self.words(Style::Dim, &format!("{} ", "#".repeat(depth(level))));
             }
             Tag::BlockQuote(_) => {
                 self.begin_block();
-                let bar = Text::of(Look::Dim, "│ ");
+                let bar = Text::styled(Style::Dim, "│ ");
                 self.indents.push(Indent { first: None, rest: bar });
             }
             Tag::CodeBlock(kind) => {
@@ -132,13 +132,13 @@ impl Page {
                 if let CodeBlockKind::Fenced(language) = kind
                     && !language.is_empty()
                 {
-                    self.words(Look::Dim, &format!("{CODE}{language}"));
+                    self.words(Style::Dim, &format!("{CODE}{language}"));
                     self.end_line();
                 }
                 self.code = Some(String::new());
             }
             Tag::List(first) => {
-                // A list inside an item follows it closely.
+                // A list inside an item follows without an empty line.
                 if self.lists.is_empty() {
                     self.begin_block();
                 } else {
@@ -157,7 +157,7 @@ impl Page {
                     _ => "• ".to_owned(),
                 };
                 let rest = Text::plain(" ".repeat(Text::plain(&mark).width()));
-                let first = Some(Text::of(Look::Dim, mark));
+                let first = Some(Text::styled(Style::Dim, mark));
                 self.indents.push(Indent { first, rest });
                 self.wants_gap = false;
             }
@@ -177,10 +177,10 @@ impl Page {
             }
             Tag::Strong => self.strong += 1,
             Tag::Emphasis => self.emphasis += 1,
-            Tag::Strikethrough => self.words(Look::Dim, "~~"),
+            Tag::Strikethrough => self.words(Style::Dim, "~~"),
             Tag::Link { dest_url, .. } => self.links.push((dest_url.into_string(), String::new())),
             Tag::Image { dest_url, .. } => {
-                self.words(Look::Dim, "image: ");
+                self.words(Style::Dim, "image: ");
                 self.links.push((dest_url.into_string(), String::new()));
             }
             Tag::HtmlBlock => self.begin_block(),
@@ -214,7 +214,7 @@ impl Page {
             }
             TagEnd::Item => {
                 self.end_line();
-                // An item without words still has its mark.
+                // An item without text still has its mark.
                 if let Some(Indent { first: Some(_), .. }) = self.indents.last() {
                     self.write(Text::default());
                 }
@@ -229,41 +229,41 @@ impl Page {
             }
             TagEnd::Strong => self.strong = self.strong.saturating_sub(1),
             TagEnd::Emphasis => self.emphasis = self.emphasis.saturating_sub(1),
-            TagEnd::Strikethrough => self.words(Look::Dim, "~~"),
+            TagEnd::Strikethrough => self.words(Style::Dim, "~~"),
             TagEnd::Link | TagEnd::Image => {
                 if let Some((target, shown)) = self.links.pop()
                     && !target.is_empty()
                     && target != shown
                     && target.strip_prefix("mailto:") != Some(&shown)
                 {
-                    self.words(Look::Dim, &format!(" ({target})"));
+                    self.words(Style::Dim, &format!(" ({target})"));
                 }
             }
             _ => {}
         }
     }
 
-    /// How words look here.
-    fn look(&self) -> Look {
+    /// Returns the style of words at this place.
+    fn style(&self) -> Style {
         if self.strong > 0 || self.heading > 0 {
-            Look::Bold
+            Style::Bold
         } else if self.emphasis > 0 {
-            Look::Italic
+            Style::Italic
         } else if !self.links.is_empty() {
-            Look::Link
+            Style::Link
         } else {
-            Look::Plain
+            Style::Plain
         }
     }
 
-    fn words(&mut self, look: Look, words: &str) {
+    fn words(&mut self, style: Style, words: &str) {
         if let Some((_, shown)) = self.links.last_mut() {
             shown.push_str(words);
         }
         let words = words.replace(['\t', '\n', '\r'], " ");
         match &mut self.table {
-            Some(table) => table.words(look, &words),
-            None => self.line = std::mem::take(&mut self.line).with(look, words),
+            Some(table) => table.words(style, &words),
+            None => self.line = std::mem::take(&mut self.line).with(style, words),
         }
     }
 
@@ -279,7 +279,7 @@ impl Page {
         self.wants_gap = true;
     }
 
-    /// Writes the line that is open, if there is any.
+    /// Writes the current line, if there is one.
     fn end_line(&mut self) {
         let line = std::mem::take(&mut self.line);
         if line.is_empty() {
@@ -302,13 +302,13 @@ impl Page {
         }
     }
 
-    /// How many columns are left beside the indents.
+    /// Returns how many columns are left beside the indents.
     fn room(&self) -> Option<usize> {
         let taken: usize = self.shown_indents().map(|indent| indent.rest.width()).sum();
         self.width.map(|width| width.saturating_sub(taken).max(1))
     }
 
-    /// On a narrow screen, indents may take half of it.
+    /// Returns the indents that fit: on a narrow screen, they take at most half of it.
     fn shown_indents(&self) -> impl Iterator<Item = &Indent> {
         let most = self.width.map_or(usize::MAX, |width| width / 2);
         let mut used = 0;

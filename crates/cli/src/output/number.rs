@@ -1,21 +1,21 @@
-//! Numbers, sizes and dates as people read them. Never used for JSON.
+//! Numbers, sizes and dates for people. Never used for JSON.
 
 use jiff::{SignedDuration, Timestamp};
 pub(crate) use quipu_transcript::render::{count, number};
 
-/// A large number with three digits: `1.23M`.
+/// Formats a large number with three digits: `1.23M`.
 pub(crate) fn short(value: u64) -> String {
     const UNITS: [&str; 6] = ["k", "M", "B", "T", "q", "Q"];
     scaled(value, "", &UNITS)
 }
 
-/// What is said of lines that are too long to be read whole, wherever they are counted.
+/// Describes lines that are too long to be parsed completely.
 pub(crate) fn long_lines(lines: u64) -> String {
     let whose = if lines == 1 { "its" } else { "their" };
-    format!("{} above 32 MiB: only {whose} first 64 KiB are read", count(lines, "line"))
+    format!("{} above 32 MiB: only {whose} first 64 KiB are parsed", count(lines, "line"))
 }
 
-/// Dollars: `$1.23`, `$1,234`, and what is less than half a cent with its first digits.
+/// Formats dollars: `$1.23`, `$1,234`; less than half a cent with its first digits.
 pub(crate) fn dollars(value: f64) -> String {
     match value {
         value if value >= 999.5 => format!("${}", number(value.round() as u64)),
@@ -25,20 +25,20 @@ pub(crate) fn dollars(value: f64) -> String {
     }
 }
 
-/// A size with three digits and a decimal unit: `1.23 MB`.
+/// Formats a size with three digits and a decimal unit: `1.23 MB`.
 pub(crate) fn bytes(value: u64) -> String {
     const UNITS: [&str; 6] = [" kB", " MB", " GB", " TB", " PB", " EB"];
     scaled(value, " B", &UNITS)
 }
 
-/// Three digits and a unit of thousands.
+/// Formats a value with three digits and a unit of thousands.
 fn scaled(value: u64, small: &str, units: &[&str]) -> String {
     if value < 1000 {
         return format!("{value}{small}");
     }
     let mut size = value as f64 / 1000.0;
     let mut unit = 0;
-    // 999.5 would be shown as 1000.
+    // 999.5 would be rounded to 1000.
     while size >= 999.5 && unit + 1 < units.len() {
         size /= 1000.0;
         unit += 1;
@@ -53,22 +53,22 @@ fn scaled(value: u64, small: &str, units: &[&str]) -> String {
     format!("{size:.decimals$}{}", units.get(unit).unwrap_or(&""))
 }
 
-/// How large `part` is compared to `whole`: `0.26`; nothing for an empty whole.
+/// Formats `part` divided by `whole`: `0.26`. Returns `None` for an empty whole.
 pub(crate) fn ratio(part: u64, whole: u64) -> Option<String> {
     (whole > 0).then(|| format!("{:.2}", part as f64 / whole as f64))
 }
 
-/// The day of a time in milliseconds UTC, where we are: `2026-11-15`.
+/// Formats the local day of a time in milliseconds UTC: `2026-11-15`.
 pub(crate) fn day(milliseconds: i64) -> String {
     local(milliseconds, "%Y-%m-%d")
 }
 
-/// The minute of a time in milliseconds UTC, where we are: `2026-11-15 18:00`.
+/// Formats the local minute of a time in milliseconds UTC: `2026-11-15 18:00`.
 pub(crate) fn minute(milliseconds: i64) -> String {
     local(milliseconds, "%Y-%m-%d %H:%M")
 }
 
-/// The second of a day of a time in milliseconds UTC, where we are: `18:00:07`.
+/// Formats the local time of day of a time in milliseconds UTC: `18:00:07`.
 pub(crate) fn second(milliseconds: i64) -> String {
     local(milliseconds, "%H:%M:%S")
 }
@@ -80,15 +80,15 @@ fn local(milliseconds: i64, shape: &str) -> String {
     )
 }
 
-/// Now, in milliseconds UTC.
+/// Returns the current time, in milliseconds UTC.
 pub(crate) fn now_ms() -> i64 {
     Timestamp::now().as_millisecond()
 }
 
-/// Of a longer id only the beginning is shown.
+/// Length after which an id is cut.
 const LONGEST_ID: usize = 20;
 
-/// How long a time is ago, in a few letters; from two weeks on, its day.
+/// Formats how long ago a time is; after two weeks, its day.
 pub(crate) fn elapsed(milliseconds: i64) -> String {
     let Ok(time) = Timestamp::from_millisecond(milliseconds) else { return "unknown".to_owned() };
     let age = Timestamp::now().duration_since(time);
@@ -103,33 +103,33 @@ pub(crate) fn elapsed(milliseconds: i64) -> String {
     }
 }
 
-/// As much of a session's id as people need, and as `find` understands: the beginning of a UUID or
-/// of another long name; of a sub-agent's, its session's and its own.
+/// Returns the beginning of an id that people need and `find` accepts: of a UUID or another long
+/// name; for a sub-agent, of its session's id and its own.
 pub(crate) fn short_id(id: &str) -> String {
     ShortIds::default().of(id)
 }
 
-/// The first letters of a UUID that nearly always tell it from others.
+/// Letters of a UUID that are nearly always unique.
 pub(crate) const ID_LETTERS: usize = 8;
 
-/// Shortens ids so that each still means one session. Knows those for which the first letters are
-/// not enough.
+/// Shortens ids so that each still matches one session. Holds the ids for which the first letters
+/// are ambiguous.
 #[derive(Debug, Default)]
 pub(crate) struct ShortIds {
-    /// Sorted.
-    crowded: Vec<String>,
+    /// Ambiguous ids, sorted.
+    ambiguous: Vec<String>,
 }
 
 impl ShortIds {
-    /// `crowded`: the ids that begin like another one, sorted.
-    pub(crate) fn new(crowded: Vec<String>) -> ShortIds {
-        ShortIds { crowded }
+    /// Creates it from the ids that share their first letters with another one, sorted.
+    pub(crate) fn new(ambiguous: Vec<String>) -> ShortIds {
+        ShortIds { ambiguous }
     }
 
-    /// See [`short_id`].
+    /// Shortens an id; see [`short_id`].
     pub(crate) fn of(&self, id: &str) -> String {
         match self.shortened(id) {
-            // That is how people call the newest session.
+            // `last` means the newest session.
             short if short == "last" => id.to_owned(),
             short => short,
         }
@@ -145,37 +145,37 @@ impl ShortIds {
         };
         let session = id.split_once('/').map(|(session, _)| session);
         match id.rsplit_once('/') {
-            // Another one is called so, in another folder.
-            Some(_) if self.is_crowded(id) => id.to_owned(),
+            // Another file in another folder has the same name.
+            Some(_) if self.is_ambiguous(id) => id.to_owned(),
             Some((_, own)) if session.is_some_and(is_uuid) => {
                 format!("{}/{own}", first(session.unwrap_or_default(), ID_LETTERS))
             }
-            // Named after a file; its folder is needed only where others are called so, too.
+            // Named after a file; the folder is needed only if the name is ambiguous.
             Some((_, own)) => own.chars().take(LONGEST_ID).collect(),
             None if is_uuid(id) => first(id, ID_LETTERS),
             None => first(id, LONGEST_ID),
         }
     }
 
-    fn is_crowded(&self, id: &str) -> bool {
-        self.crowded.binary_search_by(|crowded| crowded.as_str().cmp(id)).is_ok()
+    fn is_ambiguous(&self, id: &str) -> bool {
+        self.ambiguous.binary_search_by(|ambiguous| ambiguous.as_str().cmp(id)).is_ok()
     }
 
-    /// How many letters tell an id from its neighbours.
+    /// Returns how many letters distinguish an id from its neighbours.
     fn letters(&self, id: &str) -> usize {
-        let Ok(at) = self.crowded.binary_search_by(|crowded| crowded.as_str().cmp(id)) else {
+        let Ok(at) = self.ambiguous.binary_search_by(|ambiguous| ambiguous.as_str().cmp(id)) else {
             return 0;
         };
         let alike = |other: Option<&String>| {
             let other = other.map_or("", String::as_str);
             id.chars().zip(other.chars()).take_while(|(a, b)| a == b).count()
         };
-        let before = at.checked_sub(1).and_then(|before| self.crowded.get(before));
-        alike(before).max(alike(self.crowded.get(at + 1))) + 1
+        let before = at.checked_sub(1).and_then(|before| self.ambiguous.get(before));
+        alike(before).max(alike(self.ambiguous.get(at + 1))) + 1
     }
 }
 
-/// How long a time is ago, in days.
+/// Formats how many days ago a time is.
 pub(crate) fn ago(milliseconds: i64) -> String {
     let age = Timestamp::from_millisecond(milliseconds)
         .map_or(SignedDuration::ZERO, |time| Timestamp::now().duration_since(time));

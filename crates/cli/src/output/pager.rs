@@ -1,5 +1,4 @@
-//! Where results go: to standard output, or, when they are longer than the screen and somebody
-//! looks, to a pager.
+//! The destination of results: standard output, or a pager if they are longer than the screen.
 
 use std::ffi::OsString;
 use std::io::{self, BufWriter, IsTerminal, Write};
@@ -8,10 +7,12 @@ use std::sync::Arc;
 
 use signal_hook::consts::SIGINT;
 
-/// Where results go.
+use super::backlog::Backlog;
+
+/// The destination of results.
 #[derive(Debug)]
 pub(super) enum Sink {
-    Stdout(BufWriter<io::Stdout>),
+    Stdout(BufWriter<Backlog<io::Stdout>>),
     /// Not more than a screen so far.
     Screen {
         held: Vec<u8>,
@@ -19,24 +20,25 @@ pub(super) enum Sink {
         rows: usize,
     },
     Pager {
-        // Before the child: it has to see the end of its input.
-        input: BufWriter<ChildStdin>,
+        // Dropped before the child, which has to see the end of its input.
+        input: BufWriter<Backlog<ChildStdin>>,
         child: Child,
     },
 }
 
 impl Sink {
     pub(super) fn new() -> Sink {
-        Sink::Stdout(BufWriter::new(io::stdout()))
+        Sink::Stdout(BufWriter::new(Backlog::new(io::stdout())))
     }
 
-    /// From now on what is longer than a screen goes to a pager, if somebody looks.
+    /// Sends results longer than a screen to a pager from now on, if stdout is a terminal.
     pub(super) fn page(&mut self) -> io::Result<()> {
         let Sink::Stdout(stdout) = self else { return Ok(()) };
-        if !stdout.get_ref().is_terminal() || command().is_none() {
+        let out = stdout.get_ref().out();
+        if !out.is_terminal() || command().is_none() {
             return Ok(());
         }
-        let Ok(size) = rustix::termios::tcgetwinsize(stdout.get_ref()) else { return Ok(()) };
+        let Ok(size) = rustix::termios::tcgetwinsize(out) else { return Ok(()) };
         let rows = usize::from(size.ws_row);
         if rows > 0 {
             stdout.flush()?;
@@ -45,7 +47,7 @@ impl Sink {
         Ok(())
     }
 
-    /// Shows what is still held back, and waits until it was read.
+    /// Writes the rest, and waits until the pager has ended.
     pub(super) fn finish(&mut self) -> io::Result<()> {
         match std::mem::replace(self, Sink::new()) {
             Sink::Stdout(mut stdout) => stdout.flush(),
@@ -53,15 +55,17 @@ impl Sink {
                 self.write_all(&held)?;
                 self.flush()
             }
-            Sink::Pager { input, mut child } => {
-                let flushed = input.into_inner().map(drop).map_err(|error| error.into_error());
+            Sink::Pager { mut input, mut child } => {
+                let flushed = input.flush();
+                // The pager has to see the end of its input.
+                drop(input);
                 let waited = child.wait();
                 flushed.and(waited.map(drop))
             }
         }
     }
 
-    /// More than a screen: starts the pager. Without one, everything goes to the terminal.
+    /// Starts the pager. Without one, everything goes to the terminal.
     fn start(&mut self) -> io::Result<()> {
         let Sink::Screen { held, .. } = self else { return Ok(()) };
         let held = std::mem::take(held);
@@ -78,7 +82,7 @@ impl Write for Sink {
             Sink::Screen { held, lines, rows } => {
                 held.extend_from_slice(bytes);
                 *lines += memchr::memchr_iter(b'\n', bytes).count();
-                // The prompt that comes after it takes a line, too.
+                // The shell's prompt after it needs a line too.
                 if *lines + 1 > *rows {
                     self.start()?;
                 }
@@ -96,22 +100,22 @@ impl Write for Sink {
     }
 }
 
-/// What to page with; `None` if that is nothing: a variable that is there and empty says so.
+/// Returns the pager's command; `None` if the variable is empty or `cat`.
 fn command() -> Option<OsString> {
-    let said = std::env::var_os("QUIPU_PAGER").or_else(|| std::env::var_os("PAGER"));
-    said.map_or_else(
+    let pager = std::env::var_os("QUIPU_PAGER").or_else(|| std::env::var_os("PAGER"));
+    pager.map_or_else(
         || Some("less".into()),
-        |said| (!said.is_empty() && said != "cat").then_some(said),
+        |pager| (!pager.is_empty() && pager != "cat").then_some(pager),
     )
 }
 
-/// Starts the pager. `None` if it cannot be started; then everything goes to the terminal.
+/// Starts the pager. Returns `None` if it cannot be started.
 fn pager() -> Option<Sink> {
-    let said = command()?;
+    let pager = command()?;
     let is_plain = |text: &str| !text.contains(|sign: char| "|&;<>()$`\\\"'*?[#~=%".contains(sign));
-    // Only what the person said is a command; what is shown goes in as data.
-    let mut shell = match said.to_str().filter(|said| is_plain(said)) {
-        // Without a shell in between, it is known at once whether there is such a program.
+    // The command comes from the user's environment; results are passed as data only.
+    let mut shell = match pager.to_str().filter(|pager| is_plain(pager)) {
+        // Without a shell, a missing program is noticed at once.
         Some(plain) => {
             let mut words = plain.split_whitespace();
             let mut program = Command::new(words.next()?);
@@ -120,7 +124,7 @@ fn pager() -> Option<Sink> {
         }
         None => {
             let mut shell = Command::new("sh");
-            shell.arg("-c").arg(said);
+            shell.arg("-c").arg(pager);
             shell
         }
     };
@@ -128,13 +132,13 @@ fn pager() -> Option<Sink> {
     if std::env::var_os("LESS").is_none() {
         shell.env("LESS", "FRX");
     }
-    // What is shown is UTF-8 whatever the locale says.
+    // The output is UTF-8 in every locale.
     if std::env::var_os("LESSCHARSET").is_none() {
         shell.env("LESSCHARSET", "utf-8");
     }
     let mut child = shell.spawn().ok()?;
-    let input = BufWriter::new(child.stdin.take()?);
-    // Ctrl-C is for the pager now; when it ends, writing to it does.
+    let input = BufWriter::new(Backlog::new(child.stdin.take()?));
+    // Ctrl-C is for the pager now. When it ends, writing to it fails.
     let _ = signal_hook::flag::register(SIGINT, Arc::default());
     Some(Sink::Pager { input, child })
 }

@@ -1,4 +1,4 @@
-//! Progress and a state that changes, on stderr, for a person who looks. Short work shows nothing.
+//! Progress bars and a status line on stderr, on terminals only. Short work shows nothing.
 
 use std::io::{self, Write};
 use std::time::Duration;
@@ -7,13 +7,13 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::safe::safe;
 
-/// Less than this is done before anybody could read about it.
+/// Bytes below which no bar is shown, because the work is done before it could be read.
 const WORTH_SHOWING: u64 = 4 << 20;
 
-/// So many sessions are, too.
+/// Sessions below which no bar is shown.
 const FEW_SESSIONS: u64 = 20;
 
-/// How far something is. Leaves no trace when it ends.
+/// A progress bar. It is removed when the work ends.
 #[derive(Debug)]
 pub(crate) struct Bar {
     is_seen: bool,
@@ -27,21 +27,21 @@ impl Bar {
         Bar { is_seen, has_colour, bar: None, doing: "" }
     }
 
-    /// Says that so many bytes are to be read.
+    /// Sets how many bytes are to be read.
     pub(crate) fn plan_bytes(&mut self, doing: &'static str, total: u64) {
         if total >= WORTH_SHOWING {
             self.start(doing, total, "{decimal_bytes}/{decimal_total_bytes}");
         }
     }
 
-    /// Says that so many more are done.
+    /// Adds bytes that are done.
     pub(crate) fn advance(&self, more: u64) {
         if let Some(bar) = &self.bar {
             bar.inc(more);
         }
     }
 
-    /// Says that so many of so many bytes are done.
+    /// Sets how many of how many bytes are done.
     pub(crate) fn bytes(&mut self, doing: &'static str, done: u64, total: u64) {
         self.plan_bytes(doing, total);
         if let Some(bar) = &self.bar {
@@ -49,7 +49,7 @@ impl Bar {
         }
     }
 
-    /// Says that so many of so many records are done.
+    /// Sets how many of how many records are done.
     pub(crate) fn records(&mut self, doing: &'static str, done: u64, total: u64) {
         self.start(doing, total, "{human_pos}/{human_len} records");
         if let Some(bar) = &self.bar {
@@ -57,7 +57,7 @@ impl Bar {
         }
     }
 
-    /// Says that so many of so many sessions are done.
+    /// Sets how many of how many sessions are done.
     pub(crate) fn sessions(&mut self, doing: &'static str, done: u64, total: u64) {
         if total > FEW_SESSIONS {
             self.start(doing, total, "{human_pos}/{human_len} sessions");
@@ -96,17 +96,17 @@ impl Drop for Bar {
     }
 }
 
-/// One line that says how things stand, and is replaced when that changes. Leaves no trace.
+/// A status line that is replaced when the state changes, and removed at the end.
 ///
-/// Not a progress bar: those fill the line, and the `^C` that a terminal shows then begins another.
+/// Not a progress bar: those fill the line, so that the `^C` of a terminal begins another one.
 #[derive(Debug)]
 pub(crate) struct Line {
-    /// `None` if nobody looks.
+    /// `None` if stderr is not a terminal.
     width: Option<usize>,
     state: String,
 }
 
-/// Back to the first column, and away with what stands there.
+/// Moves to the first column and clears the line.
 const CLEAR: &str = "\r\x1b[2K";
 
 impl Line {
@@ -114,12 +114,12 @@ impl Line {
         Line { width, state: String::new() }
     }
 
-    /// True if somebody looks.
+    /// Returns true if the line is shown.
     pub(crate) fn is_seen(&self) -> bool {
         self.width.is_some()
     }
 
-    /// Says something else from now on.
+    /// Shows another state.
     pub(crate) fn show(&mut self, state: &str) {
         if let Some(width) = self.width {
             self.state = safe(state).chars().take(width.saturating_sub(3)).collect();
@@ -127,17 +127,17 @@ impl Line {
         }
     }
 
-    /// Makes room for a message that stays.
+    /// Clears the line while a message is printed.
     pub(crate) fn aside(&self, say: impl FnOnce()) {
         self.clear();
         say();
         self.draw();
     }
 
-    /// Shows nothing until there is something to show again.
+    /// Clears the line until the next state.
     pub(crate) fn clear(&self) {
         if self.is_seen() {
-            // There is nowhere left to report a failure to.
+            // A failure to write to stderr cannot be reported.
             let _ = io::stderr().write_all(CLEAR.as_bytes());
         }
     }

@@ -1,12 +1,13 @@
-//! The one choke point between what comes from outside and the terminal.
+//! Escapes text from outside before it reaches the terminal.
 //!
-//! File names, session ids and error messages may hold anything; a terminal obeys some of it.
-//! Whatever moves the cursor, changes colours, reorders text or is invisible is written out.
+//! File names, session ids and error messages may contain anything, and a terminal obeys some of
+//! it.
+//! Characters that move the cursor, change colours, reorder text or are invisible are escaped.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-/// Makes every character visible that a terminal would act on or hide.
+/// Escapes every character that a terminal would act on or hide.
 ///
 /// Line breaks and tabs count too: one value stays on one line.
 pub(crate) fn safe(text: &str) -> Cow<'_, str> {
@@ -31,8 +32,8 @@ pub(crate) fn safe(text: &str) -> Cow<'_, str> {
 
 /// Escapes the same characters in JSON text, which still means the same.
 ///
-/// Outside of strings JSON is plain ASCII, and serde escapes C0 itself, so whatever is found here
-/// stands inside a string.
+/// Outside of strings, JSON is plain ASCII, and serde escapes C0 itself. So every character found
+/// here is inside a string.
 pub(crate) fn safe_json(json: &str) -> Cow<'_, str> {
     if is_plain(json) || !json.chars().any(is_unsafe) {
         return Cow::Borrowed(json);
@@ -50,13 +51,13 @@ pub(crate) fn safe_json(json: &str) -> Cow<'_, str> {
     Cow::Owned(escaped)
 }
 
-/// Nearly everything is: then nobody has to look at its characters one by one.
+/// Returns true for printable ASCII, which needs no closer look.
 fn is_plain(text: &str) -> bool {
     text.bytes().all(|byte| matches!(byte, b' '..=b'~'))
 }
 
-/// Control characters, line and paragraph separators, and Unicode's format characters (`Cf`):
-/// direction overrides, zero-width characters, tags.
+/// Returns true for control characters, line and paragraph separators, and Unicode's format
+/// characters (`Cf`): direction overrides, zero-width characters, tags.
 fn is_unsafe(character: char) -> bool {
     character.is_control()
         || matches!(character,

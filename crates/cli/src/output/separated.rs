@@ -1,20 +1,20 @@
-//! Rows for other programs: fields between tabs, or between commas.
+//! Rows for other programs: tab-separated or comma-separated.
 //!
-//! What a terminal would act on is written out here too: such rows often end on one.
+//! Control characters are escaped here too, because such rows are often printed on a terminal.
 
 use super::safe::safe;
 
-/// One row of fields between tabs. Tabs and line breaks inside a field are written out.
+/// Formats one tab-separated row. Tabs and line breaks inside a field are escaped.
 pub(super) fn tabbed(fields: &[String]) -> String {
     let fields: Vec<_> = fields.iter().map(|field| safe(field)).collect();
     fields.join("\t")
 }
 
-/// One row of comma-separated values (RFC 4180). Line breaks inside a field are written out, too.
+/// Formats one comma-separated row (RFC 4180). Line breaks inside a field are escaped.
 pub(super) fn csv(fields: &[String]) -> String {
     let fields: Vec<String> = fields.iter().map(|field| csv_field(field)).collect();
     match fields.as_slice() {
-        // Otherwise it would be no row at all.
+        // An unquoted empty line would not be a row.
         [only] if only.is_empty() => "\"\"".to_owned(),
         _ => fields.join(","),
     }

@@ -1,64 +1,64 @@
-//! Tables that fit the terminal: as columns, with one column cut or wrapped, or one record per
-//! block.
+//! Tables that fit the terminal: as columns, with one column cut or wrapped, or as one block per
+//! row.
 
-use super::text::{Look, Text};
+use super::text::{Style, Text};
 
-/// Columns are this far apart.
+/// Columns between two cells.
 const GAP: usize = 2;
 
-/// A column that must give way keeps at least this much.
+/// Width that a column keeps when it is cut.
 const LEAST: usize = 16;
 
-/// Where no terminal limits a line, a cell does: nobody reads a title of ten thousand letters.
+/// Width after which a cell is cut in a pipe, where no terminal limits a line.
 pub(crate) const WIDEST_IN_PIPE: usize = 120;
 
-/// … and a sentence or two.
+/// Width after which a cell of prose is cut in a pipe.
 const WIDEST_PROSE_IN_PIPE: usize = 400;
 
 /// A column of a table.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Column<'a> {
-    /// What stands above it.
+    /// The title above the column.
     title: &'a str,
     kind: Kind,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
-    /// Stands left.
+    /// Aligned left.
     Words,
-    /// Stands right.
+    /// Aligned right.
     Numbers,
-    /// Is cut in the middle when the line is too long.
+    /// Cut in the middle if the line is too long.
     Long,
-    /// Is cut at its end when the line is too long.
+    /// Cut at its end if the line is too long.
     Title,
-    /// Goes on in the next line when the line is too long; only as the last column.
+    /// Wrapped if the line is too long; only as the last column.
     Prose,
 }
 
 impl<'a> Column<'a> {
-    /// A column of words.
+    /// Creates a column of words.
     pub(crate) const fn words(title: &'a str) -> Column<'a> {
         Column { title, kind: Kind::Words }
     }
 
-    /// A column of numbers.
+    /// Creates a column of numbers.
     pub(crate) const fn numbers(title: &'a str) -> Column<'a> {
         Column { title, kind: Kind::Numbers }
     }
 
-    /// A column that is cut when the line is too long.
+    /// Creates a column that is cut in the middle if the line is too long.
     pub(crate) const fn long(title: &'a str) -> Column<'a> {
         Column { title, kind: Kind::Long }
     }
 
-    /// A column that is cut at its end when the line is too long.
+    /// Creates a column that is cut at its end if the line is too long.
     pub(crate) const fn title(title: &'a str) -> Column<'a> {
         Column { title, kind: Kind::Title }
     }
 
-    /// The last column, if it is wrapped when the line is too long.
+    /// Creates a last column that is wrapped if the line is too long.
     pub(crate) const fn prose(title: &'a str) -> Column<'a> {
         Column { title, kind: Kind::Prose }
     }
@@ -68,8 +68,8 @@ impl<'a> Column<'a> {
     }
 }
 
-/// Lays rows out as lines of at most `width` columns; without a width only very long cells are cut,
-/// and each row is one line.
+/// Lays rows out as lines of at most `width` columns. Without a width, each row is one line and
+/// only very long cells are cut.
 pub(crate) fn lay_out(columns: &[Column], rows: Vec<Vec<Text>>, width: Option<usize>) -> Vec<Text> {
     let mut widths: Vec<usize> =
         columns.iter().map(|column| Text::plain(column.title).width()).collect();
@@ -95,18 +95,18 @@ pub(crate) fn lay_out(columns: &[Column], rows: Vec<Vec<Text>>, width: Option<us
             }
         }
     }
-    let titles = columns.iter().map(|column| Text::of(Look::Dim, column.title)).collect();
+    let titles = columns.iter().map(|column| Text::styled(Style::Dim, column.title)).collect();
     std::iter::once(titles)
         .chain(rows)
         .flat_map(|row| lines(columns, &widths, row, width.is_some()))
         .collect()
 }
 
-/// One row: one line, and more if its prose is wrapped.
+/// Lays out one row: one line, or more if its prose is wrapped.
 fn lines(columns: &[Column], widths: &[usize], row: Vec<Text>, wraps: bool) -> Vec<Text> {
     let mut line = Text::default();
     let mut further = Vec::new();
-    // Spaces that nothing follows are not written.
+    // Trailing spaces are not written.
     let mut owed = 0;
     for ((column, width), cell) in columns.iter().zip(widths).zip(row) {
         let cell = match column.kind {
@@ -133,7 +133,7 @@ fn lines(columns: &[Column], widths: &[usize], row: Vec<Text>, wraps: bool) -> V
     further
 }
 
-/// One row as a block of lines: its first cell, then the others below with their titles.
+/// Lays rows out as blocks: the first cell, then the others below with their titles.
 fn blocks(columns: &[Column], rows: Vec<Vec<Text>>, available: usize) -> Vec<Text> {
     let titles = columns.iter().skip(1).map(|column| column.title.len());
     let indent = titles.max().unwrap_or(0) + 2 * GAP;
@@ -147,10 +147,10 @@ fn blocks(columns: &[Column], rows: Vec<Vec<Text>>, available: usize) -> Vec<Tex
                 0 => (Text::default(), GAP),
                 _ => {
                     let title = format!("{:GAP$}{}", "", column.title);
-                    (Text::of(Look::Dim, format!("{title:indent$}")), indent)
+                    (Text::styled(Style::Dim, format!("{title:indent$}")), indent)
                 }
             };
-            // What follows below begins further right.
+            // Wrapped lines are indented.
             let fits = index == 0 && cell.width() <= available;
             let width = if fits { available } else { available.saturating_sub(indent) };
             for part in cell.wrap(width) {

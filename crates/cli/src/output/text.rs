@@ -1,46 +1,46 @@
-//! Text for a terminal: pieces with a style each, cut and wrapped by display width.
+//! Text for a terminal: styled pieces, cut and wrapped by display width.
 //!
-//! Every piece passes [`safe`] when it is added, so no string reaches the terminal around it.
+//! Every piece passes [`safe`] when it is added, so that every string on the terminal is escaped.
 
 use std::fmt::Write as _;
 
-use clap::builder::styling::{AnsiColor, Style};
+use clap::builder::styling::{AnsiColor, Style as AnsiStyle};
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 use super::safe::safe;
 
-/// How a piece looks. Never the only bearer of a meaning.
+/// The style of a piece. It never carries meaning alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Look {
+pub(crate) enum Style {
     Plain,
     Bold,
     Dim,
     Italic,
-    /// Who speaks.
+    /// The user's prompt.
     Accent,
     Code,
     Link,
     Good,
     Warning,
     Bad,
-    /// What was looked for.
+    /// A search match.
     Match,
 }
 
-impl Look {
-    fn style(self) -> Style {
+impl Style {
+    fn ansi(self) -> AnsiStyle {
         match self {
-            Look::Plain => Style::new(),
-            Look::Bold => Style::new().bold(),
-            Look::Dim => Style::new().dimmed(),
-            Look::Italic => Style::new().italic(),
-            Look::Accent => AnsiColor::Cyan.on_default().bold(),
-            Look::Code => AnsiColor::Cyan.on_default(),
-            Look::Link => Style::new().underline(),
-            Look::Good => AnsiColor::Green.on_default(),
-            Look::Warning => AnsiColor::Yellow.on_default(),
-            Look::Bad => AnsiColor::Red.on_default().bold(),
-            Look::Match => AnsiColor::Yellow.on_default().bold(),
+            Style::Plain => AnsiStyle::new(),
+            Style::Bold => AnsiStyle::new().bold(),
+            Style::Dim => AnsiStyle::new().dimmed(),
+            Style::Italic => AnsiStyle::new().italic(),
+            Style::Accent => AnsiColor::Cyan.on_default().bold(),
+            Style::Code => AnsiColor::Cyan.on_default(),
+            Style::Link => AnsiStyle::new().underline(),
+            Style::Good => AnsiColor::Green.on_default(),
+            Style::Warning => AnsiColor::Yellow.on_default(),
+            Style::Bad => AnsiColor::Red.on_default().bold(),
+            Style::Match => AnsiColor::Yellow.on_default().bold(),
         }
     }
 }
@@ -48,30 +48,30 @@ impl Look {
 /// One line of styled text.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Text {
-    pieces: Vec<(Look, String)>,
+    pieces: Vec<(Style, String)>,
 }
 
 impl Text {
-    /// Unstyled text.
+    /// Creates unstyled text.
     pub(crate) fn plain(text: impl AsRef<str>) -> Text {
         Text::default().and(text)
     }
 
-    /// Text that looks so.
-    pub(crate) fn of(look: Look, text: impl AsRef<str>) -> Text {
-        Text::default().with(look, text)
+    /// Creates styled text.
+    pub(crate) fn styled(style: Style, text: impl AsRef<str>) -> Text {
+        Text::default().with(style, text)
     }
 
     /// Adds unstyled text.
     pub(crate) fn and(self, text: impl AsRef<str>) -> Text {
-        self.with(Look::Plain, text)
+        self.with(Style::Plain, text)
     }
 
-    /// Adds text that looks so.
-    pub(crate) fn with(mut self, look: Look, text: impl AsRef<str>) -> Text {
+    /// Adds styled text.
+    pub(crate) fn with(mut self, style: Style, text: impl AsRef<str>) -> Text {
         let text = safe(text.as_ref());
         if !text.is_empty() {
-            self.pieces.push((look, text.into_owned()));
+            self.pieces.push((style, text.into_owned()));
         }
         self
     }
@@ -82,30 +82,30 @@ impl Text {
         self
     }
 
-    /// The same text, all of it looking so.
-    pub(crate) fn looking(mut self, look: Look) -> Text {
-        self.pieces.iter_mut().for_each(|(piece, _)| *piece = look);
+    /// Returns the same text in one style.
+    pub(crate) fn restyled(mut self, style: Style) -> Text {
+        self.pieces.iter_mut().for_each(|(piece, _)| *piece = style);
         self
     }
 
-    /// True if it shows nothing.
+    /// Returns true if it is empty.
     pub(crate) fn is_empty(&self) -> bool {
         self.pieces.is_empty()
     }
 
-    /// How many columns it takes.
+    /// Returns the width in columns.
     pub(crate) fn width(&self) -> usize {
         self.pieces.iter().map(|(_, text)| text.width()).sum()
     }
 
-    /// The text with its colours, or without.
+    /// Renders the text, with or without colours.
     pub(crate) fn render(&self, with_colour: bool) -> String {
         let mut line = String::new();
-        for (look, text) in &self.pieces {
-            if with_colour && *look != Look::Plain {
-                let style = look.style();
+        for (style, text) in &self.pieces {
+            if with_colour && *style != Style::Plain {
+                let ansi = style.ansi();
                 // Writing to a string cannot fail.
-                let _ = write!(line, "{style}{text}{style:#}");
+                let _ = write!(line, "{ansi}{text}{ansi:#}");
             } else {
                 line.push_str(text);
             }
@@ -113,40 +113,40 @@ impl Text {
         line
     }
 
-    /// Cuts out the middle until it fits: both ends of a path say something.
+    /// Cuts out the middle until it fits, because both ends of a path matter.
     pub(crate) fn cut(self, width: usize) -> Text {
         if self.width() <= width {
             return self;
         }
         let keep = width.saturating_sub(1);
         let (front, back) = (keep / 2, keep - keep / 2);
-        let characters: Vec<(Look, char)> = self.characters().collect();
+        let characters: Vec<(Style, char)> = self.characters().collect();
         let mut text = take(characters.iter().copied(), front);
-        text.push((Look::Dim, '…'));
+        text.push((Style::Dim, '…'));
         let mut tail = take(characters.iter().rev().copied(), back);
         tail.reverse();
         text.extend(tail);
         Text::from_characters(text)
     }
 
-    /// Cuts off its end until it fits.
+    /// Cuts off the end until it fits.
     pub(crate) fn shorten(self, width: usize) -> Text {
         if self.width() <= width {
             return self;
         }
         let mut text = take(self.characters(), width.saturating_sub(1));
-        text.push((Look::Dim, '…'));
+        text.push((Style::Dim, '…'));
         Text::from_characters(text)
     }
 
-    /// Breaks it into lines at spaces. A word that is wider than a line is broken after slashes,
-    /// or where it must be.
+    /// Breaks the text into lines at spaces. A word that is wider than a line is broken after
+    /// slashes, or anywhere.
     pub(crate) fn wrap(&self, width: usize) -> Vec<Text> {
         let width = width.max(1);
-        let characters: Vec<(Look, char)> = self.characters().collect();
+        let characters: Vec<(Style, char)> = self.characters().collect();
         let mut lines = Vec::new();
-        let mut line: Vec<(Look, char)> = Vec::new();
-        // Each run: a word with the spaces before it.
+        let mut line: Vec<(Style, char)> = Vec::new();
+        // Each run is a word with the spaces before it.
         for run in characters.chunk_by(|(_, left), (_, right)| *left == ' ' || *right != ' ') {
             let word = run.iter().position(|(_, character)| *character != ' ').unwrap_or(run.len());
             let (spaces, word) = run.split_at(word);
@@ -170,17 +170,19 @@ impl Text {
         lines.into_iter().map(Text::from_characters).collect()
     }
 
-    fn characters(&self) -> impl Iterator<Item = (Look, char)> + '_ {
-        self.pieces.iter().flat_map(|(look, text)| text.chars().map(|character| (*look, character)))
+    fn characters(&self) -> impl Iterator<Item = (Style, char)> + '_ {
+        self.pieces
+            .iter()
+            .flat_map(|(style, text)| text.chars().map(|character| (*style, character)))
     }
 
-    /// Only for characters that came out of a text, which are safe already.
-    fn from_characters(characters: impl IntoIterator<Item = (Look, char)>) -> Text {
-        let mut pieces: Vec<(Look, String)> = Vec::new();
-        for (look, character) in characters {
+    /// Builds a text from characters of another one, which are escaped already.
+    fn from_characters(characters: impl IntoIterator<Item = (Style, char)>) -> Text {
+        let mut pieces: Vec<(Style, String)> = Vec::new();
+        for (style, character) in characters {
             match pieces.last_mut() {
-                Some((last, text)) if *last == look => text.push(character),
-                _ => pieces.push((look, character.to_string())),
+                Some((last, text)) if *last == style => text.push(character),
+                _ => pieces.push((style, character.to_string())),
             }
         }
         Text { pieces }
@@ -199,18 +201,18 @@ impl From<String> for Text {
     }
 }
 
-/// How many columns characters take.
-fn columns(characters: &[(Look, char)]) -> usize {
+/// Returns the width of characters, in columns.
+fn columns(characters: &[(Style, char)]) -> usize {
     characters.iter().map(|(_, character)| columns_of(*character)).sum()
 }
 
-/// How many columns one takes. What makes a picture of the character before it makes that wider.
+/// Returns the width of one character. A variation selector widens the character before it.
 fn columns_of(character: char) -> usize {
     if character == '\u{fe0f}' { 1 } else { character.width().unwrap_or(0) }
 }
 
-/// Pieces of a word that each fit on a line: all of it, or what stands between slashes, or less.
-fn parts(word: &[(Look, char)], width: usize) -> Vec<&[(Look, char)]> {
+/// Splits a word into parts that fit on a line: between slashes if possible.
+fn parts(word: &[(Style, char)], width: usize) -> Vec<&[(Style, char)]> {
     if columns(word) <= width {
         return vec![word];
     }
@@ -229,8 +231,8 @@ fn parts(word: &[(Look, char)], width: usize) -> Vec<&[(Look, char)]> {
     parts
 }
 
-/// The first characters that fit.
-fn take(characters: impl Iterator<Item = (Look, char)>, width: usize) -> Vec<(Look, char)> {
+/// Returns the first characters that fit.
+fn take(characters: impl Iterator<Item = (Style, char)>, width: usize) -> Vec<(Style, char)> {
     let mut used = 0;
     characters
         .take_while(|(_, character)| {
@@ -288,7 +290,7 @@ mod tests {
 
     #[test]
     fn colours_only_when_asked_for() {
-        let text = Text::of(Look::Good, "ok").and(" then");
+        let text = Text::styled(Style::Good, "ok").and(" then");
         assert_eq!(text.render(false), "ok then");
         assert_eq!(text.render(true), "\u{1b}[32mok\u{1b}[0m then");
     }

@@ -1,4 +1,4 @@
-//! A launchd agent. A property list is XML: text is escaped, and what XML cannot say is refused.
+//! A launchd agent. Its property list is XML: text is escaped or refused.
 
 use std::ffi::OsStr;
 
@@ -8,17 +8,17 @@ use crate::error::{CommandError, Result};
 /// The agent's name.
 pub(crate) const LABEL: &str = "io.github.quipu-ledger.quipu";
 
-/// The user's own domain.
+/// Returns the domain of the user.
 pub(crate) fn domain() -> String {
     format!("gui/{}", rustix::process::getuid().as_raw())
 }
 
-/// The agent in it.
+/// Returns the name of the agent in that domain.
 pub(crate) fn target() -> String {
     format!("{}/{LABEL}", domain())
 }
 
-/// The agent's file.
+/// Returns the text of the agent's file.
 pub(crate) fn text(unit: &Unit) -> Result<String> {
     let mut words = String::new();
     for word in std::iter::once(unit.program.as_os_str()).chain(unit.arguments.iter().map(|a| &**a))
@@ -67,12 +67,12 @@ pub(crate) fn text(unit: &Unit) -> Result<String> {
     ))
 }
 
-/// Text inside of an element.
+/// Escapes the text of an element.
 fn escaped(text: &OsStr) -> Result<String> {
     let cannot = || {
         let shown = text.to_string_lossy();
         CommandError::new(format!("a launchd agent cannot name `{shown}`"))
-            .hint("it is not text; use another path")
+            .hint("the path is not valid UTF-8 or has control characters; use another path")
     };
     let mut escaped = String::new();
     for character in text.to_str().ok_or_else(cannot)?.chars() {
@@ -81,7 +81,7 @@ fn escaped(text: &OsStr) -> Result<String> {
             '<' => escaped.push_str("&lt;"),
             '>' => escaped.push_str("&gt;"),
             '\n' | '\r' | '\t' => escaped.push_str(&format!("&#{};", u32::from(character))),
-            // XML has no way to say them.
+            // XML cannot express them.
             '\0'..='\u{1f}' | '\u{fffe}' | '\u{ffff}' => return Err(cannot()),
             character => escaped.push(character),
         }

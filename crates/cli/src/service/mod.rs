@@ -1,5 +1,5 @@
-//! `quipu watch` as a service of the user's own service manager: what the file says, where it is,
-//! and which programs start it. Programs are started by name and arguments, never through a shell.
+//! `quipu watch` as a user service: the service's file, its path, and the programs that start it.
+//! Programs are started by name and arguments, never through a shell.
 
 pub(crate) mod launchd;
 pub(crate) mod systemd;
@@ -12,28 +12,28 @@ use std::process::{Command, Output, Stdio};
 use crate::error::{CommandError, Result};
 use crate::settings::{self, Origin, Settings};
 
-/// A file with this in its first lines is ours to replace and to delete.
+/// A text in the first lines of files that quipu may replace and delete.
 pub(crate) const MARK: &str = "Written by `quipu service install`";
 
-/// What the service does.
+/// A service.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Unit {
-    /// The program, absolute.
+    /// The absolute path of the program.
     pub(crate) program: PathBuf,
     /// Its arguments.
     pub(crate) arguments: Vec<OsString>,
-    /// Variables that it needs beside those that every service has.
+    /// Variables that it needs, besides those that every service has.
     pub(crate) variables: Vec<(&'static str, OsString)>,
-    /// The one folder that it writes to.
+    /// The only folder that it writes to.
     pub(crate) writes_to: PathBuf,
 }
 
-/// Which file system rights a service is left with.
+/// The file system rights of a service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Sandbox {
-    /// Everything can be read, only the ledger's folder can be written to.
+    /// Everything is readable, only the ledger's folder is writable.
     Strict,
-    /// Those of the user, where the system cannot take any away.
+    /// The rights of the user, if the system cannot restrict them.
     None,
 }
 
@@ -45,12 +45,12 @@ pub(crate) enum Manager {
 }
 
 impl Manager {
-    /// The one of this system.
+    /// Returns the service manager of this system.
     pub(crate) fn here() -> Manager {
         if cfg!(target_os = "macos") { Manager::Launchd } else { Manager::Systemd }
     }
 
-    /// Its name.
+    /// Returns its name.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Manager::Systemd => "systemd",
@@ -58,11 +58,11 @@ impl Manager {
         }
     }
 
-    /// Where the file of our service belongs.
+    /// Returns the path of the service's file.
     pub(crate) fn path(self, home: Option<&Path>) -> Result<PathBuf> {
         let home = || {
             home.ok_or_else(|| {
-                CommandError::new("cannot tell where services are: there is no home folder")
+                CommandError::new("cannot find the folder for services: there is no home folder")
                     .hint("set HOME")
             })
         };
@@ -77,7 +77,7 @@ impl Manager {
         })
     }
 
-    /// What the file says.
+    /// Returns the text of the service's file.
     pub(crate) fn text(self, unit: &Unit, sandbox: Sandbox) -> Result<String> {
         match self {
             Manager::Systemd => Ok(systemd::text(unit, sandbox)),
@@ -85,7 +85,7 @@ impl Manager {
         }
     }
 
-    /// What makes a file that was written take effect, now and after each login.
+    /// Returns the programs that start the service, now and after each login.
     pub(crate) fn start(self, path: &Path) -> Vec<Program> {
         match self {
             Manager::Systemd => vec![
@@ -94,14 +94,14 @@ impl Manager {
                 Program::new("systemctl", ["--user", "restart", systemd::NAME]),
             ],
             Manager::Launchd => vec![
-                // One that runs with the old file has to go first.
+                // A service with the old file has to be removed first.
                 Program::new("launchctl", ["bootout", &launchd::target()]).may_fail(),
                 Program::new("launchctl", ["bootstrap", &launchd::domain()]).with(path),
             ],
         }
     }
 
-    /// What ends it, before its file is deleted.
+    /// Returns the programs that stop the service, before its file is deleted.
     pub(crate) fn stop(self) -> Vec<Program> {
         match self {
             Manager::Systemd => {
@@ -111,7 +111,7 @@ impl Manager {
         }
     }
 
-    /// What the manager has to hear after the file is deleted.
+    /// Returns the programs to run after the file was deleted.
     pub(crate) fn forget(self) -> Vec<Program> {
         match self {
             Manager::Systemd => vec![Program::new("systemctl", ["--user", "daemon-reload"])],
@@ -119,9 +119,9 @@ impl Manager {
         }
     }
 
-    /// Asks whether the service runs. The error says why that cannot be told.
+    /// Returns whether the service runs. The error explains why that is unknown.
     pub(crate) fn is_running(self) -> Result<bool, String> {
-        // What each answers with when it knows the service and it does not run, or does not know it.
+        // Exit codes for a service that is unknown or not running.
         let (program, no): (Program, &[i32]) = match self {
             Manager::Systemd => {
                 let asking = ["--user", "--quiet", "is-active", systemd::NAME];
@@ -132,16 +132,16 @@ impl Manager {
         match program.output()? {
             output if output.status.success() => Ok(true),
             output if output.status.code().is_some_and(|code| no.contains(&code)) => Ok(false),
-            output => Err(program.said(&output)),
+            output => Err(program.failure(&output)),
         }
     }
 }
 
-/// The service of these settings: the same program, ledger, configuration and roots.
+/// Returns the service for these settings: the same program, ledger, configuration and roots.
 pub(crate) fn unit(settings: &Settings) -> Result<Unit> {
     let program =
         std::env::current_exe().ok().filter(|program| program.is_file()).ok_or_else(|| {
-            CommandError::new("cannot tell where the program is that is running")
+            CommandError::new("cannot find the path of the running quipu")
                 .hint("it may have been replaced; run the new one")
         })?;
     let ledger = &settings.ledger.value;
@@ -149,7 +149,7 @@ pub(crate) fn unit(settings: &Settings) -> Result<Unit> {
     let mut variables = Vec::new();
     if let Some(config) = &settings.config {
         match config.origin {
-            // A file that was named has to be there; one in its usual place need not.
+            // A named file has to exist; the default one need not.
             Origin::Flag(_) | Origin::Environment("QUIPU_CONFIG") => {
                 arguments.extend(["--config".into(), config.value.clone().into()]);
             }
@@ -180,7 +180,7 @@ pub(crate) fn unit(settings: &Settings) -> Result<Unit> {
 pub(crate) struct Program {
     name: &'static str,
     arguments: Vec<OsString>,
-    /// Its failure means nothing.
+    /// True if a failure is ignored.
     may_fail: bool,
 }
 
@@ -200,11 +200,11 @@ impl Program {
         self
     }
 
-    /// Runs it to its end. The error is what it said, in one line.
+    /// Runs it to its end. The error is its error output, on one line.
     pub(crate) fn run(&self) -> Result<(), String> {
         match self.output()? {
             output if output.status.success() || self.may_fail => Ok(()),
-            output => Err(self.said(&output)),
+            output => Err(self.failure(&output)),
         }
     }
 
@@ -212,22 +212,22 @@ impl Program {
     fn output(&self) -> Result<Output, String> {
         let ran = Command::new(self.name).args(&self.arguments).stdin(Stdio::null()).output();
         ran.map_err(|error| match error.kind() {
-            io::ErrorKind::NotFound => format!("there is no {} here", self.name),
+            io::ErrorKind::NotFound => format!("{} is not installed", self.name),
             _ => format!("{}: {error}", self.name),
         })
     }
 
-    /// What it said about its failure, in one line.
-    fn said(&self, output: &Output) -> String {
-        let said = String::from_utf8_lossy(&output.stderr);
-        let said = said.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
-        match said.trim() {
+    /// Returns its error output on one line.
+    fn failure(&self, output: &Output) -> String {
+        let message = String::from_utf8_lossy(&output.stderr);
+        let message = message.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
+        match message.trim() {
             "" => format!("{} ended with {}", self.name, output.status),
-            said => format!("{}: {said}", self.name),
+            message => format!("{}: {message}", self.name),
         }
     }
 
-    /// As a person types it.
+    /// Returns the command line as a user would type it.
     pub(crate) fn typed(&self) -> String {
         let mut typed = self.name.to_owned();
         for argument in &self.arguments {

@@ -14,7 +14,7 @@ pub(crate) const NAME: &str = "quipu.service";
 /// The unit's file.
 pub(crate) fn text(unit: &Unit, sandbox: Sandbox) -> String {
     let program = unit.program.as_os_str().as_bytes();
-    // systemd refuses to start a program with such a name, but not to pass the name on.
+    // systemd refuses a program with such a name, but passes it on as an argument.
     let is_refused = |byte: &u8| byte.is_ascii_control() || b"\"'\\".contains(byte);
     let mut command = match program.iter().any(is_refused) {
         true => format!("/usr/bin/env {}", quoted(program).replace('$', "$$")),
@@ -28,7 +28,7 @@ pub(crate) fn text(unit: &Unit, sandbox: Sandbox) -> String {
         format!("# {MARK}; run it again to change this."),
         "[Unit]".to_owned(),
         "Description=quipu, the ledger of AI-agent sessions".to_owned(),
-        "# It is restarted however often it fails.".to_owned(),
+        "# Restart without limit.".to_owned(),
         "StartLimitIntervalSec=0".to_owned(),
         String::new(),
         "[Service]".to_owned(),
@@ -49,11 +49,11 @@ pub(crate) fn text(unit: &Unit, sandbox: Sandbox) -> String {
             "RestartMaxDelaySec=15min",
             "TimeoutStopSec=10",
             "",
-            "# Whatever else runs goes first.",
+            "# Run only when nothing else needs the CPU or the disk.",
             "Nice=10",
             "IOSchedulingClass=idle",
             "",
-            "# It reads, it writes to the ledger's folder, and it talks to nobody.",
+            "# The service writes only to the ledger's folder and uses no network.",
             "NoNewPrivileges=yes",
             "UMask=0077",
             "RestrictAddressFamilies=AF_UNIX",
@@ -74,7 +74,7 @@ pub(crate) fn text(unit: &Unit, sandbox: Sandbox) -> String {
     lines.join("\n")
 }
 
-/// A value in double quotes. Everything but printable ASCII is written as bytes.
+/// Quotes a value. Everything but printable ASCII is escaped as bytes.
 fn quoted(value: &[u8]) -> String {
     let mut text = String::from("\"");
     for &byte in value {
@@ -90,7 +90,7 @@ fn quoted(value: &[u8]) -> String {
     text
 }
 
-/// A path in a list of paths, which has quotes but no escapes. `None` if they do not suffice.
+/// Quotes a path for a list of paths, where nothing can be escaped. `None` if that is impossible.
 fn listed(path: &Path) -> Option<String> {
     let text = path.to_str()?;
     if text.chars().any(char::is_control) || text.ends_with('\\') {

@@ -40,10 +40,10 @@ fn a_backup_is_not_written_to() {
     snapshot!(home.run("sync --ledger copy.db"), @"
     exit 2
     --- stderr
-    error: [HOME]/copy.db is a backup, which is not written to
-    hint: it is read as it is; `backup --restore FILE` puts it in a ledger's place
+    error: [HOME]/copy.db is a backup, and backups are read-only
+    hint: a backup is only read; `backup --restore FILE` replaces the ledger with it
     ");
-    // A copy of the copy is none of its changes.
+    // A copy of a copy gets none of its changes.
     assert_eq!(home.run("backup another.db --ledger copy.db").code, 0);
     assert!(!home.path("copy.db.lock").exists());
 }
@@ -68,7 +68,7 @@ fn overwrites_nothing_unless_told() {
     snapshot!(home.run("backup copy.db"), @"
     exit 2
     --- stderr
-    error: [HOME]/copy.db exists already
+    error: [HOME]/copy.db already exists
     hint: nothing was changed; name another file, or replace this one with --force
     ");
     assert_eq!(fs::read(home.path("copy.db")).unwrap(), b"precious");
@@ -106,7 +106,7 @@ fn says_what_is_in_the_way() {
     --- stderr
     error: cannot create a file beside [HOME]/nowhere/copy.db
       caused by: no such file or directory (os error 2)
-    hint: name a file in a folder that exists and that you may write to
+    hint: name a file in a folder that exists and is writable
     ");
     assert!(before == files(&home.path(".local")), "the ledger was changed");
 }
@@ -124,8 +124,8 @@ fn comes_back() {
         exit 0
         --- stdout
         7 sessions, 55 records restored to ~/.local/share/quipu/ledger.db
-          kept  ~/.local/share/quipu/ledger.db.before-[TIME]  the ledger before
-          next  `quipu sync` collects what happened since
+          kept  ~/.local/share/quipu/ledger.db.before-[TIME]  the old ledger
+          next  `quipu sync` collects everything written since the backup
         ");
     });
     assert_eq!(home.run("sync").code, 0);
@@ -146,7 +146,7 @@ fn restores_only_what_is_sound_and_wanted() {
     exit 2
     --- stderr
     error: restoring a backup replaces the ledger
-    hint: nobody can be asked here; say --yes if that is what you want
+    hint: there is no terminal to ask on; use --yes to restore
     ");
     snapshot!(home.run("backup --restore nothing.db --yes"), @"
     exit 2
@@ -172,15 +172,15 @@ fn restores_only_what_is_sound_and_wanted() {
     home.write("cut.db", cut);
     let run = home.run("backup --restore cut.db --yes");
     assert_eq!(run.code, 2, "{run}");
-    assert!(run.stderr.contains("cut.db is not a sound copy"), "{run}");
+    assert!(run.stderr.contains("cut.db is not an intact copy"), "{run}");
     assert!(before == files(&home.path(".local")), "the ledger was changed");
-    // What is no ledger is put aside only if asked to.
+    // A file that is not a ledger is moved away only with --force.
     fs::write(home.ledger(), "scribbled over").unwrap();
     snapshot!(home.run("backup --restore copy.db --yes"), @"
     exit 2
     --- stderr
-    error: [HOME]/.local/share/quipu/ledger.db is not a quipu ledger: it is too short to be one
-    hint: nothing was changed; say --force to put it aside and restore the backup all the same
+    error: [HOME]/.local/share/quipu/ledger.db is not a quipu ledger: it is too short
+    hint: nothing was changed; use --force to keep that file under another name and restore anyway
     ");
     let report = home.run("backup --restore copy.db --yes --force --json").json();
     let kept = report["kept"].as_str().unwrap().replace("[HOME]/", "");
@@ -188,7 +188,7 @@ fn restores_only_what_is_sound_and_wanted() {
     assert_eq!(home.run("status").code, 0);
 }
 
-/// A backup of another ledger must not take this one's place by mistake.
+/// A backup of another ledger must not replace this one by mistake.
 #[test]
 fn a_copy_of_another_ledger_is_asked_for() {
     let home = Home::small();
@@ -200,13 +200,13 @@ fn a_copy_of_another_ledger_is_asked_for() {
     exit 2
     --- stderr
     error: restoring a backup replaces the ledger
-    hint: it is a copy of another ledger, and nobody can be asked here; say --yes --force if that is what you want
+    hint: it is a copy of another ledger, and there is no terminal to ask on; use --yes --force to restore it
     ");
     snapshot!(home.run("backup --restore copy.db --yes"), @"
     exit 2
     --- stderr
     error: ~/copy.db is a copy of another ledger, not of ~/.local/share/quipu/ledger.db
-    hint: nothing was changed; say --force to put it in this one's place all the same
+    hint: nothing was changed; use --force to replace the ledger anyway
     ");
     assert!(before == fs::read(home.ledger()).unwrap());
     assert_eq!(home.run("backup --restore copy.db --yes --force").code, 0);

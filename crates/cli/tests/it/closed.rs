@@ -1,5 +1,5 @@
-//! Ledgers that somebody may read but not write to. The tests give their rights away where they
-//! have too many, and are skipped where that is impossible.
+//! Ledgers that a user may read but not write to. The tests drop privileges if they run as root,
+//! and are skipped if that is impossible.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt, chown};
@@ -7,10 +7,10 @@ use std::process::{Command, Stdio};
 
 use crate::home::{Home, Run, files};
 
-/// Neither root nor anybody who owns something.
+/// The uid of a user without privileges who owns no file.
 const NOBODY: u32 = 65534;
 
-/// Runs `quipu` as somebody whom permissions concern; `None` if there is nobody.
+/// Runs `quipu` as a user whom permissions restrict; `None` if that is impossible.
 fn run(home: &Home, arguments: &str) -> Option<Run> {
     let command = home.command(arguments.split_whitespace());
     if !rustix::process::geteuid().is_root() {
@@ -29,7 +29,7 @@ fn run(home: &Home, arguments: &str) -> Option<Run> {
     can_run.then(|| home.finish(nobody(&command)))
 }
 
-/// A ledger with something in it that was left properly.
+/// Creates a home with a ledger that was closed properly.
 fn collected() -> Home {
     let home = Home::small();
     assert_eq!(home.run("sync --ledger kept/ledger.db").code, 0);
@@ -42,7 +42,7 @@ fn collected() -> Home {
     home
 }
 
-/// Sets the modes of the ledger's folder and file, and who owns them.
+/// Sets the modes and the owner of the ledger's folder and file.
 fn close(home: &Home, folder: u32, file: u32, owner: u32) {
     let (kept, ledger) = (home.path("kept"), home.path("kept/ledger.db"));
     if rustix::process::geteuid().is_root() {
@@ -74,8 +74,8 @@ fn a_folder_that_cannot_be_written_to() {
             };
             assert_eq!(run.code, 0, "{folder:o} {file:o}: {command}: {run}");
             if matches!(command, "" | "sessions") {
-                // It is no backup because nothing can be put beside it.
-                assert!(run.stderr.contains("the ledger cannot be written to"), "{run}");
+                // A read-only folder alone does not make it a backup.
+                assert!(run.stderr.contains("the ledger is read-only"), "{run}");
             }
         }
         assert!(before == files(&home.path("kept")), "something was changed, or left beside it");
@@ -83,7 +83,32 @@ fn a_folder_that_cannot_be_written_to() {
     }
 }
 
-/// A file that is read-only in a folder that is not.
+/// Every writing command reports the folder that it may not write to.
+#[test]
+fn writing_in_a_folder_that_cannot_be_written_to() {
+    let home = collected();
+    for name in ["kept/ledger.db.lock", "kept/ledger.db.wait"].map(|name| home.path(name)) {
+        fs::write(&name, []).unwrap();
+        if rustix::process::geteuid().is_root() {
+            chown(&name, Some(NOBODY), Some(NOBODY)).unwrap();
+        }
+    }
+    close(&home, 0o555, 0o600, NOBODY);
+    let commands =
+        ["sync", "session new", "senders allow telegram:82", "rebuild", "import .openclaw"];
+    for command in commands {
+        let Some(run) = run(&home, &format!("{command} --ledger kept/ledger.db")) else {
+            quipu_torture::skip("nobody without rights can be had here");
+            return;
+        };
+        assert_eq!(run.code, 2, "{command}: {run}");
+        assert!(run.stderr.contains("cannot create a file in [HOME]/kept\n"), "{command}: {run}");
+        assert!(run.stderr.contains("make the ledger and its folder writable"), "{command}: {run}");
+    }
+    close(&home, 0o700, 0o600, 0);
+}
+
+/// A read-only file in a writable folder.
 #[test]
 fn a_file_that_cannot_be_written_to() {
     let home = collected();
@@ -97,7 +122,7 @@ fn a_file_that_cannot_be_written_to() {
 #[test]
 fn a_log_that_cannot_be_opened_is_not_passed_over() {
     let home = collected();
-    // What a process leaves behind that was killed, on a machine that was started again.
+    // The files that a killed process leaves behind, after a restart of the machine.
     fs::write(home.path("kept/ledger.db-wal"), vec![7; 4096]).unwrap();
     fs::set_permissions(home.path("kept/ledger.db-wal"), Permissions::from_mode(0o644)).unwrap();
     close(&home, 0o755, 0o644, 0);
@@ -108,10 +133,10 @@ fn a_log_that_cannot_be_opened_is_not_passed_over() {
     close(&home, 0o700, 0o600, 0);
     assert_eq!((run.code, run.stdout.as_str()), (2, ""), "{run}");
     assert!(run.stderr.contains("are in its write-ahead log"), "{run}");
-    assert!(run.stderr.contains("hint: copy the ledger together with"), "{run}");
+    assert!(run.stderr.contains("hint: copy the ledger and the file"), "{run}");
 }
 
-/// `chmod 444`, one read, `chmod 600`: nothing is left that keeps the ledger from being written to.
+/// `chmod 444`, one read, `chmod 600`: no file is left that makes the ledger read-only.
 #[test]
 fn a_file_that_was_read_only_for_a_while() {
     let home = collected();
@@ -128,7 +153,7 @@ fn a_file_that_was_read_only_for_a_while() {
     let Some(synced) = run(&home, "sync --ledger kept/ledger.db") else { return };
     assert_eq!(synced.code, 0, "{synced}");
 
-    // Earlier releases left these; they are given the mode that they should have.
+    // Earlier releases left these files; their mode is corrected.
     let leave = |owner: u32| {
         for name in ["kept/ledger.db-wal", "kept/ledger.db-shm"].map(|name| home.path(name)) {
             let _ = fs::remove_file(&name);
@@ -143,7 +168,7 @@ fn a_file_that_was_read_only_for_a_while() {
     let Some(synced) = run(&home, "sync --ledger kept/ledger.db") else { return };
     assert_eq!(synced.code, 0, "{synced}");
 
-    // Those of another user cannot be mended; the error names the first of them.
+    // Files of another user cannot be corrected; the error names the first of them.
     if rustix::process::geteuid().is_root() {
         leave(0);
         let Some(refused) = run(&home, "sync --ledger kept/ledger.db") else { return };
@@ -152,7 +177,7 @@ fn a_file_that_was_read_only_for_a_while() {
     }
 }
 
-/// A ledger of an older version that cannot be brought up to date where it is.
+/// A ledger of an older version that cannot be migrated in place.
 #[test]
 fn an_old_ledger_in_a_folder_that_cannot_be_written_to() {
     for old in quipu_torture::OLD {

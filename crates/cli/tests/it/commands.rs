@@ -1,4 +1,4 @@
-//! Commands that quipu prints do what they promise.
+//! Printed commands work.
 
 use crate::home::Home;
 
@@ -14,7 +14,7 @@ fn line(session: &str, id: u8, parent: Option<u8>, text: &str) -> String {
     ) + "\n"
 }
 
-/// The command that a search prints.
+/// Returns the command that a search prints.
 fn printed(stdout: &str) -> String {
     stdout.lines().rev().find_map(|line| line.strip_prefix("  quipu ")).unwrap().to_owned()
 }
@@ -38,7 +38,7 @@ fn what_a_search_prints_shows_what_was_found() {
         let shown = home.run(&command);
         assert!(shown.stdout.contains(word), "{command}\n{shown}");
     }
-    // What says which ledger is meant is said again.
+    // Options that select the ledger are repeated.
     let ledger = "--ledger .local/share/quipu/ledger.db";
     let found = home.run(&format!("{ledger} search in:cron herrings"));
     let expected = format!("{ledger} cron Tide");
@@ -58,7 +58,7 @@ fn odd_names_are_printed_so_that_they_work() {
         let shown = home.run(&command);
         assert!(shown.stdout.contains(word), "{command}\n{shown}");
     }
-    // What begins with a dash is the folder's name, which no agent is told.
+    // An id may begin with the name of its folder, which the agent does not take.
     let resumed = home.run("resume -- -p/last");
     assert!(resumed.stdout.contains("claude --resume last"), "{resumed}");
     home.write(".claude/projects/-p/x'; rm -rf y;'.jsonl", line(id, 3, None, "seal"));
@@ -66,7 +66,7 @@ fn odd_names_are_printed_so_that_they_work() {
     assert!(command.contains(r"'x'\''; rm -rf y;'\'''"), "{command}");
 }
 
-/// A shell takes no folder of a transcript for an option, and runs nothing that its name says.
+/// A shell reads no folder of a transcript as an option, and runs nothing in its name.
 #[test]
 fn a_folder_that_looks_like_an_option() {
     let home = Home::empty();
@@ -109,7 +109,7 @@ fn a_tree_names_the_sessions_on_both_sides_of_a_fork() {
     let lines = home.run("tree 22222222 --json").json_lines();
     assert_eq!(lines[0]["kind"], "forked_from");
     assert_eq!(lines[0]["session"], one);
-    // An entry's id is no session's.
+    // An entry's id is not a session's id.
     let many = home.run("show 11111111 --entry a");
     assert!(many.stderr.contains("`a` matches 3 entries"), "{many}");
 }

@@ -9,27 +9,27 @@ fn defaults() {
     snapshot!(Home::empty().run("config show"), @"
     exit 0
     --- stdout
-    setting                 value                                       from
-    config                  ~/.config/quipu/config.toml (not there)     default
-    ledger                  ~/.local/share/quipu/ledger.db (not there)  default
-    color                   auto                                        default
-    collect.priority        2                                           default
-    collect.deleted         true                                        default
-    roots.claude-code       ~/.claude                                   default
+    setting                 value                                            from
+    config                  ~/.config/quipu/config.toml (does not exist)     default
+    ledger                  ~/.local/share/quipu/ledger.db (does not exist)  default
+    color                   auto                                             default
+    collect.priority        2                                                default
+    collect.deleted         true                                             default
+    roots.claude-code       ~/.claude                                        default
                             ~/.config/claude
-    roots.openclaw          ~/.openclaw                                 default
+    roots.openclaw          ~/.openclaw                                      default
                             ~/.clawdbot
                             ~/.moltbot
                             ~/.moldbot
-    retention.claude-code   30                                          default
-    retention.openclaw      never                                       default
-    store.main_key          main                                        default
-    store.dm_scope          main                                        default
-    store.group_scope       per-group                                   default
-    store.reset.mode        none                                        default
-    store.admission.direct  pairing                                     default
-    store.admission.group   allowlist                                   default
-    store.admission.owners  none                                        default
+    retention.claude-code   30                                               default
+    retention.openclaw      never                                            default
+    store.main_key          main                                             default
+    store.dm_scope          main                                             default
+    store.group_scope       per-group                                        default
+    store.reset.mode        none                                             default
+    store.admission.direct  pairing                                          default
+    store.admission.group   allowlist                                        default
+    store.admission.owners  none                                             default
     ");
 }
 
@@ -46,12 +46,12 @@ fn from_a_file() {
     snapshot!(run.changed(), @"
     exit 0
     --- stdout
-    setting                 value                                       from
-    ledger                  ~/.config/quipu/kept/ledger.db (not there)  file ~/.config/quipu/config.toml
-    color                   never                                       file ~/.config/quipu/config.toml
-    roots.claude-code       ~/one                                       file ~/.config/quipu/config.toml
+    setting                 value                                            from
+    ledger                  ~/.config/quipu/kept/ledger.db (does not exist)  file ~/.config/quipu/config.toml
+    color                   never                                            file ~/.config/quipu/config.toml
+    roots.claude-code       ~/one                                            file ~/.config/quipu/config.toml
                             ~/.config/quipu/two
-    roots.openclaw          none                                        file ~/.config/quipu/config.toml
+    roots.openclaw          none                                             file ~/.config/quipu/config.toml
     ");
 }
 
@@ -69,13 +69,13 @@ fn from_the_environment() {
     snapshot!(home.run_with("config show", &variables).changed(), @"
     exit 0
     --- stdout
-    setting                 value                    from
-    config                  ~/here.toml              environment variable QUIPU_CONFIG
-    ledger                  ~/ledger.db (not there)  environment variable QUIPU_LEDGER
-    color                   never                    environment variable NO_COLOR
-    roots.claude-code       /one                     environment variable CLAUDE_CONFIG_DIR
+    setting                 value                         from
+    config                  ~/here.toml                   environment variable QUIPU_CONFIG
+    ledger                  ~/ledger.db (does not exist)  environment variable QUIPU_LEDGER
+    color                   never                         environment variable NO_COLOR
+    roots.claude-code       /one                          environment variable CLAUDE_CONFIG_DIR
                             /two
-    roots.openclaw          ~/three                  environment variable OPENCLAW_STATE_DIR
+    roots.openclaw          ~/three                       environment variable OPENCLAW_STATE_DIR
     ");
 }
 
@@ -93,10 +93,10 @@ fn from_base_folders() {
     snapshot!(home.run_with("config show --color never", &variables).changed(), @"
     exit 0
     --- stdout
-    setting                 value                               from
-    config                  ~/conf/quipu/config.toml            environment variable XDG_CONFIG_HOME
-    ledger                  ~/data/quipu/ledger.db (not there)  environment variable XDG_DATA_HOME
-    color                   never                               flag --color
+    setting                 value                                    from
+    config                  ~/conf/quipu/config.toml                 environment variable XDG_CONFIG_HOME
+    ledger                  ~/data/quipu/ledger.db (does not exist)  environment variable XDG_DATA_HOME
+    color                   never                                    flag --color
     ");
 }
 
@@ -110,10 +110,10 @@ fn from_flags() {
     snapshot!(run.changed(), @"
     exit 0
     --- stdout
-    setting                 value               from
-    config                  ~/here.toml         flag --config
-    ledger                  ~/l.db (not there)  flag --ledger
-    color                   never               flag --color
+    setting                 value                    from
+    config                  ~/here.toml              flag --config
+    ledger                  ~/l.db (does not exist)  flag --ledger
+    color                   never                    flag --color
     ");
 }
 
@@ -163,7 +163,7 @@ fn unknown_keys_are_warned_about() {
     exit 0
     --- stderr
     warning: unknown key `frobnicate` in [HOME]/.config/quipu/config.toml
-    hint: `quipu config show` lists what can be set
+    hint: `quipu config show` lists all settings
     warning: unknown key `legder` in [HOME]/.config/quipu/config.toml
     hint: did you mean `ledger`?
     warning: unknown key `roots.claude` in [HOME]/.config/quipu/config.toml
@@ -193,7 +193,7 @@ fn wrong_types_are_refused() {
     exit 2
     --- stderr
     error: `color` in [HOME]/.config/quipu/config.toml is `blue`
-    hint: it can be "auto", "always" or "never"
+    hint: use "auto", "always" or "never"
     "#);
     snapshot!(refused("[roots]\nclaude-code = \"~/.claude\""), @r#"
     exit 2
@@ -205,8 +205,8 @@ fn wrong_types_are_refused() {
     exit 2
     --- stderr
     error: cannot use `ledger` in [HOME]/.config/quipu/config.toml
-      caused by: `~bob/ledger.db` begins with another user's home
-    hint: write the path in full, or begin with `./` if it is a file's name
+      caused by: cannot expand another user's home in `~bob/ledger.db`
+    hint: write the full path, or begin with `./` if it is a file name
     ");
 }
 
@@ -232,8 +232,8 @@ fn a_file_that_was_asked_for_has_to_be_there() {
     ");
 }
 
-/// A pipe is not waited for, a device is not read without end, and a file is not read whatever its
-/// size.
+/// A pipe is not waited for, a device is not read without end, and a large file is not read
+/// completely.
 #[test]
 fn what_is_no_small_file_is_refused() {
     let home = Home::small();
@@ -271,7 +271,7 @@ fn without_a_home_the_ledger_has_to_be_named() {
     snapshot!(run, @"
     exit 2
     --- stderr
-    error: cannot tell where the ledger is: there is no home folder
+    error: cannot find the default ledger: there is no home folder
     hint: set HOME, or name the ledger with --ledger
     ");
     let variables = [("HOME", ""), ("OPENCLAW_STATE_DIR", ".openclaw")];
@@ -279,7 +279,7 @@ fn without_a_home_the_ledger_has_to_be_named() {
     assert_eq!(run.json()["sources"], 4);
 }
 
-/// What a setting leaves out is named with the setting, and can be collected later.
+/// Files left out by a setting are reported with that setting, and can be collected later.
 #[test]
 fn r50_a_priority_from_the_file() {
     let home = Home::empty();
@@ -319,11 +319,11 @@ fn a74_wrong_values_of_collect() {
     exit 2
     --- stderr
     error: `collect.deleted` in [HOME]/.config/quipu/config.toml must be true or false, not text
-    hint: write `deleted = false` to leave out what agents have deleted
+    hint: write `deleted = false` to leave out transcripts that agents have deleted
     ");
 }
 
-/// A file of a megabyte, roots of other people, roots inside roots and the root of everything.
+/// A file of a megabyte, roots of other users, roots inside roots and `/`.
 #[test]
 fn a74_configurations_of_every_kind() {
     let home = Home::small();
@@ -348,12 +348,12 @@ fn a74_configurations_of_every_kind() {
     let plain = home.run("sync --json").json();
     assert_eq!(nested["sources"], plain["sources"]);
     assert_eq!(plain["sources_added"], 0);
-    // Looked at, not read: whose files lie there is not this test's business.
+    // Only listed: the test must not depend on the files there.
     home.write(FILE, "[roots]\nopenclaw = ['/']\nclaude-code = ['/']\n");
     assert_eq!(home.run("status").code, 0);
 }
 
-/// Nothing that a file can hold makes it loop or overflow.
+/// No file makes the parser loop or overflow.
 #[test]
 fn a74_files_full_of_anything() {
     let home = Home::small();
@@ -394,19 +394,19 @@ fn r62_the_store_is_configured_here() {
     snapshot!(store_lines(run), @"
     exit 0
     --- stdout
-    store.main_key                      home                                        file ~/.config/quipu/config.toml
-    store.dm_scope                      channel-peer                                file ~/.config/quipu/config.toml
-    store.group_scope                   per-group                                   default
-    store.identity_links.alice          telegram:1                                  file ~/.config/quipu/config.toml
+    store.main_key                      home                                             file ~/.config/quipu/config.toml
+    store.dm_scope                      channel-peer                                     file ~/.config/quipu/config.toml
+    store.group_scope                   per-group                                        default
+    store.identity_links.alice          telegram:1                                       file ~/.config/quipu/config.toml
                                         discord:2
-    store.reset.mode                    daily                                       file ~/.config/quipu/config.toml
-    store.reset.hour                    5                                           file ~/.config/quipu/config.toml
-    store.reset.group.idle_minutes      30                                          file ~/.config/quipu/config.toml
-    store.reset.channels.discord.mode   none                                        file ~/.config/quipu/config.toml
-    store.admission.direct              allowlist                                   file ~/.config/quipu/config.toml
-    store.admission.group               allowlist                                   default
-    store.admission.channels.irc.group  open                                        file ~/.config/quipu/config.toml
-    store.admission.owners              matrix:@ada:x.org                           file ~/.config/quipu/config.toml
+    store.reset.mode                    daily                                            file ~/.config/quipu/config.toml
+    store.reset.hour                    5                                                file ~/.config/quipu/config.toml
+    store.reset.group.idle_minutes      30                                               file ~/.config/quipu/config.toml
+    store.reset.channels.discord.mode   none                                             file ~/.config/quipu/config.toml
+    store.admission.direct              allowlist                                        file ~/.config/quipu/config.toml
+    store.admission.group               allowlist                                        default
+    store.admission.channels.irc.group  open                                             file ~/.config/quipu/config.toml
+    store.admission.owners              matrix:@ada:x.org                                file ~/.config/quipu/config.toml
                                         telegram:1
     ");
     let lines = home.run("config show --json").json_lines();
@@ -414,7 +414,7 @@ fn r62_the_store_is_configured_here() {
     assert_eq!(owners["value"], serde_json::json!(["matrix:@ada:x.org", "telegram:1"]));
 }
 
-/// What is left of `config show` without all that is not about the store.
+/// Returns the lines of `config show` about the store.
 fn store_lines(mut run: crate::home::Run) -> crate::home::Run {
     let lines = run.stdout.lines();
     let about =
@@ -442,17 +442,17 @@ fn r62_an_openclaw_config_is_read_where_it_is_named() {
     snapshot!(store_lines(home.run("config show")), @"
     exit 0
     --- stdout
-    store.openclaw_config                  ~/.openclaw/openclaw.json                   file ~/.config/quipu/config.toml
-    store.main_key                         main                                        default
-    store.dm_scope                         per-peer                                    file ~/.openclaw/openclaw.json
-    store.group_scope                      per-group                                   file ~/.config/quipu/config.toml
-    store.reset.mode                       idle                                        file ~/.openclaw/openclaw.json
-    store.reset.idle_minutes               9                                           file ~/.openclaw/openclaw.json
-    store.admission.direct                 pairing                                     default
-    store.admission.group                  allowlist                                   default
-    store.admission.owners                 none                                        default
-    store.compaction.mode                  safeguard                                   file ~/.openclaw/openclaw.json
-    store.compaction.reserve_tokens_floor  24000                                       file ~/.openclaw/openclaw.json
+    store.openclaw_config                  ~/.openclaw/openclaw.json                        file ~/.config/quipu/config.toml
+    store.main_key                         main                                             default
+    store.dm_scope                         per-peer                                         file ~/.openclaw/openclaw.json
+    store.group_scope                      per-group                                        file ~/.config/quipu/config.toml
+    store.reset.mode                       idle                                             file ~/.openclaw/openclaw.json
+    store.reset.idle_minutes               9                                                file ~/.openclaw/openclaw.json
+    store.admission.direct                 pairing                                          default
+    store.admission.group                  allowlist                                        default
+    store.admission.owners                 none                                             default
+    store.compaction.mode                  safeguard                                        file ~/.openclaw/openclaw.json
+    store.compaction.reserve_tokens_floor  24000                                            file ~/.openclaw/openclaw.json
     ");
     assert_eq!(home.run("sync").code, 0);
     for run in [home.run("config show --json"), home.run("search canary"), home.run("status")] {
@@ -500,13 +500,13 @@ fn r62_wrong_values_of_the_store() {
     exit 2
     --- stderr
     error: `store.dm_scope` in [HOME]/.config/quipu/config.toml is `everyone`
-    hint: it can be "main", "channel", "peer", "channel-peer", "per-peer", "per-channel-peer", "per-account-channel-peer"
+    hint: use one of "main", "channel", "peer", "channel-peer", "per-peer", "per-channel-peer", "per-account-channel-peer"
     "#);
     snapshot!(refused("[store]\nmain_key = 'a:b'"), @"
     exit 2
     --- stderr
     error: `store.main_key` in [HOME]/.config/quipu/config.toml is `a:b`
-    hint: it is one word: letters, digits, `-` and `_`
+    hint: use one word of letters, digits, `-` and `_`
     ");
     snapshot!(refused("store = 1"), @"
     exit 2
@@ -518,7 +518,7 @@ fn r62_wrong_values_of_the_store() {
     exit 2
     --- stderr
     error: `store.reset.hour` in [HOME]/.config/quipu/config.toml is `24`
-    hint: it is an hour from 0 to 23
+    hint: use an hour from 0 to 23
     ");
     snapshot!(refused("[store.reset.channels.cron]\nhour = 2"), @"
     exit 2
@@ -530,7 +530,7 @@ fn r62_wrong_values_of_the_store() {
     exit 2
     --- stderr
     error: `store.admission.group` in [HOME]/.config/quipu/config.toml is `pairing`
-    hint: it can be "allowlist", "open", "disabled"
+    hint: use one of "allowlist", "open", "disabled"
     "#);
     snapshot!(refused("[store.admission]\nowners = ['821071206']"), @r#"
     exit 2
@@ -560,7 +560,7 @@ fn r62_wrong_values_of_the_store() {
     ");
 }
 
-/// How long an agent keeps transcripts is said where its own settings cannot be read.
+/// The retention of an agent is configured, because its own settings are never opened.
 #[test]
 fn how_long_transcripts_are_kept() {
     let home = Home::small();
@@ -579,16 +579,15 @@ fn how_long_transcripts_are_kept() {
     home.run("sync");
     for command in ["status", ""] {
         let said = home.run(command).stdout;
-        assert!(said.contains("2 days left, with the 12 days of the configuration"), "{said}");
+        assert!(said.contains("2 days left, with the configured 12 days"), "{said}");
     }
-    assert!(
-        home.run("formats").stdout.contains("after 12 days, says file ~/.config/quipu/config.toml")
-    );
+    let after = "after 12 days, according to file ~/.config/quipu/config.toml";
+    assert!(home.run("formats").stdout.contains(after));
     home.write(FILE, "[retention]\nclaude-code = -3\n");
     snapshot!(home.run("status"), @r#"
     exit 2
     --- stderr
     error: `retention.claude-code` in [HOME]/.config/quipu/config.toml is -3
-    hint: it is a number of days; 0 or "never" if the agent deletes nothing
+    hint: use a number of days; 0 or "never" if the agent deletes nothing
     "#);
 }

@@ -62,7 +62,7 @@ fn runs() {
       prompt    Check calendars
       runs      2 runs, 1 failed
 
-    ended             status    took  tokens  session  what came of it
+    ended             status    took  tokens  session  result
     [MINUTE]  error   900 ms      11  s1       gateway unreachable
     [MINUTE]  ok        12 s                   No upcoming meetings
     ");
@@ -77,8 +77,8 @@ fn runs() {
       runs      2 runs, 1 failed
 
     [MINUTE]
-      status           error
-      what came of it  gateway unreachable
+      status  error
+      result  gateway unreachable
     and 1 older run; `-n 0` lists all
     ");
     snapshot!(home.run("cron intel --json --no-sync"), @r#"
@@ -99,14 +99,14 @@ fn runs() {
     snapshot!(home.run("cron dinner"), @"
     exit 1
     --- stderr
-    error: no job is called `dinner`
-    hint: `quipu cron` lists all of them
+    error: no job matches `dinner`
+    hint: `quipu cron` lists all jobs
     ");
     snapshot!(home.run("cron ing"), @"
     exit 1
     --- stderr
-    error: `ing` may mean 2 jobs
-    hint: say which one:
+    error: `ing` matches 2 jobs
+    hint: give more of the name or id:
           5145dbcf  Meeting Intel
           7d0a52aa  Morning briefing
     ");
@@ -117,6 +117,6 @@ fn nothing_at_all() {
     snapshot!(Home::empty().run("cron"), @"
     exit 0
     --- stdout
-    no scheduled jobs were collected
+    no scheduled jobs
     ");
 }

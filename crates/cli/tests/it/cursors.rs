@@ -78,6 +78,6 @@ fn a_last_line_without_an_end() {
     --- stdout
     ~/.openclaw  openclaw
       file                          read  size  changed           note
-      agents/main/sessions/a.jsonl    16    24  [MINUTE]  +8 waiting
+      agents/main/sessions/a.jsonl    16    24  [MINUTE]  +8 unfinished
     ");
 }

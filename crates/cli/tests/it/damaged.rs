@@ -1,4 +1,4 @@
-//! Compressed files that cannot be decompressed to their end, and files that change without a new
+//! Compressed files that cannot be decompressed completely, and files that change without a new
 //! record, on the command line.
 
 use crate::home::{Home, snapshot};
@@ -24,9 +24,9 @@ fn from_sync_to_restore() {
     exit 0
     --- stdout
     collected  2 records (139 B) from 2 files, all new
-    damaged    OpenClaw's agents/main/sessions/bomb.jsonl.zst: decompresses to more than a thousand times its size; kept as it is, with the lines that can be read
-    damaged    OpenClaw's agents/main/sessions/old.jsonl.deleted.2026-02-04T10-30-00.000Z.zst: what follows its first part is no zstd; kept as it is, with the lines that can be read
-    odd        2 problems noted; see `quipu status`
+    damaged    OpenClaw's agents/main/sessions/bomb.jsonl.zst: decompresses to more than a thousand times its size; stored unchanged, with the lines that can be read
+    damaged    OpenClaw's agents/main/sessions/old.jsonl.deleted.2026-02-04T10-30-00.000Z.zst: the data after its first part is not zstd; stored unchanged, with the lines that can be read
+    problems   2 problems in source files; see `quipu status`
     ");
     snapshot!(home.run("sync"), @"
     exit 0
@@ -38,63 +38,63 @@ fn from_sync_to_restore() {
     --- stdout
     Ledger
       path     ~/.local/share/quipu/ledger.db
-      size     [SIZE], [RATIO] × the 2.84 kB it holds
+      size     [SIZE], [RATIO] × the 2.84 kB of source data in it
       records  2
 
     Claude Code
-      roots  ~/.claude  not there
-             ~/.config/claude  not there
+      roots  ~/.claude  does not exist
+             ~/.config/claude  does not exist
 
     OpenClaw
       roots     ~/.openclaw
-                ~/.clawdbot  not there
-                ~/.moltbot  not there
-                ~/.moldbot  not there
+                ~/.clawdbot  does not exist
+                ~/.moltbot  does not exist
+                ~/.moldbot  does not exist
       sessions  1 session
       records   2 records, 2.84 kB in 2 files
       of these  P0 transcripts: 2 records, 2.84 kB in 2 files
-      states    1 deleted  deleted by the agent, its file put aside
+      states    1 deleted  deleted by the agent, which kept the file under another name
       oldest    ~/.openclaw/agents/main/sessions/bomb.jsonl.zst
                 last changed 10 days ago ([DAY])
-      damaged   1 file: decompresses to more than a thousand times its size; kept as it is, with the lines that can be read
+      damaged   1 file: decompresses to more than a thousand times its size; stored unchanged, with the lines that can be read
                   agents/main/sessions/bomb.jsonl.zst
-                1 file: what follows its first part is no zstd; kept as it is, with the lines that can be read
+                1 file: the data after its first part is not zstd; stored unchanged, with the lines that can be read
                   agents/main/sessions/old.jsonl.deleted.2026-02-04T10-30-00.000Z.zst
 
-    Problems  noted; nothing is lost
+    Problems  in source files; nothing was lost
       kind             times  meaning
       damaged_archive      2  A compressed file that cannot be decompressed to its end; stored unchanged (up to 256 MiB), with the lines that can be decoded.
     ");
     snapshot!(home.run("doctor"), @"
     exit 0
     --- stdout
-    All is well  ~/.local/share/quipu/ledger.db
+    No problems found  ~/.local/share/quipu/ledger.db
 
-      file        ✓ opens, and its pages fit together
-      truth       ✓ every collected byte has its place
-      cursors     ✓ every file is as it was when it was read
-      projection  ✓ what is readable is what the bytes say
+      file        ✓ opens, and its pages are consistent
+      truth       ✓ all collected bytes are stored
+      cursors     ✓ no file changed since it was read
+      projection  ✓ the readable tables match the stored raw data
       sources     ✓ 1 note
-      named       ✓ every transcript that an index names is here
+      named       ✓ every transcript listed in an index is stored
       risk        ✓ nothing is about to be lost
 
-    note  compressed files that cannot be decompressed to their end; the whole lines before that are collected, and the files are kept as they are: 2
+    note  compressed files that cannot be decompressed completely; the lines before the damage are collected, and the files are stored unchanged: 2
           agents/main/sessions/bomb.jsonl.zst: decompresses to more than a thousand times its size
-          agents/main/sessions/old.jsonl.deleted.2026-02-04T10-30-00.000Z.zst: what follows its first part is no zstd
-    do    nothing need be done; if there is a sound copy of one, put it in its place, and the next `quipu sync` reads it (`quipu restore` gives back the damaged one)
+          agents/main/sessions/old.jsonl.deleted.2026-02-04T10-30-00.000Z.zst: the data after its first part is not zstd
+    do    nothing to do; if there is an intact copy, replace the file with it, and the next `quipu sync` reads it (`quipu restore` restores the damaged one)
     ");
     snapshot!(home.run("restore --all --to all"), @"
     exit 0
     --- stdout
     3 files (2.84 kB) restored to ~/all
-    1 file was compressed: given back without `.zst`
-    2 files cannot be decompressed to the end: given back as found, with `.zst`
+    1 file was compressed: restored without `.zst`
+    2 files cannot be decompressed completely: restored as found, with `.zst`
     ");
     snapshot!(home.run("restore --source bomb.jsonl.zst --to one"), @"
     exit 0
     --- stdout
     1 file (2.58 kB) restored to ~/one
-    1 file cannot be decompressed to the end: given back as found, with `.zst`
+    1 file cannot be decompressed completely: restored as found, with `.zst`
          size  file
       2.58 kB  openclaw/agents/main/sessions/bomb.jsonl.zst
     ");
@@ -105,9 +105,9 @@ fn from_sync_to_restore() {
     exit 1
     --- stderr
     error: no file matches `nothing.md`
-    hint: give a file's name or the end of its path; `quipu cursors` lists every collected file
+    hint: use a file's name or the end of its path; `quipu cursors` lists every collected file
     ");
-    assert!(home.run("").stdout.contains("every byte kept"));
+    assert!(home.run("").stdout.contains("every byte stored"));
 }
 
 /// An index changes all the time, and has no records.

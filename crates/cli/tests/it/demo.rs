@@ -1,8 +1,8 @@
-//! `quipu demo`, and that what it makes shows everything.
+//! `quipu demo`, and every command on the ledger that it creates.
 
 use crate::home::{Home, Run, snapshot};
 
-/// A demo whose week ended on 2026-03-08, and a way to ask it.
+/// Creates a demo whose week ended on 2026-03-08.
 fn demo() -> Home {
     let home = Home::empty();
     let made = home.run("demo --to demo --until 2026-03-08");
@@ -11,7 +11,7 @@ fn demo() -> Home {
 }
 
 pub(crate) fn ask(home: &Home, arguments: &str) -> Run {
-    // By the environment: what flags say would be said again in printed commands.
+    // By the environment: flags would be repeated in printed commands.
     let there = [("QUIPU_CONFIG", "demo/config.toml"), ("QUIPU_LEDGER", "demo/ledger.db")];
     let shown = [("TZ", "UTC0"), ("COLUMNS", "100")];
     home.run_with(arguments, &[there, shown].concat())
@@ -30,12 +30,12 @@ fn makes_a_ledger_of_its_own() {
     let sessions = ask(&home, "sessions --json").json_lines();
     assert_eq!(sessions.len(), 7);
     assert!(sessions.iter().all(|session| session["project"] == "tidepool"));
-    // A folder with something in it is left alone.
+    // A folder that is not empty is not used.
     snapshot!(home.run("demo --to demo"), @"
     exit 2
     --- stderr
     error: [HOME]/demo is not empty
-    hint: name a new folder, or none at all
+    hint: name a new folder, or leave --to out
     ");
 }
 
@@ -49,7 +49,7 @@ fn says_what_to_do_next() {
     assert!(made.stderr.is_empty(), "{made}");
 }
 
-/// The week ends yesterday unless somebody says otherwise, so that all of it is in the last 30 days.
+/// The demo's week ends yesterday by default, so that all of it is in the last 30 days.
 #[test]
 fn the_week_is_the_last_one() {
     let home = Home::empty();
@@ -96,7 +96,7 @@ fn shows_everything() {
     snapshot!(ask(&home, "usage session"), @"
     exit 0
     --- stdout
-    Usage  all that is known
+    Usage  all recorded usage
 
     session                            id        last         cost  tokens
     Make the page work offline         e5930c1b  2026-03-06  $0.11    126k
@@ -149,7 +149,7 @@ fn shows_everything() {
       prompt    When is the water high today? Write it to Ada in one sentence.
       runs      5 runs, 1 failed
 
-    ended             status  took  tokens  session   what came of it
+    ended             status  took  tokens  session   result
     [MINUTE]  ok      24 s   11.6k  9e62b7a4  High water 03:02 and 15:31. Eleven people looked
                                                       at the tide page yesterday.
     [MINUTE]  ok      24 s   11.6k  9e62b7a4  Spring tide: high water 02:21 and 14:49, 0.7 m
@@ -162,7 +162,7 @@ fn shows_everything() {
     ");
 }
 
-/// The pages about these commands show what they really print.
+/// The pages about these commands show real output.
 #[test]
 fn the_documents_are_true() {
     let home = demo();
@@ -185,8 +185,8 @@ fn the_documents_are_true() {
     has(&notes, &shown("notes MEMORY.md --diff"), 0);
 }
 
-/// The first thing that anybody sees: short, and what the commands really print. `…` stands for what is
-/// left out.
+/// README's first example is short and shows real output. `…` stands for lines that are left
+/// out.
 #[test]
 fn the_readme_is_true() {
     let home = demo();

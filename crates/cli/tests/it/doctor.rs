@@ -11,14 +11,14 @@ fn a_sound_ledger() {
     snapshot!(home.run("doctor"), @"
     exit 0
     --- stdout
-    All is well  ~/.local/share/quipu/ledger.db
+    No problems found  ~/.local/share/quipu/ledger.db
 
-      file        ✓ opens, and its pages fit together
-      truth       ✓ every collected byte has its place
-      cursors     ✓ every file is as it was when it was read
-      projection  ✓ what is readable is what the bytes say
-      sources     ✓ everything that should be collected can be read
-      named       ✓ every transcript that an index names is here
+      file        ✓ opens, and its pages are consistent
+      truth       ✓ all collected bytes are stored
+      cursors     ✓ no file changed since it was read
+      projection  ✓ the readable tables match the stored raw data
+      sources     ✓ all source files can be read
+      named       ✓ every transcript listed in an index is stored
       risk        ✓ nothing is about to be lost
     ");
     let report = home.run("doctor --deep --json").json();
@@ -76,25 +76,25 @@ fn fits_a_narrow_terminal() {
     snapshot!(run, @"
     exit 0
     --- stdout
-    All is well
+    No problems found
     ~/.local/share/quipu/ledger.db
 
-      file        ✓ opens, and its pages fit
-                  together
-      truth       ✓ every collected byte has
-                  its place
-      cursors     ✓ every file is as it was
-                  when it was read
-      projection  ✓ what is readable is what
-                  the bytes say
-      sources     ✓ everything that should
-                  be collected can be read
-      named       ✓ every transcript that an
-                  index names is here
+      file        ✓ opens, and its pages are
+                  consistent
+      truth       ✓ all collected bytes are
+                  stored
+      cursors     ✓ no file changed since it
+                  was read
+      projection  ✓ the readable tables
+                  match the stored raw data
+      sources     ✓ all source files can be
+                  read
+      named       ✓ every transcript listed
+                  in an index is stored
       risk        ✓ 1 note
 
-    note  transcripts that are not, or not
-          wholly, collected yet: 1
+    note  transcripts that are not
+          completely collected yet: 1
           projects/-home-alice-shop/
           00000009-0000-4000-8000-0000000000
           09.jsonl

@@ -47,7 +47,7 @@ fn one_session_as_markdown() {
 
     Prices now read `4.50`.
     ");
-    // Opened, it has everything.
+    // With --full it has everything.
     let full = home.run("export 00000001 --full").stdout;
     assert!(full.contains("<details>") && full.contains("```json"), "{full}");
 }
@@ -69,7 +69,7 @@ fn jsonl_is_the_agents_file_byte_for_byte() {
         assert!(output.stdout == bytes, "{stem} differs");
     }
     assert!(seen > 4);
-    // And with all others: whatever file a session stands in, a file of the export has its bytes.
+    // The same for all sessions: each of a session's files is in the export, byte for byte.
     let run = home.run("export --all --format jsonl --to out --json").json();
     let written: BTreeSet<Vec<u8>> =
         files(&home.path("out")).into_iter().map(|(_, bytes)| bytes).collect();
@@ -94,7 +94,7 @@ fn json_has_every_entry() {
         let document: Value =
             serde_json::from_str(&home.run(&format!("export {id} --format json")).stdout).unwrap();
         let mut shown = home.run(&format!("show {id} --full --json")).json_lines();
-        // An export says once what a list says with every object.
+        // An export has once what a list repeats in every object.
         for entry in shown.iter_mut().filter_map(Value::as_object_mut) {
             entry.remove("fresh_as_of");
             entry.remove("pending_bytes");
@@ -102,7 +102,7 @@ fn json_has_every_entry() {
         assert_eq!(document["entries"].as_array().unwrap(), &shown);
         assert!(document["session"]["id"].as_str().unwrap().starts_with(id));
         assert_eq!(document["redacted"], false);
-        // --json is the same without saying more.
+        // --json prints the same.
         let same: Value =
             serde_json::from_str(&home.run(&format!("export {id} --json")).stdout).unwrap();
         assert_eq!(same, document);
@@ -151,22 +151,22 @@ fn several_sessions_are_files_in_a_folder() {
         assert!(name.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(&b)), "{name}");
         assert!(bytes.starts_with(b"<!doctype html>") && bytes.ends_with(b"</html>\n"));
     }
-    // Each is in the list.
+    // The index links every file.
     let list = fs::read_to_string(home.path("out/index.html")).unwrap();
     for (path, _) in written.iter().filter(|(path, _)| path != Path::new("index.html")) {
         assert!(list.contains(&format!("href=\"{}\"", path.display())), "{}", path.display());
     }
-    // Nothing is overwritten unless that is asked for.
+    // Nothing is overwritten without --force.
     snapshot!(home.run("export --project gone --format md --to gone"), @"
     exit 0
     --- stdout
-    1 session written to ~/gone: 2 files (511 B)
+    1 session written to ~/gone: 2 files (514 B)
     ");
     snapshot!(home.run("export --project gone --format md --to gone"), @"
     exit 2
     --- stderr
     error: [HOME]/gone/2026-03-02-00000009-0000-4000-8000-000000000009-agent-bead.md exists, and 1 more
-    hint: --force overwrites; or name another place with --to
+    hint: use --force to overwrite, or name another place with --to
     ");
     fs::write(home.path("gone/index.md"), "mine").unwrap();
     assert_eq!(home.run("export --project gone --format md --to gone --force").code, 0);
@@ -199,40 +199,40 @@ fn what_cannot_be_exported() {
     snapshot!(home.run("export"), @"
     exit 2
     --- stderr
-    error: nothing is chosen
+    error: no sessions chosen
     hint: name a session, a project with --project, or everything with --all
     ");
     snapshot!(home.run("export nobody"), @"
     exit 1
     --- stderr
     error: no session matches `nobody`
-    hint: give an id or the beginning of one, a session key, or `last`; `quipu sessions --all` lists them
+    hint: use an id or the beginning of one, a session key, or `last`; `quipu sessions --all` lists all sessions
     ");
     snapshot!(home.run("export --all"), @"
     exit 2
     --- stderr
-    error: 50 sessions need a folder to be written to
-    hint: name one with --to; `--format csv` is one table of all of them
+    error: 50 sessions need a folder to write to
+    hint: name a folder with --to, or use `--format csv` for one table of all sessions
     ");
     snapshot!(home.run("export --project workspace --to x"), @"
     exit 1
     --- stderr
-    error: `workspace` may mean several projects
-    hint: give more of the name, or the path; it may mean
+    error: `workspace` matches several projects
+    hint: give more of the name, or the path; these match:
           /home/demo/openclaw/st71b/workspace
           /Users/tyler/workspace
     ");
     snapshot!(home.run("export --all --since 2099-01-01 --to x"), @"
     exit 1
     --- stderr
-    error: no session is like that
+    error: no sessions match these filters
     hint: `quipu sessions --all` lists all sessions
     ");
     snapshot!(home.run("export 00000001 --format md --json"), @"
     exit 2
     --- stderr
-    error: --json is for what was written to files
-    hint: leave it out, name a folder with --to, or ask for `--format json`
+    error: --json reports files that were written, and needs --to
+    hint: name a folder with --to, or use `--format json` for the session itself
     ");
     home.write("file", "");
     snapshot!(home.run("export --all --to file"), @"
@@ -244,7 +244,7 @@ fn what_cannot_be_exported() {
     ");
 }
 
-/// A session that speaks of a secret wherever one can stand, also where texts are cut.
+/// Writes a session with a secret in every possible place, also where texts are cut.
 fn leak(home: &Home, number: usize, rule: &Rule) -> String {
     let (text, secret) = rule.sample();
     let id = format!("{number:08}-0000-4000-8000-000000000000");
@@ -274,7 +274,7 @@ fn leak(home: &Home, number: usize, rule: &Rule) -> String {
         entry(4, Some(3), "user", json!(format!("alone: {secret}"))),
     ];
     let mut file: String = lines.iter().map(|line| format!("{line}\n")).collect();
-    // Torn, too.
+    // Also in an unfinished line.
     let torn = entry(5, Some(4), "user", json!(text)).to_string();
     file.push_str(&torn[..torn.len() - 3]);
     file.push('\n');
@@ -306,7 +306,7 @@ fn no_secret_is_left_in_any_kind() {
             }
             written.push_str(&format!("{}\n{text}\n", path.display()));
         }
-        // The names of kinds may look like the beginning of a secret.
+        // The name of a kind may look like the beginning of a secret.
         for rule in RULES {
             written = written.replace(&format!("[redacted:{}", rule.name), "▮");
         }
@@ -355,7 +355,7 @@ fn ids_never_become_paths() {
     let run = home.run("export --all --format html --to deep/out");
     assert_eq!(run.code, 0, "{run}");
     let written = files(&home.path("deep"));
-    // What begins with a dot is no session.
+    // A file whose name begins with a dot is not a session.
     assert_eq!(written.len(), 6);
     for (path, _) in written {
         let name = path.strip_prefix("out").unwrap().to_str().unwrap();
@@ -363,7 +363,7 @@ fn ids_never_become_paths() {
     }
 }
 
-/// Links that are planted where an export is written to.
+/// Links planted in the target folder of an export.
 #[test]
 fn no_format_writes_through_a_link() {
     let home = synced();
@@ -391,7 +391,7 @@ fn no_format_writes_through_a_link() {
             for force in ["", "--force"] {
                 let line = format!("export --all --format {format} --to {format}-hostile {force}");
                 let run = home.run(&line);
-                // A file of Claude Code's that is there is left alone.
+                // An existing file of Claude Code is not changed.
                 let is_fine = format == "claude-code" && !is_folder;
                 assert!(run.code == 2 || is_fine, "{line}: {}: {run}", name.display());
                 let found = files(&outside);
@@ -408,7 +408,7 @@ fn no_format_writes_through_a_link() {
     }
 }
 
-/// What a transcript says cannot act on what a table is read with.
+/// Text of a transcript cannot act on the program that reads the table.
 #[test]
 fn csv_has_no_control_characters() {
     let home = Home::empty();

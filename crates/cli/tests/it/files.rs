@@ -10,7 +10,7 @@ use crate::home::{Home, snapshot};
 
 const ID: &str = "01a1e05d-0000-4000-8000-000000000001";
 
-/// A session of quipu's own that was reset.
+/// Creates a home with a session of quipu's own that was reset.
 fn own() -> Home {
     let home = Home::empty();
     home.run(&format!("session new --id {ID} --key agent:main:main"));
@@ -24,7 +24,7 @@ fn own() -> Home {
     home
 }
 
-/// A path of a report.
+/// Returns the path of a file in a report.
 fn there(home: &Home, path: &Value) -> PathBuf {
     home.path(path.as_str().unwrap().trim_start_matches("[HOME]/"))
 }
@@ -58,7 +58,7 @@ fn r100_an_agents_folder_is_written_whole_and_for_its_owner() {
     assert_eq!(index["agent:main:main"]["sessionId"], ID);
     assert!(index["agent:main:main"]["updatedAt"].as_i64().unwrap() > 1_700_000_000_000);
 
-    // Nothing is overwritten, unless that is asked for; keys of others stay.
+    // Nothing is overwritten without --force; keys of other sessions stay.
     let again = home.run("export --all --format openclaw --to state").to_string();
     assert!(again.starts_with("exit 2") && again.contains("exists, and 2 more"), "{again}");
     let other = json!({"agent:main:x": {"sessionId": "x", "updatedAt": 1}});
@@ -75,16 +75,13 @@ fn what_cannot_be_written_is_said() {
     let home = Home::small();
     home.run("sync");
     let left = home.run("export --all --format openclaw --to out").to_string();
-    assert!(left.contains("left out: it is no session of OpenClaw's or quipu's own"), "{left}");
+    assert!(left.contains("left out: it is not a session of OpenClaw or of quipu's own"), "{left}");
     let none = home.run("export 00000001 --format openclaw --to out2").to_string();
     assert!(none.starts_with("exit 1") && none.contains("nothing to write"), "{none}");
     for (arguments, why) in [
-        ("export --all --format openclaw", "need a folder"),
-        ("export --all --format openclaw --to x --redact", "--redact would change"),
-        (
-            "export --all --format claude-code --to x --force",
-            "only writes files that are not there",
-        ),
+        ("export --all --format openclaw", "needs a folder"),
+        ("export --all --format openclaw --to x --redact", "--redact cannot be used"),
+        ("export --all --format claude-code --to x --force", "--force cannot be used"),
     ] {
         let run = home.run(arguments).to_string();
         assert!(run.starts_with("exit 2") && run.contains(why), "{run}");
@@ -145,31 +142,31 @@ fn an_import_tells_of_every_file() {
     exit 2
     --- stdout
     rows  stored  new  file
-       2       0    0  main/sessions/s.jsonl: session s is there already, with other lines
+       2       0    0  main/sessions/s.jsonl: session s already exists with other lines
        2       2    2  main/sessions/t.jsonl
        1       0    0  main/sessions/sessions.json
     left out  main/sessions/s.jsonl.lock: lock file
     1 session: 2 lines new
     --- stderr
     error: 1 file not imported
-    hint: the rest is; what is said beside each says why it is not
+    hint: all other files were imported; the reason is shown with each file
     ");
     snapshot!(home.run("import nowhere"), @"
     exit 2
     --- stderr
-    error: ~/nowhere is no folder
+    error: ~/nowhere is not a folder
     hint: name OpenClaw's state folder, usually ~/.openclaw
     ");
     snapshot!(home.run("import state/agents/main/sessions --json"), @r#"
     exit 2
     --- stdout
-    {"path":"s.jsonl","kind":"transcript","agent":"main","session":"s","rows":2,"stored":0,"added":0,"why":"session s is there already, with other lines","failed":true}
+    {"path":"s.jsonl","kind":"transcript","agent":"main","session":"s","rows":2,"stored":0,"added":0,"why":"session s already exists with other lines","failed":true}
     {"path":"t.jsonl","kind":"transcript","agent":"main","session":"t","rows":2,"stored":2,"added":0}
     {"path":"sessions.json","kind":"index","agent":"main","rows":1,"stored":0,"added":0}
     {"path":"s.jsonl.lock","kind":"other","agent":"main","rows":0,"stored":0,"added":0,"why":"lock file"}
     --- stderr
     error: 1 file not imported
-    hint: the rest is; what is said beside each says why it is not
+    hint: all other files were imported; the reason is shown with each file
     "#);
     let context = home.run("session context agent:main:main --json").json();
     assert_eq!(context["messages"].as_array().unwrap().len(), 1);

@@ -28,9 +28,9 @@ fn says_what_would_go() {
       session  00000004-0000-4000-8000-000000000004  Claude Code
       title    Find every place that formats a price.
       project  shop
-      goes     5 files with 17 records (7.17 kB), 2 sub-agents included
-               1 line of files that all sessions share
-      stays    6 files on disk, which quipu never deletes
+      removed  5 files with 17 records (7.17 kB), 2 sub-agents included
+               1 line in files shared by all sessions
+      kept     6 files on disk, which quipu does not delete
                  ~/.claude/projects/-home-alice-shop/00000004-0000-4000-8000-000000000004.jsonl
                  ~/.claude/projects/-home-alice-shop/00000004-0000-4000-8000-000000000004/subagents/agent-a1b2c3d.jsonl
                  ~/.claude/projects/-home-alice-shop/00000004-0000-4000-8000-000000000004/subagents/agent-a1b2c3d.meta.json
@@ -45,11 +45,11 @@ fn forgets() {
     snapshot!(home.run("forget 00000004 --yes"), @"
     exit 0
     --- stdout
-    forgotten: 5 files with 17 records (7.17 kB), 2 sub-agents included, and 1 line of files that all sessions share
+    forgotten: 5 files with 17 records (7.17 kB), 2 sub-agents included, and 1 line in files shared by all sessions
       session  00000004-0000-4000-8000-000000000004  Claude Code
       title    Find every place that formats a price.
       project  shop
-      stays    6 files on disk, which quipu never deletes
+      kept     6 files on disk, which quipu does not delete
                  ~/.claude/projects/-home-alice-shop/00000004-0000-4000-8000-000000000004.jsonl
                  ~/.claude/projects/-home-alice-shop/00000004-0000-4000-8000-000000000004/subagents/agent-a1b2c3d.jsonl
                  ~/.claude/projects/-home-alice-shop/00000004-0000-4000-8000-000000000004/subagents/agent-a1b2c3d.meta.json
@@ -58,9 +58,9 @@ fn forgets() {
     snapshot!(home.run("forget 00000004 --yes"), @"
     exit 0
     --- stdout
-    forgotten before; nothing of it is left
+    already forgotten; nothing of it is left
       session  00000004-0000-4000-8000-000000000004  Claude Code
-      stays    5 files on disk, which quipu never deletes
+      kept     5 files on disk, which quipu does not delete
                  ~/.claude/projects/-home-alice-shop/00000004-0000-4000-8000-000000000004.jsonl
                  ~/.claude/projects/-home-alice-shop/00000004-0000-4000-8000-000000000004/subagents/agent-a1b2c3d.jsonl
                  ~/.claude/projects/-home-alice-shop/00000004-0000-4000-8000-000000000004/subagents/agent-a1b2c3d.meta.json
@@ -80,14 +80,17 @@ fn forgets() {
     exit 0
     --- stdout
     6 files (50.8 kB) restored to ~/out
-    1 line of forgotten sessions given back as blanks
+    1 line of forgotten sessions restored as blanks
     ");
     let status = home.run("status").stdout;
     let lines: Vec<&str> =
         status.lines().filter(|line| line.contains("forgotten")).map(str::trim).collect();
     assert_eq!(
         lines,
-        ["forgotten  3 sessions, never collected again", "5 files: forgotten; never opened again"]
+        [
+            "forgotten  3 sessions, will not be collected again",
+            "5 files: forgotten; not opened any more"
+        ]
     );
 }
 
@@ -114,8 +117,8 @@ fn it_has_to_be_wanted() {
     snapshot!(home.run("forget 00000004"), @"
     exit 2
     --- stderr
-    error: forgetting cannot be undone, and nobody can be asked here
-    hint: say --yes to do it, or --dry-run to see what would go
+    error: forgetting cannot be undone, and there is no terminal to ask on
+    hint: use --yes to forget, or --dry-run to see what would be removed
     ");
     assert_eq!(home.run("forget 00000004 --yes --dry-run").code, 2);
     assert_eq!(files(&home.path(".local")), before);
@@ -131,7 +134,7 @@ fn what_is_not_there() {
     exit 1
     --- stderr
     error: no session matches `zebra`
-    hint: give an id or the beginning of one, a session key, or `last`; `quipu sessions --all` lists them
+    hint: use an id or the beginning of one, a session key, or `last`; `quipu sessions --all` lists all sessions
     ");
     assert_eq!(home.run("forget 0000 --yes").code, 1);
 }

@@ -1,4 +1,4 @@
-//! A temporary home with an agent's files, and the binary that runs in it.
+//! A temporary home with agents' files, and the binary that runs in it.
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -12,7 +12,7 @@ use std::time::{Duration, SystemTime};
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// Compares what a command printed with an inline snapshot.
+/// Compares the output of a command with an inline snapshot.
 macro_rules! snapshot {
     ($run:expr, @$expected:literal) => {
         insta::with_settings!({filters => $crate::home::filters()}, {
@@ -22,7 +22,7 @@ macro_rules! snapshot {
 }
 pub(crate) use snapshot;
 
-/// What differs from run to run or from machine to machine.
+/// Returns filters for text that differs from run to run or from machine to machine.
 pub(crate) fn filters() -> Vec<(&'static str, &'static str)> {
     vec![
         (r"\d{4}-\d\d-\d\d \d\d:\d\d", "[MINUTE]"),
@@ -33,25 +33,25 @@ pub(crate) fn filters() -> Vec<(&'static str, &'static str)> {
     ]
 }
 
-/// Two records on one line, a line that is nothing, and a record of a type that nobody knows.
+/// Two records on one line, an unreadable line, and a record of an unknown type.
 const ODD: &str = r#"{"type":"session","version":3,"id":"odd","timestamp":"2026-02-04T10:30:00.000Z"}
 {"role":"user","content":"one","timestamp":1770193116233}{"role":"user","content":"two","timestamp":1770193116234}
 }{
 {"type":"hologram","id":"h1","parentId":null,"timestamp":"2026-02-04T10:31:00.000Z"}
 "#;
 
-/// A home folder that is removed at the end.
+/// A home folder that is deleted at the end.
 pub(crate) struct Home {
     folder: TempDir,
 }
 
 impl Home {
-    /// Nothing in it.
+    /// Creates an empty home.
     pub(crate) fn empty() -> Home {
         Home { folder: tempfile::tempdir().unwrap() }
     }
 
-    /// A few files of both agents.
+    /// Creates a home with a few files of both agents.
     pub(crate) fn small() -> Home {
         let home = Home::empty();
         let shop = ".claude/projects/-home-alice-shop";
@@ -72,21 +72,22 @@ impl Home {
         home
     }
 
-    /// Every fixture of both agents.
+    /// Creates a home with every fixture of every format.
     pub(crate) fn full() -> Home {
         let home = Home::empty();
-        home.fixture("claude-code", ".claude");
-        home.fixture("openclaw", ".openclaw");
+        for format in quipu_transcript::format::FORMATS {
+            home.fixture(format.name(), format.roots()[0].home[0]);
+        }
         home
     }
 
-    /// Copies a fixture, as if it had been written ten days ago.
+    /// Copies a fixture, dated ten days ago.
     pub(crate) fn fixture(&self, from: &str, to: &str) {
         let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../transcript/fixtures");
         copy(&fixtures.join(from), &self.path(to));
     }
 
-    /// A path in it.
+    /// Returns a path in the home.
     pub(crate) fn path(&self, path: impl AsRef<Path>) -> PathBuf {
         self.folder.path().join(path)
     }
@@ -99,12 +100,12 @@ impl Home {
         make_old(&path);
     }
 
-    /// The default ledger.
+    /// Returns the path of the default ledger.
     pub(crate) fn ledger(&self) -> PathBuf {
         self.path(".local/share/quipu/ledger.db")
     }
 
-    /// The binary, with nothing in its environment but a home.
+    /// Returns the binary, with only a home in its environment.
     pub(crate) fn command<I: AsRef<OsStr>>(
         &self,
         arguments: impl IntoIterator<Item = I>,
@@ -120,13 +121,13 @@ impl Home {
         command
     }
 
-    /// Runs `quipu` with arguments that have no spaces in them.
+    /// Runs `quipu` with arguments without spaces.
     #[track_caller]
     pub(crate) fn run(&self, arguments: &str) -> Run {
         self.run_with(arguments, &[])
     }
 
-    /// Runs it with some variables.
+    /// Runs it with environment variables.
     #[track_caller]
     pub(crate) fn run_with(&self, arguments: &str, variables: &[(&str, &str)]) -> Run {
         let mut command = self.command(arguments.split_whitespace());
@@ -141,13 +142,13 @@ impl Home {
         self.told(output)
     }
 
-    /// Runs it with something on standard input.
+    /// Runs it with text on standard input.
     #[track_caller]
     pub(crate) fn feed(&self, arguments: &[&str], input: &str) -> Run {
         let mut command = self.command(arguments);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
-        // What ends before it has read everything says so itself.
+        // A command that ends before it has read everything reports that itself.
         let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
         self.told(child.wait_with_output().unwrap())
     }
@@ -165,7 +166,7 @@ impl Home {
     }
 }
 
-/// How a command ended and what it printed.
+/// The exit code and output of a command.
 pub(crate) struct Run {
     pub(crate) code: i32,
     pub(crate) stdout: String,
@@ -173,7 +174,7 @@ pub(crate) struct Run {
 }
 
 impl Run {
-    /// Every line of stdout as JSON.
+    /// Parses every line of stdout as JSON.
     #[track_caller]
     pub(crate) fn json_lines(&self) -> Vec<Value> {
         assert_eq!(self.code, 0, "{self}");
@@ -181,7 +182,7 @@ impl Run {
         lines.map(|line| serde_json::from_str(line).expect("a line of JSON")).collect()
     }
 
-    /// The only line of stdout as JSON.
+    /// Parses the only line of stdout as JSON.
     #[track_caller]
     pub(crate) fn json(&self) -> Value {
         let mut lines = self.json_lines();
@@ -191,11 +192,11 @@ impl Run {
 }
 
 impl Run {
-    /// What `config show` says, without what nobody set.
+    /// Returns the output of `config show` without default settings.
     pub(crate) fn changed(mut self) -> Run {
         let mut is_default = false;
         let is_changed = |line: &&str| {
-            // Further values of a setting stand below the first.
+            // Further values of a setting are on the lines below the first.
             if !line.starts_with(' ') {
                 is_default = line.ends_with("  default");
             }
@@ -206,7 +207,7 @@ impl Run {
         self
     }
 
-    /// The same without what depends on the time of the test: ages, how wide they are, and moments.
+    /// Returns the output without ages and times, which depend on when the test runs.
     pub(crate) fn timeless(mut self) -> Run {
         let is_age = |cell: &str| {
             cell == "just now"
@@ -241,7 +242,7 @@ impl fmt::Display for Run {
     }
 }
 
-/// Every file below a folder, with its bytes, by relative path.
+/// Returns every file below a folder, with its bytes, by relative path.
 pub(crate) fn files(folder: &Path) -> Vec<(PathBuf, Vec<u8>)> {
     let mut found = Vec::new();
     let mut folders = vec![folder.to_owned()];
@@ -275,8 +276,8 @@ fn copy(from: &Path, to: &Path) {
     make_old(to);
 }
 
-/// Ten and a half days: far from where a day more or less would begin. The same for all files, so
-/// that none is the oldest by accident.
+/// Ten and a half days ago, so that the number of days does not depend on when the test runs. The
+/// same for all files, so that none is the oldest by accident.
 static LONG_AGO: LazyLock<SystemTime> =
     LazyLock::new(|| SystemTime::now() - Duration::from_secs(252 * 60 * 60));
 

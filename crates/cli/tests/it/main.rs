@@ -1,10 +1,11 @@
-//! The real binary, in a home of its own. A few tests per command, to see that it is wired up; what
-//! the library does is tested there.
+//! Tests of the real binary, in a home of its own. There are a few tests per command; the library
+//! has its own tests.
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a failed set-up fails the test")]
 
 mod home;
 
+mod aged;
 mod backup;
 mod closed;
 mod commands;

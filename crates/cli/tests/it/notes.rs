@@ -111,8 +111,8 @@ fn versions() {
     snapshot!(home.run("notes main/MEMORY.md --at 2026-01-01"), @"
     exit 1
     --- stderr
-    error: MEMORY.md was not there at that time
-    hint: its first version is of [MINUTE]
+    error: MEMORY.md did not exist at that time
+    hint: its first version is from [MINUTE]
     ");
 }
 
@@ -122,25 +122,25 @@ fn names_that_fit_nothing_or_too_much() {
     snapshot!(home.run("notes MEMORY.md"), @"
     exit 1
     --- stderr
-    error: `MEMORY.md` may mean 2 notes
-    hint: say which one:
+    error: `MEMORY.md` matches 2 notes
+    hint: give more of the path:
           main/MEMORY.md
           work/MEMORY.md
     ");
     snapshot!(home.run("notes ../../etc/passwd"), @"
     exit 1
     --- stderr
-    error: no note is called `../../etc/passwd`
-    hint: `quipu notes` lists all of them
+    error: no note matches `../../etc/passwd`
+    hint: `quipu notes` lists all notes
     ");
     snapshot!(Home::empty().run("notes"), @"
     exit 0
     --- stdout
-    no notes were collected
+    no notes
     ");
 }
 
-/// The name of a folder lists what is in it.
+/// The name of a folder lists the notes in it.
 #[test]
 fn a_folder_of_notes() {
     let home = Home::empty();
@@ -165,15 +165,15 @@ fn a_part_of_a_path_is_enough() {
     snapshot!(home.run("notes EMOR"), @"
     exit 1
     --- stderr
-    error: `EMOR` may mean 3 notes
-    hint: say which one:
+    error: `EMOR` matches 3 notes
+    hint: give more of the path:
           main/MEMORY.md
           main/memory/2026-02-01.md
           work/MEMORY.md
     ");
 }
 
-/// Without a name, all notes are meant; with a folder's, those in it.
+/// Without a name, all notes are shown; with a folder's name, those in it.
 #[test]
 fn all_that_changed_and_all_as_it_was() {
     let home = home();
@@ -201,6 +201,6 @@ fn all_that_changed_and_all_as_it_was() {
     snapshot!(home.run("notes --at 2026-01-01"), @"
     exit 1
     --- stderr
-    error: no note was there at that time
+    error: no note existed at that time
     ");
 }

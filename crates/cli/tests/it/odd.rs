@@ -1,4 +1,4 @@
-//! What is missing from a session, unknown or too long to be read is shown as such.
+//! Entries that are missing in a session, unknown or too long are shown as such.
 
 use crate::home::{Home, Run, snapshot};
 
@@ -9,7 +9,7 @@ fn run(home: &Home, arguments: &str) -> Run {
 
 const CLAW: &str = ".openclaw/agents/main/sessions/odd.jsonl";
 
-/// A line of OpenClaw.
+/// Returns a line of OpenClaw.
 fn said(id: &str, parent: &str, text: &str) -> String {
     format!(
         "{{\"type\":\"message\",\"id\":\"{id}\",\"parentId\":{parent},\"timestamp\":\"2026-02-04T10:30:00.000Z\",\
@@ -33,7 +33,7 @@ fn gaps_unknown_types_and_lines_that_are_not_read() {
     home.write(CLAW, lines.concat());
     home.run("sync");
     let mut shown = run(&home, "show odd");
-    // What was read of the long line is shown, and once is enough here.
+    // The decoded part of the long line is shown; here once is enough.
     let is_more = |line: &&str| line.starts_with("  long long");
     let more = shown.stdout.lines().filter(is_more).map(|line| line.len() + 1).sum::<usize>();
     assert!((60 << 10..66 << 10).contains(&more), "{more} bytes");
@@ -49,7 +49,7 @@ fn gaps_unknown_types_and_lines_that_are_not_read() {
     ─ 1 ─ [MINUTE] ─────────────────────────────────────────────────────────
     ❯ one
 
-    ⋯ what this follows is not in this session
+    ⋯ the parent entry is not in this session
 
     ─ 2 ─ 10:30 ────────────────────────────────────────────────────────────────────
     ❯ two
@@ -57,13 +57,13 @@ fn gaps_unknown_types_and_lines_that_are_not_read() {
     ─ 3 ─ 10:30 ────────────────────────────────────────────────────────────────────
     ❯ long long long long long long long long long long long long long long long
 
-    ▤ a line of 36.7 MB: only its first 64 KiB are read → quipu show odd --entry d
+    ▤ a line of 36.7 MB: only its first 64 KiB are parsed → quipu show odd --entry d
       --raw
 
     ─ 4 ─ 10:30 ────────────────────────────────────────────────────────────────────
     ❯ three
     ");
-    // The whole of it has what is unknown as well, and nothing else.
+    // --full also shows unknown entries, and nothing else.
     let (told, whole) = (run(&home, "show odd").stdout, run(&home, "show odd --full").stdout);
     let unknown: Vec<_> = whole.lines().filter(|line| line.contains("unknown type")).collect();
     assert!(unknown[0].starts_with("· hologram · unknown type · "), "{unknown:?}");
@@ -77,7 +77,7 @@ fn gaps_unknown_types_and_lines_that_are_not_read() {
     odd
 
     ○  n  3 entries, 1 turn  one
-    ⋯  what this follows is not in this session
+    ⋯  the parent entry is not in this session
     @  e  3 entries, 3 turns, leaf  two
     ");
     let shown = run(&home, "show odd --full --json").json_lines();
@@ -86,15 +86,15 @@ fn gaps_unknown_types_and_lines_that_are_not_read() {
     assert_eq!(shown[1]["type"], "hologram");
     assert_eq!(shown[3]["missing_parent"], "missing");
     assert_eq!(shown[4]["oversize"], lines[5].len());
-    // The command that is printed gives the line.
+    // The printed command prints the line.
     let raw = home.run_with("show odd --entry d --raw --no-sync", &[]);
     assert!(raw.stdout == lines[5], "{} bytes", raw.stdout.len());
-    // What is not the conversation is no part of it.
+    // Entries outside the conversation are not part of it.
     let shown = run(&home, "show odd --json").json_lines();
     assert_eq!(shown.len(), 4);
 }
 
-/// Of a folder without its transcript, what is known is said, and leads on.
+/// A folder whose transcript is missing is listed with what is known of it.
 #[test]
 fn a_session_of_which_only_its_folder_is_left() {
     let home = Home::empty();

@@ -8,16 +8,16 @@ fn empty_home() {
     snapshot!(home.run(""), @r#"
     exit 0
     --- stdout
-    Nothing to collect yet. quipu looked for files of Claude Code and OpenClaw:
+    Nothing to collect yet. quipu looked for Claude Code and OpenClaw files in:
 
-      Claude Code  ~/.claude  not there
-                   ~/.config/claude  not there
-      OpenClaw     ~/.openclaw  not there
-                   ~/.clawdbot  not there
-                   ~/.moltbot  not there
-                   ~/.moldbot  not there
+      Claude Code  ~/.claude  does not exist
+                   ~/.config/claude  does not exist
+      OpenClaw     ~/.openclaw  does not exist
+                   ~/.clawdbot  does not exist
+                   ~/.moltbot  does not exist
+                   ~/.moldbot  does not exist
 
-    If they are elsewhere, set CLAUDE_CONFIG_DIR or OPENCLAW_STATE_DIR, or name their folders in ~/.config/quipu/config.toml:
+    If they are elsewhere, set CLAUDE_CONFIG_DIR or OPENCLAW_STATE_DIR, or list their folders in ~/.config/quipu/config.toml:
 
       [roots]
       claude-code = ["/path/to/folder"]
@@ -30,23 +30,23 @@ fn small_home() {
     snapshot!(home.run(""), @"
     exit 0
     --- stdout
-    5 sessions in 10 files, every byte kept
+    5 sessions in 10 files, every byte stored
 
                    sessions  sub-agents  records     size
       Claude Code         2           2       33  14.0 kB
       OpenClaw            3           0       22  43.9 kB
 
       ledger     ~/.local/share/quipu/ledger.db
-                 [SIZE], [RATIO] × what it holds
+                 [SIZE], [RATIO] × the size of the sources
       collected  55 records (57.8 kB) from 10 files, all new
       oldest     last changed 10 days ago ([DAY]), 20 days left, assuming Claude Code's default of 30 days
-      odd        3 problems noted; see `quipu status`
+      problems   3 problems in source files; nothing was lost; see `quipu status`
 
-      quipu search    find words in everything, tool results included
-      quipu sessions  what was talked about, the newest first
-      quipu usage     tokens and cost, day by day
-      quipu status    what was left out and why, and what was odd
-      quipu --help    everything else
+      quipu search    search all text, tool results included
+      quipu sessions  list sessions, the newest first
+      quipu usage     tokens and cost, by day
+      quipu status    files that are left out and why, and problems
+      quipu --help    all commands
     ");
 }
 
@@ -57,17 +57,17 @@ fn small_home_again() {
     snapshot!(home.run("--quiet"), @"
     exit 0
     --- stdout
-    5 sessions in 10 files, every byte kept
+    5 sessions in 10 files, every byte stored
 
                    sessions  sub-agents  records     size
       Claude Code         2           2       33  14.0 kB
       OpenClaw            3           0       22  43.9 kB
 
       ledger     ~/.local/share/quipu/ledger.db
-                 [SIZE], [RATIO] × what it holds
+                 [SIZE], [RATIO] × the size of the sources
       collected  nothing new in 10 files on disk
       oldest     last changed 10 days ago ([DAY]), 20 days left, assuming Claude Code's default of 30 days
-      odd        3 problems noted; see `quipu status`
+      problems   3 problems in source files; nothing was lost; see `quipu status`
     ");
 }
 
@@ -81,7 +81,8 @@ fn narrow_terminal() {
     snapshot!(run, @"
     exit 0
     --- stdout
-    5 sessions in 10 files, every byte kept
+    5 sessions in 10 files, every byte
+    stored
 
       Claude Code
         sessions    2
@@ -96,30 +97,30 @@ fn narrow_terminal() {
 
       ledger     ~/.local/share/quipu/
                  ledger.db
-                 [SIZE], [RATIO] × what it
-                 holds
+                 [SIZE], [RATIO] × the size of
+                 the sources
       collected  55 records (57.8 kB) from
                  10 files, all new
       oldest     last changed 10 days ago
                  ([DAY]), 20 days left,
                  assuming Claude Code's
                  default of 30 days
-      odd        3 problems noted; see
+      problems   3 problems in source files;
+                 nothing was lost; see
                  `quipu status`
 
       quipu search
-        find words in everything, tool
-        results included
+        search all text, tool results
+        included
       quipu sessions
-        what was talked about, the newest
-        first
+        list sessions, the newest first
       quipu usage
-        tokens and cost, day by day
+        tokens and cost, by day
       quipu status
-        what was left out and why, and what
-        was odd
+        files that are left out and why, and
+        problems
       quipu --help
-        everything else
+        all commands
     ");
 }
 
@@ -131,25 +132,25 @@ fn sources_that_are_gone_are_rescued() {
     snapshot!(home.run(""), @"
     exit 0
     --- stdout
-    5 sessions in 10 files, every byte kept
+    5 sessions in 10 files, every byte stored
 
                    sessions  sub-agents  records     size
       Claude Code         2           2       33  14.0 kB
       OpenClaw            3           0       22  43.9 kB
 
       ledger     ~/.local/share/quipu/ledger.db
-                 [SIZE], [RATIO] × what it holds
+                 [SIZE], [RATIO] × the size of the sources
       collected  nothing new in 6 files on disk
-      noticed    4 gone; what they held before is kept
-      rescued    3 sessions whose files are gone from disk
+      files      4 gone; their old contents are kept
+      gone       3 sessions no longer on disk; kept in the ledger
       oldest     last changed 10 days ago ([DAY]), 20 days left, assuming Claude Code's default of 30 days
-      odd        3 problems noted; see `quipu status`
+      problems   3 problems in source files; nothing was lost; see `quipu status`
 
-      quipu search    find words in everything, tool results included
-      quipu sessions  what was talked about, the newest first
-      quipu usage     tokens and cost, day by day
-      quipu status    what was left out and why, and what was odd
-      quipu --help    everything else
+      quipu search    search all text, tool results included
+      quipu sessions  list sessions, the newest first
+      quipu usage     tokens and cost, by day
+      quipu status    files that are left out and why, and problems
+      quipu --help    all commands
     ");
 }
 

@@ -1,4 +1,4 @@
-//! Ledgers that cannot be used: refused with a hint, and left as they are.
+//! Ledgers that cannot be used: refused with a hint, and not changed.
 
 use std::fs;
 
@@ -21,7 +21,7 @@ fn refused(home: &Home, ledger: &str) -> Run {
     run
 }
 
-/// Only collecting makes one, and where there is none nothing is in it.
+/// Only collecting creates a ledger; without one there are no results.
 #[test]
 fn none_at_all() {
     let home = Home::small();
@@ -31,10 +31,10 @@ fn none_at_all() {
         assert!(!home.path(".local").exists(), "{command}");
         run.stdout + &run.stderr
     };
-    insta::assert_snapshot!(said("cursors", 0), @"no files are followed yet; run `quipu sync`");
+    insta::assert_snapshot!(said("cursors", 0), @"no files were collected yet; run `quipu sync`");
     insta::assert_snapshot!(said("rebuild", 0), @"nothing to rebuild: there is no ledger yet; run `quipu sync`");
-    insta::assert_snapshot!(said("restore --all --to out", 0), @"nothing to restore: the ledger holds no files yet");
-    insta::assert_snapshot!(said("senders list", 0), @"nobody asks, and nobody was allowed or denied");
+    insta::assert_snapshot!(said("restore --all --to out", 0), @"nothing to restore: the ledger has no files yet");
+    insta::assert_snapshot!(said("senders list", 0), @"no senders");
     for command in ["restore 0000 --to out", "forget 0000", "session context 0000"] {
         let said = said(command, 1);
         assert!(said.starts_with("error: no session matches `0000`\n"), "{command}: {said}");
@@ -43,7 +43,7 @@ fn none_at_all() {
     for command in ["cursors --json", "senders list --json"] {
         assert_eq!(said(command, 0), "");
     }
-    // Whoever names a ledger means that one, and a backup that is not made has to be noticed.
+    // A named ledger has to exist, and a backup that cannot be made is an error.
     for command in ["cursors", "rebuild", "restore --all --to out", "senders list"] {
         let run = home.run(&format!("{command} --ledger typo.db"));
         assert_eq!(run.code, 2, "{command}: {run}");
@@ -52,7 +52,7 @@ fn none_at_all() {
     exit 2
     --- stderr
     error: there is no ledger at [HOME]/.local/share/quipu/ledger.db
-    hint: run `quipu sync` to collect into a new ledger, or name another with --ledger
+    hint: run `quipu sync` to create one, or name another ledger with --ledger
     ");
 }
 
@@ -64,7 +64,7 @@ fn a_text_file() {
     exit 2
     --- stderr
     error: [HOME]/kept/notes.txt is not a quipu ledger: it is not an SQLite file
-    hint: nothing was changed; name another file with --ledger, or see `quipu --ledger kept/notes.txt config show`
+    hint: nothing was changed; name the ledger with --ledger, or see `quipu --ledger kept/notes.txt config show`
     ");
 }
 
@@ -75,8 +75,8 @@ fn an_empty_file() {
     snapshot!(refused(&home, "empty"), @"
     exit 2
     --- stderr
-    error: [HOME]/kept/empty is not a quipu ledger: it is too short to be one
-    hint: nothing was changed; name another file with --ledger, or see `quipu --ledger kept/empty config show`
+    error: [HOME]/kept/empty is not a quipu ledger: it is too short
+    hint: nothing was changed; name the ledger with --ledger, or see `quipu --ledger kept/empty config show`
     ");
 }
 
@@ -88,7 +88,7 @@ fn a_folder() {
     exit 2
     --- stderr
     error: [HOME]/kept/folder is not a quipu ledger: it is a folder
-    hint: nothing was changed; name another file with --ledger, or see `quipu --ledger kept/folder config show`
+    hint: nothing was changed; name the ledger with --ledger, or see `quipu --ledger kept/folder config show`
     ");
 }
 
@@ -101,7 +101,7 @@ fn another_programs_database() {
     exit 2
     --- stderr
     error: [HOME]/kept/other.db is not a quipu ledger: it is an SQLite file of another program
-    hint: nothing was changed; name another file with --ledger, or see `quipu --ledger kept/other.db config show`
+    hint: nothing was changed; name the ledger with --ledger, or see `quipu --ledger kept/other.db config show`
     ");
 }
 
@@ -114,7 +114,7 @@ fn a_newer_ledger() {
     exit 2
     --- stderr
     error: [HOME]/kept/other.db was written by a newer quipu (schema 99, this one knows 5)
-    hint: nothing was changed; use the newest quipu with this ledger
+    hint: nothing was changed; use a newer quipu with this ledger
     ");
 }
 
@@ -127,7 +127,7 @@ fn a_path_below_a_file() {
     --- stderr
     error: cannot look at [HOME]/kept/file/ledger.db
       caused by: not a directory (os error 20)
-    hint: `quipu --ledger kept/file/ledger.db config show` says which ledger is used
+    hint: `quipu --ledger kept/file/ledger.db config show` prints which ledger is used
     ");
 }
 
@@ -139,25 +139,34 @@ fn change(home: &Home, offset: usize, bytes: [u8; 4]) {
     fs::write(&path, file).unwrap();
 }
 
-/// What an older quipu wrote is brought up to date by whatever writes, and by nothing else.
+/// SQLite would wait for its writer forever.
 #[test]
-fn an_older_ledger() {
+fn a_pipe_in_the_place_of_the_journal() {
     let home = Home::small();
     home.run("sync --ledger kept/other.db");
-    change(&home, 60, [0, 0, 0, 1]);
-    for command in ["status", "cursors", "restore --all --to out"] {
+    let pipe = home.path("kept/other.db-journal");
+    rustix::fs::mknodat(
+        rustix::fs::CWD,
+        &pipe,
+        rustix::fs::FileType::Fifo,
+        rustix::fs::Mode::RUSR,
+        0,
+    )
+    .unwrap();
+    let before = fs::metadata(home.path("kept/other.db")).unwrap().modified().unwrap();
+    for command in COMMANDS.into_iter().chain(["sql VALUES(1)", "session leaf x", "senders list"]) {
         let run = home.run(&format!("{command} --ledger kept/other.db"));
-        assert_eq!(run.code, 2, "{command}: {run}");
+        assert_eq!((run.code, run.stdout.as_str()), (2, ""), "{command}: {run}");
+        assert!(run.stderr.contains("other.db-journal is a named pipe;"), "{command}: {run}");
+        assert!(run.stderr.contains("hint: nothing was changed; move it away"), "{command}: {run}");
     }
-    snapshot!(home.run("status --ledger kept/other.db"), @"
-    exit 2
-    --- stderr
-    error: [HOME]/kept/other.db was written by an older quipu and is not up to date
-    hint: run `quipu --ledger kept/other.db sync` once, or `backup --restore FILE` if it is a backup; all that is in the ledger stays in it
-    ");
+    let run = home.run("doctor --ledger kept/other.db");
+    assert_eq!(run.code, 1, "{run}");
+    assert!(run.stdout.contains("other.db-journal is a named pipe"), "{run}");
+    assert_eq!(fs::metadata(home.path("kept/other.db")).unwrap().modified().unwrap(), before);
 }
 
-/// A name that was mistyped makes no new ledger.
+/// A mistyped name does not create a ledger.
 #[test]
 fn a_ledger_that_is_not_there_is_not_made_by_reading() {
     let home = Home::small();
@@ -170,7 +179,7 @@ fn a_ledger_that_is_not_there_is_not_made_by_reading() {
     exit 2
     --- stderr
     error: there is no ledger at ~/typo.db
-    hint: `quipu --ledger typo.db sync` makes one and collects into it
+    hint: `quipu --ledger typo.db sync` creates one
     ");
     assert_eq!(home.run_with("sessions", &[("QUIPU_LEDGER", "typo.db")]).code, 2);
     assert!(!home.path("typo.db").exists());

@@ -10,11 +10,11 @@ fn everything_byte_for_byte() {
     exit 0
     --- stdout
     69 files (151 kB) restored to ~/out
-    2 files were compressed: given back without `.zst`
+    2 files were compressed: restored without `.zst`
     ");
     for (format, root) in [("claude-code", ".claude"), ("openclaw", ".openclaw")] {
         let mut sources = files(&home.path(root));
-        // Compressed files are given back decompressed.
+        // Compressed files are restored decompressed.
         for (path, bytes) in &mut sources {
             if path.extension().is_some_and(|extension| extension == "zst") {
                 path.set_extension("");
@@ -27,7 +27,7 @@ fn everything_byte_for_byte() {
             let source = sources.iter().find(|(source, _)| source == path);
             assert_eq!(source.map(|(_, bytes)| bytes), Some(bytes), "{}", path.display());
         }
-        // Whatever is not given back was never collected.
+        // A file that is not restored was never collected.
         for (path, _) in sources.iter().filter(|source| !restored.contains(source)) {
             let name = path.file_name().unwrap().to_str().unwrap();
             let is_left_out = ["README.md", "MEMORY.md", "notes.jsonl", "journal.jsonl", "q1.md"]
@@ -73,7 +73,7 @@ fn no_match() {
     exit 1
     --- stderr
     error: no session matches `zebra`
-    hint: give an id or the beginning of one, a session key, or `last`; `quipu sessions --all` lists them
+    hint: use an id or the beginning of one, a session key, or `last`; `quipu sessions --all` lists all sessions
     ");
     assert!(!home.path("out").exists());
 }
@@ -86,13 +86,13 @@ fn several_matches() {
     exit 1
     --- stderr
     error: `0000` matches 2 sessions
-    hint: give more of the id; it may mean
+    hint: give more of the id; these match:
           00000001-0000-4000-8000-000000000001
           00000004-0000-4000-8000-000000000004
     ");
 }
 
-/// However many there are, their number is told.
+/// The number of matches is printed, also if there are many.
 #[test]
 fn a_great_many_matches() {
     let home = Home::empty();
@@ -105,7 +105,7 @@ fn a_great_many_matches() {
     exit 1
     --- stderr
     error: `many` matches 65 sessions
-    hint: give more of the id; it may mean
+    hint: give more of the id; these match:
           many-100
           many-101
           many-102
@@ -128,7 +128,7 @@ fn nothing_is_overwritten() {
     let run = home.run("restore odd --to out");
     assert_eq!(run.code, 2, "{run}");
     let named =
-        "skipped  openclaw/agents/main/sessions/odd.jsonl: another file of that name is there";
+        "skipped  openclaw/agents/main/sessions/odd.jsonl: another file with that name exists";
     assert!(run.stdout.contains(named), "{run}");
     assert!(run.stderr.contains("1 file could not be written"), "{run}");
     assert_eq!(std::fs::read(home.path(target)).unwrap(), b"mine");
@@ -155,7 +155,7 @@ fn generations() {
     exit 1
     --- stderr
     error: no generation matches `7`
-    hint: `quipu cursors` lists how many generations each file has had
+    hint: `quipu cursors` shows how many generations each file has had
     ");
 }
 
@@ -175,7 +175,7 @@ fn what_to_restore_has_to_be_said_once() {
     }
 }
 
-/// What lies in a followed folder is collected, whoever put it there.
+/// Every file in a collected folder is collected, also a restored one.
 #[test]
 fn not_into_a_folder_that_is_collected_from() {
     let home = Home::small();
@@ -198,7 +198,7 @@ fn not_into_a_folder_that_is_collected_from() {
     assert!(!home.path("out").exists());
 }
 
-/// One name costs one file; the same command again writes what is missing.
+/// One bad name affects one file; the same command again restores what is missing.
 #[test]
 fn one_name_does_not_stop_the_rest() {
     let home = Home::empty();
@@ -228,10 +228,10 @@ fn one_name_does_not_stop_the_rest() {
     std::fs::remove_file(planted).unwrap();
     assert_eq!(home.run("restore --all --to hostile").code, 0);
     let again = home.run("restore --all --to hostile");
-    assert!(again.code == 0 && again.stdout.contains("2 files there already"), "{again}");
+    assert!(again.code == 0 && again.stdout.contains("2 files already there"), "{again}");
 }
 
-/// A transcript that is gone is not written through a link to elsewhere.
+/// A missing transcript is not restored through a link.
 #[test]
 fn resume_writes_through_no_link() {
     let home = Home::small();

@@ -29,7 +29,7 @@ fn from_sync_to_restore() {
     1 file (2.21 kB) restored to ~/out
          size  file
       2.21 kB  openclaw/agents/main/agent/openclaw-agent.sqlite/433d5b15-0000-4000-8000-000000000002.jsonl
-    1 file from rows of a database: one event per line
+    1 file restored from database rows, one event per line
     ");
     let report = home.run("restore --all --to all --json").json();
     assert_eq!(report["files"], 3, "two sessions, and what is said about keys");
@@ -39,18 +39,18 @@ fn from_sync_to_restore() {
     --- stdout
     Ledger
       path     ~/.local/share/quipu/ledger.db
-      size     [SIZE], [RATIO] × the 6.79 kB it holds
+      size     [SIZE], [RATIO] × the 6.79 kB of source data in it
       records  16
 
     Claude Code
-      roots  ~/.claude  not there
-             ~/.config/claude  not there
+      roots  ~/.claude  does not exist
+             ~/.config/claude  does not exist
 
     OpenClaw
       roots     ~/.openclaw
-                ~/.clawdbot  not there
-                ~/.moltbot  not there
-                ~/.moldbot  not there
+                ~/.clawdbot  does not exist
+                ~/.moltbot  does not exist
+                ~/.moldbot  does not exist
       sessions  2 sessions
       records   16 records, 6.79 kB in 2 transcripts of 1 database
       of these  P0 transcripts: 16 records, 6.79 kB in 2 transcripts
@@ -81,8 +81,8 @@ fn one_that_cannot_be_read() {
     assert_eq!(skipped["paths"][0], "agents/main/agent/openclaw-agent.sqlite");
 }
 
-/// The index file that OpenClaw left behind beside its database: where both lead to one session
-/// there is nothing to say; otherwise the newer one counts, and the other is named.
+/// An index file that OpenClaw left next to its database. If both lead to the same session, nothing
+/// is printed. Otherwise the newer one wins, and the other session is printed.
 #[test]
 fn a_key_in_two_indexes_leads_where_it_led_last() {
     let id = "433d5b15-0000-4000-8000-000000000001";
@@ -104,6 +104,6 @@ fn a_key_in_two_indexes_leads_where_it_led_last() {
         assert_eq!(run.code, 0, "{run}");
         let shown = home.run("show agent:main:main");
         assert!(shown.stdout.contains(expected), "{shown}");
-        assert_eq!(run.stderr.contains("an older index leads"), is_noted, "{run}");
+        assert_eq!(run.stderr.contains("an older index maps"), is_noted, "{run}");
     }
 }

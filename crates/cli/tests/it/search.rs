@@ -4,8 +4,8 @@ use crate::home::*;
 
 const SHOP: &str = ".claude/projects/-home-alice-shop/640ab4c7-d010-4b20-a591-b7172ef08e66.jsonl";
 
-/// A session with a prompt, a call that fails and an answer; a note; a run of a job; and a session
-/// of OpenClaw that was put aside.
+/// Creates a home with a session (a prompt, a failed call, an answer), a note, a run of a job, and
+/// an archived session of OpenClaw.
 fn home() -> Home {
     let home = Home::empty();
     let common = r#""cwd":"/home/alice/shop","sessionId":"640ab4c7-d010-4b20-a591-b7172ef08e66","version":"2.1.0""#;
@@ -149,28 +149,28 @@ fn nothing_is_exit_1() {
     snapshot!(home.run("search nowhere"), @"
     exit 1
     --- stderr
-    error: nothing matches
-    hint: only whole words are found; `word*` finds longer ones, --exact any part
+    error: no hits
+    hint: words match as a whole; `word*` also finds longer words, --exact any part of a word
     ");
     snapshot!(home.run("search perhaps"), @"
     exit 1
     --- stderr
-    error: nothing matches
-    hint: 1 hit in the model's reasoning: add in:thinking
+    error: no hits
+    hint: 1 hit in the model's reasoning, which is hidden by default: add in:thinking
     ");
     snapshot!(home.run("search --exact zzz"), @"
     exit 1
     --- stderr
-    error: nothing matches
-    hint: looked through the text of 8 records, 2.13 kB
+    error: no hits
+    hint: searched the text of 8 records, 2.13 kB
     ");
     snapshot!(home.run("search --json nowhere"), @r#"
     exit 1
     --- stdout
     {"total":0,"fresh_as_of":"[TIME]","pending_bytes":0}
     --- stderr
-    error: nothing matches
-    hint: only whole words are found; `word*` finds longer ones, --exact any part
+    error: no hits
+    hint: words match as a whole; `word*` also finds longer words, --exact any part of a word
     "#);
 }
 
@@ -182,19 +182,19 @@ fn what_makes_no_sense_is_exit_2() {
     exit 2
     --- stderr
     error: `role:human` is not a valid filter; role: accepts user, assistant, tool, system
-    hint: what stands in quotes is looked for as it is: '"role:x"'
+    hint: to search for text with a colon, quote it: '"role:x"'
     "#);
-    snapshot!(home.run("search --regex ( checkout"), @r"
+    snapshot!(home.run("search --regex ( checkout"), @"
     exit 2
     --- stderr
     error: the pattern cannot be used: unclosed group
-    hint: --exact takes the text as it is
+    hint: use --exact to search for plain text
     ");
     snapshot!(home.run("search"), @"
     exit 2
     --- stderr
-    error: nothing to look for
-    hint: `quipu search WORDS` finds them in all sessions; `quipu search --help` says more
+    error: nothing to search for
+    hint: `quipu search WORDS` searches all sessions; see `quipu search --help`
     ");
 }
 
@@ -220,7 +220,7 @@ fn filters_and_options_say_the_same() {
     assert_eq!(found("search --json --regex [0-9]{4} project:shop"), 1);
     assert_eq!(found("search --json --exact -m"), 1);
     assert_eq!(found("search --json in:notes checkout"), 1);
-    // What is in the order of time already needs no hint at it.
+    // Hits that are sorted by time already need no hint about --recent.
     assert!(home.run("search checkout -n 1").stdout.contains("--recent"));
     for by_time in ["search role:user -n 1", "search --recent checkout -n 1"] {
         assert!(!home.run(by_time).stdout.contains("--recent"), "{by_time}");
@@ -254,7 +254,7 @@ fn a_closed_pipe_is_no_failure() {
     assert!(run.code == 0 && run.stderr.is_empty(), "{run}");
 }
 
-/// A script gets all hits unless it says how many, and hears what the answer is worth in any case.
+/// A script gets all hits without `-n`, and how current the answer is.
 #[test]
 fn all_hits_for_machines() {
     let home = home();
@@ -283,7 +283,7 @@ fn all_hits_for_machines() {
     }
 }
 
-/// `project` is a name, as in the index of sessions; Claude Code's folder name stands beside it.
+/// `project` is a name, as in `sessions`; Claude Code's folder name is `slug`.
 #[test]
 fn a_project_is_called_the_same_everywhere() {
     let home = home();
@@ -312,45 +312,45 @@ fn odd_questions() {
     let home = home();
     home.run("sync");
     let ask = |words: &[&str]| home.finish(home.command(["search"].iter().chain(words)));
-    // A quote by itself is looked for, and is there or not.
+    // A quote by itself is searched for, and may match or not.
     for words in [&["\""][..], &["\"\""], &["\"", "\""]] {
         let run = ask(words);
-        assert!(run.code < 2 && !run.stderr.contains("nothing to look for"), "{words:?}: {run}");
+        assert!(run.code < 2 && !run.stderr.contains("nothing to search for"), "{words:?}: {run}");
     }
     snapshot!(ask(&["--exact", ""]), @"
     exit 2
     --- stderr
-    error: --exact is empty, which is everywhere
-    hint: say what to look for; filters alone (`role:user since:3d`) list everything
+    error: --exact is empty, which matches everything
+    hint: give a text; filters alone (`role:user since:3d`) list all entries
     ");
     snapshot!(ask(&["--regex", ""]), @"
     exit 2
     --- stderr
-    error: --regex is empty, which is everywhere
-    hint: say what to look for; filters alone (`role:user since:3d`) list everything
+    error: --regex is empty, which matches everything
+    hint: give a text; filters alone (`role:user since:3d`) list all entries
     ");
     snapshot!(ask(&["in:notes", "zanzibar"]), @"
     exit 1
     --- stderr
-    error: nothing matches
-    hint: in:notes looks into memory and personality notes; `quipu notes` lists them
+    error: no hits
+    hint: in:notes searches memory and personality notes; `quipu notes` lists them
     ");
     snapshot!(ask(&["has:compaction"]), @"
     exit 1
     --- stderr
-    error: nothing matches
+    error: no hits
     hint: no session was compacted
     ");
     snapshot!(ask(&["role:system", "tool:Bash"]), @"
     exit 1
     --- stderr
-    error: nothing matches
-    hint: no entry passes all of these filters; leave one out to see more
+    error: no hits
+    hint: no entry matches all of these filters; leave one out to see more
     ");
     assert_eq!(ask(&[""]).code, 2);
 }
 
-/// Calls that differ in nothing but numbers are shown once in each turn; a script gets all of them.
+/// Calls that differ only in numbers are shown once per turn; a script gets all of them.
 #[test]
 fn calls_that_look_alike_are_folded() {
     let home = Home::empty();
@@ -373,7 +373,7 @@ fn calls_that_look_alike_are_folded() {
     home.write(".claude/projects/-p/00000005-0000-4000-8000-000000000005.jsonl", lines);
     let shown = home.run("search zanzibar").stdout;
     assert_eq!(shown.matches("zanzibar --try").count(), 1, "{shown}");
-    assert!(shown.contains("and 4 like it in turn 1"), "{shown}");
+    assert!(shown.contains("and 4 similar in turn 1"), "{shown}");
     assert_eq!(home.run("search zanzibar --json").json_lines().len(), 5);
 }
 
@@ -385,11 +385,11 @@ fn too_many_words_are_told_from_a_wrong_filter() {
     exit 2
     --- stderr
     error: the query has more than 256 words
-    hint: a few of the words are enough; --exact TEXT looks for a long text as it is
+    hint: use fewer words, or --exact TEXT for a long text
     ");
 }
 
-/// The command below a hit shows what was found, whatever it was found in.
+/// The command below a hit shows the match, in every kind of entry.
 #[test]
 fn the_command_below_a_hit_shows_it() {
     let home = Home::empty();

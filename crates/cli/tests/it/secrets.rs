@@ -1,4 +1,4 @@
-//! No command that opens a source opens a secret: whatever links lead to it, and whatever is asked.
+//! No command opens a secret, through any link and with any arguments.
 
 use std::fs;
 use std::os::unix::fs::symlink;

@@ -8,7 +8,7 @@ use crate::home::{Home, snapshot};
 
 const LEDGER: &str = ".local/share/quipu/ledger.db";
 
-/// A message of somebody, as a runtime hands it in now. Returns the code they are told.
+/// Routes a message, as a runtime does. Returns the pairing code in the reply.
 fn message(home: &Home, agent: &str, sender: &str) -> Option<String> {
     let inbound = Inbound {
         agent: AgentId::parse(agent).unwrap(),
@@ -21,7 +21,7 @@ fn message(home: &Home, agent: &str, sender: &str) -> Option<String> {
         text: "hello".to_owned(),
     };
     let now = std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap().as_millis();
-    let mut store = Store::open(&home.path(LEDGER)).unwrap();
+    let store = Store::open(home.path(LEDGER)).unwrap();
     let now = i64::try_from(now).unwrap();
     match store.admit(&AdmissionSettings::default(), &inbound, now).unwrap() {
         Admission::Pair { code, .. } => Some(code.to_string()),
@@ -37,7 +37,7 @@ fn r74_everybody_on_a_channel_may_be_allowed() {
     snapshot!(home.run("senders allow telegram:*"), @"
     exit 0
     --- stdout
-    telegram:* may speak to agent main now
+    telegram:* may now write to agent main
     ");
     assert_eq!(message(&home, "main", "7"), None);
     assert!(message(&home, "work", "7").is_some(), "another agent's");
@@ -48,13 +48,13 @@ fn r74_everybody_on_a_channel_may_be_allowed() {
     snapshot!(home.run("senders allow *"), @r#"
     exit 2
     --- stderr
-    error: `*` is everybody on one channel: say which
-    hint: write telegram:*, or set `direct = "open"` under [store.admission] for all of them
+    error: `*` needs a channel
+    hint: write telegram:* for every sender on Telegram, or set `direct = "open"` under [store.admission] for all channels
     "#);
     snapshot!(home.run("senders deny telegram:*"), @r#"
     exit 2
     --- stderr
-    error: whoever is not allowed is refused anyway; to let nobody ask either, set `direct = "allowlist"` for the channel
+    error: senders who are not allowed are refused anyway; to give out no pairing codes either, set `direct = "allowlist"` for the channel
     "#);
     assert_eq!(home.run("senders revoke telegram:*").code, 0);
     assert!(message(&home, "main", "7").is_some());
@@ -66,17 +66,17 @@ fn r74_senders_are_decided_about() {
     snapshot!(home.run("senders allow telegram:821071206"), @"
     exit 0
     --- stdout
-    telegram:821071206 may speak to agent main now
+    telegram:821071206 may now write to agent main
     ");
     snapshot!(home.run("senders deny +15555550123 --channel whatsapp --agent work"), @"
     exit 0
     --- stdout
-    whatsapp:+15555550123 may not speak to agent work now
+    whatsapp:+15555550123 may not write to agent work
     ");
     snapshot!(home.run("senders allow matrix:@Ada:example.org"), @"
     exit 0
     --- stdout
-    matrix:@ada:example.org may speak to agent main now
+    matrix:@ada:example.org may now write to agent main
     ");
     snapshot!(home.run("senders list").timeless(), @"
     exit 0
@@ -111,13 +111,13 @@ fn r74_senders_are_decided_about() {
     snapshot!(home.run("senders revoke telegram:821071206 --channel telegram"), @"
     exit 0
     --- stdout
-    telegram:821071206 is unknown to agent main again
+    telegram:821071206 is now unknown to agent main
     ");
     snapshot!(home.run("senders revoke telegram:821071206"), @"
     exit 1
     --- stderr
     error: no sender matches `telegram:821071206`
-    hint: `quipu senders list` shows who asks, and who was allowed or denied
+    hint: `quipu senders list` shows all known senders
     ");
     assert!(message(&home, "main", "821071206").is_some());
 }
@@ -136,19 +136,19 @@ fn r74_a_code_approves_who_was_told_it() {
     exit 1
     --- stderr
     error: no open pairing request matches `AAAAAAA2`
-    hint: a code is good for an hour; `quipu senders list` shows who asks
+    hint: a code is valid for one hour; `quipu senders list` shows pending requests
     ");
     snapshot!(home.run("senders pair nonsense!"), @"
     exit 1
     --- stderr
-    error: `nonsense!` is no pairing code
-    hint: a code has eight letters and digits; `quipu senders list` shows who asks
+    error: `nonsense!` is not a pairing code
+    hint: a code has eight letters and digits; `quipu senders list` shows pending requests
     ");
     assert_eq!(home.run(&format!("senders pair {code} --agent main")).code, 1);
     snapshot!(home.run(&format!("senders pair {}", code.to_lowercase())), @"
     exit 0
     --- stdout
-    telegram:42 may speak to agent work now
+    telegram:42 may now write to agent work
     ");
     assert_eq!(message(&home, "work", "42"), None);
     assert_eq!(home.run(&format!("senders pair {code}")).code, 1, "a code is good for once");
@@ -168,7 +168,7 @@ fn for_machines() {
     snapshot!(home.run("senders list"), @"
     exit 0
     --- stdout
-    nobody asks, and nobody was allowed or denied
+    no senders
     ");
 }
 
@@ -178,8 +178,8 @@ fn mistakes() {
     snapshot!(home.run("senders allow 821071206"), @"
     exit 2
     --- stderr
-    error: cannot tell on which channel `821071206` writes
-    hint: write it as telegram:821071206, or name it with --channel
+    error: `821071206` names no channel
+    hint: write it as telegram:821071206, or add --channel
     ");
     snapshot!(home.run("senders allow cron:1"), @"
     exit 2
@@ -189,8 +189,8 @@ fn mistakes() {
     snapshot!(home.run("senders allow telegram:"), @"
     exit 2
     --- stderr
-    error: `` cannot be the id of a sender
-    hint: an id is not empty, and has no control characters
+    error: `` is not a valid sender id
+    hint: an id is not empty and has no control characters
     ");
     snapshot!(home.run("senders allow telegram:1 --agent ../x"), @"
     exit 2
@@ -204,7 +204,7 @@ fn mistakes() {
     assert!(!home.path(".local").exists(), "nothing was created");
 }
 
-/// They answer from what the ledger holds, and a later sync changes nothing.
+/// They read only the ledger, and a later sync changes nothing.
 #[test]
 fn they_never_collect() {
     let home = Home::small();
@@ -214,7 +214,7 @@ fn they_never_collect() {
     assert_eq!(home.run("senders list --json").json()["sender"], "7");
     assert_eq!(home.run("rebuild").code, 0);
     assert_eq!(home.run("senders list --json").json()["sender"], "7");
-    // A backup can be read, too.
+    // A backup can be read too.
     home.run("backup copy.db");
     assert_eq!(home.run("senders list --json --ledger copy.db").json()["sender"], "7");
 }

@@ -1,4 +1,4 @@
-//! `quipu service`, with a service manager that only writes down what it is asked for.
+//! `quipu service`, with a service manager that only records its arguments.
 
 #![cfg(target_os = "linux")]
 
@@ -9,7 +9,7 @@ use crate::home::{Home, Run, snapshot};
 
 const UNIT: &str = ".config/systemd/user/quipu.service";
 
-/// A home with a `systemctl` that notes its arguments and then does `then`.
+/// Creates a home with a `systemctl` that records its arguments and then runs `then`.
 fn home(then: &str) -> Home {
     let home = Home::empty();
     home.write("bin/systemctl", format!("#!/bin/sh\necho \"$*\" >> \"$HOME/asked\"\n{then}\n"));
@@ -22,7 +22,7 @@ fn service(home: &Home, arguments: &str) -> Run {
     home.run_with(&format!("service {arguments}"), &[("PATH", path.to_str().unwrap())])
 }
 
-/// What the service manager was asked for, since the last time.
+/// Returns the calls of the service manager since the last time.
 fn asked(home: &Home) -> Vec<String> {
     let asked = fs::read_to_string(home.path("asked")).unwrap_or_default();
     let _ = fs::remove_file(home.path("asked"));
@@ -41,8 +41,8 @@ fn installed_and_removed() {
     snapshot!(run, @"
     exit 1
     --- stderr
-    error: there is no service at [HOME]/.config/systemd/user/quipu.service
-    hint: `quipu service install` sets it up
+    error: the service is not installed: [HOME]/.config/systemd/user/quipu.service does not exist
+    hint: `quipu service install` installs it
     ");
     asked(&home);
     snapshot!(service(&home, "install"), @"
@@ -50,7 +50,7 @@ fn installed_and_removed() {
     --- stdout
     service  ~/.config/systemd/user/quipu.service
     ledger   ~/.local/share/quipu/ledger.db
-    running  yes  after each login too; `quipu service remove` ends it
+    running  yes  starts after each login; `quipu service remove` removes it
     ");
     let steps =
         ["--user daemon-reload", "--user enable quipu.service", "--user restart quipu.service"];
@@ -59,7 +59,7 @@ fn installed_and_removed() {
     assert!(first.contains(&format!(" \"watch\" \"--ledger\" \"{}\"", home.ledger().display())));
     assert!(home.path(".local/share/quipu").is_dir(), "what it may write to is there");
 
-    // Twice is as good as once.
+    // A second installation changes nothing.
     assert_eq!(service(&home, "install").code, 0);
     assert_eq!(unit(&home), first);
     assert_eq!(asked(&home), steps);
@@ -74,14 +74,14 @@ fn installed_and_removed() {
     snapshot!(service(&home, "remove"), @"
     exit 0
     --- stdout
-    ~/.config/systemd/user/quipu.service deleted; the ledger stays
+    ~/.config/systemd/user/quipu.service deleted; the ledger is kept
     ");
     assert_eq!(asked(&home), ["--user disable --now quipu.service", "--user daemon-reload"]);
     assert!(!home.path(UNIT).exists());
     snapshot!(service(&home, "remove"), @"
     exit 0
     --- stdout
-    there is no service to remove
+    the service is not installed
     ");
     let run = service(&home, "status --json");
     assert_eq!(run.code, 1);
@@ -139,7 +139,7 @@ fn without_a_manager_it_says_what_to_do() {
                  systemctl --user restart quipu.service
     ");
     assert!(unit(&home).contains("ProtectSystem=strict"));
-    // Nobody can say whether it runs, which is not the same as that it does not.
+    // It is unknown whether it runs, which is not the same as that it does not.
     snapshot!(service(&home, "status"), @"
     exit 0
     --- stdout
@@ -153,10 +153,10 @@ fn without_a_manager_it_says_what_to_do() {
         (&state["running"], state["installed"].as_bool()),
         (&serde_json::Value::Null, Some(true))
     );
-    assert_eq!(state["problem"], "there is no systemctl here");
+    assert_eq!(state["problem"], "systemctl is not installed");
     let run = service(&home, "install --json");
     let state = run.json();
-    assert_eq!(state["problem"], "there is no systemctl here");
+    assert_eq!(state["problem"], "systemctl is not installed");
     assert_eq!(state["running"], false);
     assert_eq!(state["commands"][0], "systemctl --user daemon-reload");
     assert_eq!(service(&home, "remove").code, 0);
@@ -174,10 +174,10 @@ fn a_system_that_cannot_confine_it_runs_it_all_the_same() {
     --- stdout
     service  ~/.config/systemd/user/quipu.service
     ledger   ~/.local/share/quipu/ledger.db
-    running  yes  after each login too; `quipu service remove` ends it
+    running  yes  starts after each login; `quipu service remove` removes it
     --- stderr
-    warning: the system cannot confine the service to the ledger's folder
-    hint: it runs with the rights that you have
+    warning: this system cannot restrict the service to the ledger's folder
+    hint: the service runs with all your permissions
     ");
     assert!(!unit(&home).contains("ProtectSystem"));
     assert!(unit(&home).contains("NoNewPrivileges=yes"));

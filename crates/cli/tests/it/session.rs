@@ -58,7 +58,7 @@ fn for_machines() {
     fields.sort();
     assert_eq!(fields, ["leaf", "messages", "model", "thinkingLevel"]);
     assert!(context["messages"].as_array().unwrap().len() > 2);
-    // From an earlier entry less is seen.
+    // From an earlier entry there are fewer messages.
     let first = std::fs::read_to_string(
         home.path(".openclaw/agents/main/sessions/13f7ee8b-4916-4c0c-a7c3-6a9d44685f32.jsonl"),
     )
@@ -81,13 +81,13 @@ fn it_never_collects() {
     exit 1
     --- stderr
     error: no session matches `new`
-    hint: give an id or the beginning of one, a session key, or `last`; `quipu sessions --all` lists them
+    hint: use an id or the beginning of one, a session key, or `last`; `quipu sessions --all` lists all sessions
     ");
     snapshot!(Home::small().run("session context last"), @"
     exit 1
     --- stderr
     error: no session matches `last`
-    hint: give an id or the beginning of one, a session key, or `last`; `quipu sessions --all` lists them
+    hint: use an id or the beginning of one, a session key, or `last`; `quipu sessions --all` lists all sessions
     ");
 }
 
@@ -97,6 +97,6 @@ fn what_is_not_there() {
     exit 1
     --- stderr
     error: no entry of the session matches `nobody`
-    hint: give an entry's whole id; `quipu session branch` and `quipu show --json` name them
+    hint: use an entry's full id; `quipu session branch` and `quipu show --json` list them
     ");
 }

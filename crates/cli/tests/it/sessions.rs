@@ -115,7 +115,7 @@ fn for_machines() {
     assert_eq!(session["size"], bytes.len());
     assert_eq!(session["lines"], bytes.iter().filter(|byte| **byte == b'\n').count());
     assert!(session["subagents"].as_u64().unwrap() > 0);
-    // Without --all, fewer.
+    // Without --all there are fewer.
     let fewer = home.run("sessions --json").stdout.lines().count();
     assert!(fewer < sessions.len() && fewer > 5, "{fewer} of {}", sessions.len());
 }
@@ -126,22 +126,22 @@ fn nothing_like_that() {
     snapshot!(home.run("sessions --project nowhere"), @"
     exit 1
     --- stderr
-    error: no session is like that
+    error: no sessions match these filters
     hint: `quipu projects` lists all projects; --all adds sub-agents and empty sessions
     ");
     snapshot!(home.run("sessions --since soon"), @"
     exit 2
     --- stderr
-    error: cannot tell when `soon` is
-    hint: say it like `3d`, `12h`, `2w`, `today`, `yesterday`, `2026-11-01` or `2026-11-01T09:30`
+    error: `soon` is not a time
+    hint: write `3d`, `12h`, `2w`, `today`, `yesterday`, `2026-11-01` or `2026-11-01T09:30`
     ");
     snapshot!(home.run("sessions --format word"), @"
     exit 2
     --- stderr
-    error: there is no format `word`
-    hint: formats are claude-code, openclaw, native
+    error: unknown format `word`
+    hint: use one of claude-code, openclaw, native
     ");
-    // As in a search, the beginning of its name is enough.
+    // As in a search, the beginning of a name is enough.
     let listed =
         |format: &str| home.run(&format!("sessions --json --format {format}")).json_lines();
     assert!(!listed("claude").is_empty());
@@ -184,8 +184,8 @@ fn projects() {
     snapshot!(home.run("projects nowhere"), @"
     exit 1
     --- stderr
-    error: no project is called anything like `nowhere`
-    hint: `quipu projects` lists all of them
+    error: no project matches `nowhere`
+    hint: `quipu projects` lists all projects
     ");
 }
 
@@ -197,7 +197,7 @@ fn an_empty_home() {
     assert_eq!(home.run("sessions --json").stdout, "");
 }
 
-/// A reading command is up to date without being told, or as old as it is told to be.
+/// A reading command collects first, unless `--no-sync` is given.
 #[test]
 fn up_to_date() {
     let home = synced();
@@ -223,8 +223,8 @@ fn resuming() {
     --- stdout
     cd /home/alice/shop && claude --resume 00000004-0000-4000-8000-000000000004
     --- stderr
-    warning: the folder /home/alice/shop is not there any more
-    hint: the agent looks for sessions of the folder it is started in
+    warning: the folder /home/alice/shop does not exist any more
+    hint: the agent finds a session only from the folder it was started in
     ");
     fs::remove_file(&path).unwrap();
     snapshot!(home.run("resume 00000004-0000-4000-8000-000000000004"), @"
@@ -232,20 +232,20 @@ fn resuming() {
     --- stdout
     cd /home/alice/shop && claude --resume 00000004-0000-4000-8000-000000000004
     --- stderr
-    warning: the folder /home/alice/shop is not there any more
-    hint: the agent looks for sessions of the folder it is started in
-    gave the transcript back: ~/.claude/projects/-home-alice-shop/00000004-0000-4000-8000-000000000004.jsonl
+    warning: the folder /home/alice/shop does not exist any more
+    hint: the agent finds a session only from the folder it was started in
+    restored the transcript: ~/.claude/projects/-home-alice-shop/00000004-0000-4000-8000-000000000004.jsonl
     ");
     assert!(fs::read(&path).unwrap() == before);
     snapshot!(home.run("resume nothing"), @"
     exit 1
     --- stderr
     error: no session matches `nothing`
-    hint: give an id or the beginning of one, a session key, or `last`; `quipu sessions --all` lists them
+    hint: use an id or the beginning of one, a session key, or `last`; `quipu sessions --all` lists all sessions
     ");
 }
 
-/// What each session cost is in the index, and adds up to the bill.
+/// The cost of each session is in the list, and their sum is the total usage.
 #[test]
 fn the_index_knows_what_sessions_cost() {
     let home = Home::full();
@@ -259,7 +259,7 @@ fn the_index_knows_what_sessions_cost() {
     }
 }
 
-/// Ids that begin with the time are alike at their beginning: as much is shown as tells them apart.
+/// Ids that begin with a time have the same first letters: enough letters are shown.
 #[test]
 fn ids_are_as_long_as_they_have_to_be() {
     let home = Home::empty();
@@ -285,7 +285,7 @@ fn ids_are_as_long_as_they_have_to_be() {
     }
 }
 
-/// A transcript without a line is listed for who asks for all, and is said to be empty.
+/// A transcript without a line is listed with --all, and shown as empty.
 #[test]
 fn an_empty_transcript() {
     let home = Home::empty();
@@ -299,12 +299,12 @@ fn an_empty_transcript() {
     snapshot!(home.run("show 0000beef"), @"
     exit 1
     --- stderr
-    error: session `0000beef-0000-4000-8000-000000000001` is empty: there is no line in [HOME]/.claude/projects/-p/0000beef-0000-4000-8000-000000000001.jsonl
-    hint: its agent made the file and wrote nothing; `quipu restore ID --to DIR` gives the file back
+    error: session `0000beef-0000-4000-8000-000000000001` is empty: [HOME]/.claude/projects/-p/0000beef-0000-4000-8000-000000000001.jsonl has no lines
+    hint: its agent created the file and wrote nothing to it; `quipu restore ID --to DIR` restores the file
     ");
     for command in ["tree 0000beef", "export 0000beef", "resume 0000beef", "show 0000beef --json"] {
         let run = home.run(command);
-        assert!(run.stderr.contains("is empty: there is no line in"), "{command}: {}", run.stderr);
+        assert!(run.stderr.contains(".jsonl has no lines"), "{command}: {}", run.stderr);
         assert_eq!(run.stdout, "", "{command}");
     }
     snapshot!(home.run("restore 0000beef --to back"), @"
@@ -319,7 +319,7 @@ fn an_empty_transcript() {
 #[test]
 fn tokens_of_all_sessions_are_what_was_used() {
     let home = Home::full();
-    // A copy of another session has used nothing of its own.
+    // A copy of another session has no usage of its own.
     let folder = ".claude/projects/-home-alice-shop";
     home.fixture(
         "claude-code/projects/-home-alice-shop/00000004-0000-4000-8000-000000000004.jsonl",
@@ -335,20 +335,20 @@ fn tokens_of_all_sessions_are_what_was_used() {
 #[test]
 fn an_agent_is_not_started_elsewhere_and_never_given_options() {
     let home = Home::small();
-    // None of the fixtures' folders is on this machine.
+    // None of the fixtures' folders exists on this machine.
     let elsewhere = home.run("resume 00000004-0000-4000-8000-000000000004 --run");
     assert_eq!(elsewhere.code, 1);
-    assert!(elsewhere.stderr.contains("is not there any more"), "{}", elsewhere.stderr);
+    assert!(elsewhere.stderr.contains("does not exist any more"), "{}", elsewhere.stderr);
     home.fixture(
         "claude-code/projects/-home-alice-shop/00000004-0000-4000-8000-000000000004.jsonl",
         ".claude/projects/-home-alice-shop/--dangerously-skip-permissions.jsonl",
     );
     let run = home.run("resume -- --dangerously-skip-permissions");
     assert_eq!(run.code, 1);
-    assert!(run.stderr.contains("for an option") && run.stdout.is_empty(), "{}", run.stderr);
+    assert!(run.stderr.contains("as an option") && run.stdout.is_empty(), "{}", run.stderr);
 }
 
-/// The ids that are listed lead to what they stand for, also where a file is empty.
+/// The listed ids find their sessions, also if a file is empty.
 #[test]
 fn listed_ids_are_long_enough() {
     let home = Home::empty();
@@ -365,11 +365,11 @@ fn listed_ids_are_long_enough() {
     for id in ids {
         let shown = home.run(&format!("show {id}"));
         let says = format!("{}{}", shown.stdout, shown.stderr);
-        assert!(says.contains(id) && !says.contains("may mean"), "{shown}");
+        assert!(says.contains(id) && !says.contains("matches"), "{shown}");
     }
 }
 
-/// In a pipe nothing limits a line but the cells themselves.
+/// In a pipe, only the width of cells is limited.
 #[test]
 fn long_titles_are_cut_in_a_pipe() {
     let home = Home::empty();
@@ -390,7 +390,7 @@ fn long_titles_are_cut_in_a_pipe() {
     assert!(json["cwd"].as_str().unwrap().len() > 9000);
 }
 
-/// A format without agents has none in any JSON: `null`, never an empty name.
+/// A format without agents has `null` in every JSON, never an empty name.
 #[test]
 fn no_agent_is_null_everywhere() {
     let home = synced();

@@ -1,4 +1,4 @@
-//! `quipu show`: the story, what opens it, and that nothing in it reaches a terminal as it is.
+//! `quipu show`: the story, its options, and that nothing in it reaches a terminal unescaped.
 
 use std::fs;
 use std::path::Path;
@@ -14,7 +14,7 @@ fn synced() -> Home {
     home
 }
 
-/// Runs it where it is always the same time of day, on a screen of 80 columns.
+/// Runs it at a fixed time of day, on a screen of 80 columns.
 #[track_caller]
 fn run(home: &Home, arguments: &str) -> Run {
     run_in(home, arguments, "80")
@@ -99,7 +99,7 @@ fn an_openclaw_session_that_went_back() {
 
       did A
 
-    ↶ back to turn 1; what followed it was left
+    ↶ rewound to turn 1; the turns above were abandoned
 
     ─ 3 ─ 18:00 ────────────────────────────────────────────────────────────────────
     ❯ path B
@@ -265,13 +265,13 @@ fn counted() {
     exit 0
     --- stdout
     Two decimals
-      turns          1
-      entries        7
-      user's words   1
-      agent's words  2
-      tool calls     2
-      answers        2
-      ✗ failed       1
+      turns         1
+      entries       7
+      user          1
+      assistant     2
+      tool calls    2
+      tool results  2
+      ✗ failed      1
     ");
     let counts = run(&home, "show 00000001 --count --json").json();
     assert_eq!((&counts["turns"], &counts["errors"]), (&1.into(), &1.into()));
@@ -328,7 +328,7 @@ fn what_is_not_there_is_said() {
     exit 1
     --- stderr
     error: no turn matches `9`
-    hint: `quipu show ID --count` says how many turns there are
+    hint: `quipu show ID --count` prints how many turns there are
     ");
     assert_eq!(run(&home, "show 00000001 --role nobody").code, 2);
 }
@@ -376,7 +376,7 @@ fn a_session_that_is_only_known_from_prompts() {
     ");
 }
 
-/// The commands of the documents print what the documents say.
+/// The commands in the documents print what the documents show.
 #[test]
 fn documents_show_real_output() {
     let home = synced();
@@ -398,13 +398,13 @@ fn documents_show_real_output() {
     assert!(checked >= 3, "{checked}");
 }
 
-/// What a terminal would act on, or what hides or reorders text.
+/// Returns true for characters that a terminal would act on, or that hide or reorder text.
 fn is_harmful(character: char) -> bool {
     character.is_control()
         || matches!(character, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
 }
 
-/// Text without the colours that quipu itself gives it.
+/// Removes the colours that quipu itself adds.
 fn without_colours(text: &str) -> String {
     let mut plain = String::new();
     let mut rest = text;
@@ -422,7 +422,7 @@ fn without_colours(text: &str) -> String {
     plain + rest
 }
 
-/// Words with everything in them that a terminal might obey.
+/// Generates text with characters that a terminal might act on.
 fn hostile() -> impl Strategy<Value = String> {
     let nasty = prop::sample::select(vec![
         "\u{1b}[2J",
@@ -529,7 +529,7 @@ fn nothing_in_a_session_reaches_a_terminal_as_it_is() {
     }
 }
 
-/// What is not there is said before anything is printed.
+/// A name that matches nothing is reported before anything is printed.
 #[test]
 fn nothing_is_printed_of_what_is_not_there() {
     let home = synced();
@@ -539,7 +539,7 @@ fn nothing_is_printed_of_what_is_not_there() {
     }
 }
 
-/// No line is wider than the screen, whatever is opened.
+/// No line is wider than the screen, with any option.
 #[test]
 fn a_narrow_screen_is_wide_enough() {
     let home = synced();
@@ -566,10 +566,10 @@ fn a_narrow_screen_is_wide_enough() {
     }
     // Numbers need no line of their own.
     let counts = run_in(&home, &format!("show {id} --count"), "40");
-    assert!(counts.stdout.contains("\n  tool calls     1\n"), "{counts}");
+    assert!(counts.stdout.contains("\n  tool calls    1\n"), "{counts}");
 }
 
-/// A key that says nothing is passed over, also beside the result.
+/// An empty path is not shown as what a call is about.
 #[test]
 fn an_empty_path_is_not_what_a_call_is_about() {
     let home = Home::empty();
@@ -602,8 +602,8 @@ fn an_empty_path_is_not_what_a_call_is_about() {
     }
 }
 
-/// What the human typed while a tool ran, and what a sub-agent did where its own file is gone: each
-/// is found, the command below the hit shows it, and nothing is told twice.
+/// Prompts typed while a tool ran, and the work of a sub-agent whose file is gone: each is found,
+/// the command below the hit shows it, and nothing is shown twice.
 #[test]
 fn words_that_stand_only_in_queues_and_progress_are_told_and_found() {
     let home = Home::empty();
@@ -640,7 +640,7 @@ fn words_that_stand_only_in_queues_and_progress_are_told_and_found() {
         assert!(command.contains("--full") && shown.stdout.contains(word), "{command}: {shown}");
         assert_eq!(run(&home, &format!("search --exact {word}")).code, 0);
     }
-    // The sub-agent's calls are not this session's.
+    // The sub-agent's calls are not calls of this session.
     let head = run(&home, "sessions --all --json").stdout;
     assert!(head.contains("\"tool_calls\":1"), "{head}");
 }

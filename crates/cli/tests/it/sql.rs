@@ -50,7 +50,7 @@ fn in_every_shape() {
     --- stdout
     {"a":1,"a_2":2,"a_3":3,"fresh_as_of":"[TIME]","pending_bytes":0}
     "#);
-    // A column of that name is what was asked for.
+    // A column of that name wins.
     snapshot!(ask(&home, "--json", "SELECT 'x' AS fresh_as_of, 7 AS pending_bytes"), @r#"
     exit 0
     --- stdout
@@ -75,20 +75,24 @@ fn what_is_wrong_is_said() {
     snapshot!(ask(&home, "", "DELETE FROM sessions"), @"
     exit 2
     --- stderr
-    error: only reading is possible
+    error: the query is not read-only
     ");
     snapshot!(ask(&home, "", "SELECT * FROM nowhere"), @"
     exit 2
     --- stderr
     error: no such table: nowhere
-    hint: docs/schema.md describes the tables; `SELECT name, sql FROM sqlite_schema` shows them
+    hint: docs/schema.md describes the tables; `SELECT name, sql FROM sqlite_schema` lists them
     ");
     for endless in [
         "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT count(*) FROM c",
         "SELECT instr(printf('%.*c', 4000000, 'a'), printf('%.*c', 2000000, 'a') || 'b')",
     ] {
         let run = ask(&home, "--timeout 0", endless);
-        assert_eq!((run.code, run.stderr.as_str()), (2, "error: it took too long\n"), "{run}");
+        assert_eq!(
+            (run.code, run.stderr.as_str()),
+            (2, "error: the query reached its time limit\n"),
+            "{run}"
+        );
     }
 }
 
@@ -101,11 +105,12 @@ fn from_standard_input() {
     assert_eq!(child.wait_with_output().unwrap().stdout, b"answer\n42\n");
 }
 
-/// Inside a function SQLite does not look whether it is interrupted; the process ends all the same.
+/// SQLite cannot be interrupted inside a function; the process ends anyway.
 #[test]
 fn ctrl_c_inside_a_function() {
     let home = home();
-    // The first row is long enough to be printed at once. The second one never comes.
+    // The first row is too long for a batch and for the pipe, and is printed while the second one,
+    // which never comes, is computed.
     let statement = "SELECT CASE value WHEN 1 THEN printf('%.*c', 300000, 'x')
                      ELSE instr(printf('%.*c', 4000000 + value, 'a'),
                                 printf('%.*c', 2000000, 'a') || 'b') END
@@ -120,14 +125,14 @@ fn ctrl_c_inside_a_function() {
     child.stdout.as_mut().unwrap().read_exact(&mut row).unwrap();
     let pid = rustix::process::Pid::from_child(&child);
     rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
-    // It would take longer than anybody waits.
+    // It would take too long to wait for.
     let ended = child.wait_with_output().unwrap();
     let said = String::from_utf8_lossy(&ended.stderr).into_owned();
     assert_eq!((ended.status.code(), said.as_str()), (Some(130), "error: interrupted\n"));
     assert_eq!(home.run("doctor --deep").code, 0);
 }
 
-/// The reader went away: no complaint, no endless work.
+/// A closed pipe ends the query without an error message.
 #[test]
 fn a_closed_pipe_ends_it() {
     let home = home();

@@ -9,21 +9,21 @@ fn without_a_ledger_it_makes_none() {
     exit 0
     --- stdout
     There is no ledger yet at ~/.local/share/quipu/ledger.db.
-    Run `quipu sync` to make one and collect what is below.
+    Run `quipu sync` to create one and collect the files below.
 
     Claude Code
-      roots     ~/.claude  there
-                ~/.config/claude  not there
+      roots     ~/.claude  exists
+                ~/.config/claude  does not exist
       oldest    ~/.claude/projects/-home-alice-shop/00000001-0000-4000-8000-000000000001.jsonl
                 last changed 10 days ago ([DAY]), 20 days left, assuming Claude Code's default of 30 days
       left out  1 file: workflow journal, not a transcript
                   projects/-home-alice-shop/00000004-0000-4000-8000-000000000004/subagents/workflows/run-1/journal.jsonl
 
     OpenClaw
-      roots   ~/.openclaw  there
-              ~/.clawdbot  not there
-              ~/.moltbot  not there
-              ~/.moldbot  not there
+      roots   ~/.openclaw  exists
+              ~/.clawdbot  does not exist
+              ~/.moltbot  does not exist
+              ~/.moldbot  does not exist
       oldest  ~/.openclaw/agents/main/sessions/13f7ee8b-4916-4c0c-a7c3-6a9d44685f32.jsonl
               last changed 10 days ago ([DAY])
     ");
@@ -51,12 +51,12 @@ fn small_home() {
     --- stdout
     Ledger
       path     ~/.local/share/quipu/ledger.db
-      size     [SIZE], [RATIO] × the 57.8 kB it holds
+      size     [SIZE], [RATIO] × the 57.8 kB of source data in it
       records  55
 
     Claude Code
       roots     ~/.claude
-                ~/.config/claude  not there
+                ~/.config/claude  does not exist
       sessions  2 sessions, 2 sub-agents
       records   33 records, 14.0 kB in 6 files
       of these  P0 transcripts: 33 records, 14.0 kB in 6 files
@@ -67,9 +67,9 @@ fn small_home() {
 
     OpenClaw
       roots     ~/.openclaw
-                ~/.clawdbot  not there
-                ~/.moltbot  not there
-                ~/.moldbot  not there
+                ~/.clawdbot  does not exist
+                ~/.moltbot  does not exist
+                ~/.moldbot  does not exist
       sessions  3 sessions
       records   22 records, 43.9 kB in 4 files
       of these  P0 transcripts: 22 records, 43.9 kB in 4 files
@@ -77,7 +77,7 @@ fn small_home() {
                 last changed 10 days ago ([DAY])
       unknown   hologram  1 record
 
-    Problems  noted; nothing is lost
+    Problems  in source files; nothing was lost
       kind                times  meaning
       dangling_reference      1  A summary or label that points at an entry this session does not have.
       opaque                  1  Bytes that cannot be decoded; stored unchanged.
@@ -134,10 +134,10 @@ fn what_is_gone_is_told() {
     let status = home.run("status --json").json();
     assert_eq!(status["formats"][1]["gone"], 4);
     assert_eq!(status["formats"][1]["roots"][0]["state"], "absent");
-    assert!(home.run("status").stdout.contains("4 files no longer on disk; kept"));
+    assert!(home.run("status").stdout.contains("4 files gone from disk; kept in the ledger"));
 }
 
-/// Whoever has to mend links needs to know which.
+/// Every broken link is listed, so that it can be repaired.
 #[test]
 fn every_link_that_is_not_followed_is_named() {
     let home = Home::small();
@@ -154,15 +154,15 @@ fn every_link_that_is_not_followed_is_named() {
         let groups = skipped.as_array().unwrap();
         groups.iter().find(|group| group["reason"].as_str().unwrap().contains(reason)).unwrap()
     };
-    assert_eq!(of("leaves its root")["files"], 30);
-    assert_eq!(of("leaves its root")["paths"].as_array().unwrap().len(), 30);
-    assert_eq!(of("leads nowhere")["paths"].as_array().unwrap().len(), 2);
+    assert_eq!(of("out of its root")["files"], 30);
+    assert_eq!(of("out of its root")["paths"].as_array().unwrap().len(), 30);
+    assert_eq!(of("broken symbolic link")["paths"].as_array().unwrap().len(), 2);
 
     let short = home.run("status").stdout;
     for said in [
-        "30 links: symbolic link that leaves its root; not followed\n",
-        "and 27 more; -v names them\n",
-        "2 links: symbolic link that leads nowhere\n",
+        "30 links: symbolic link out of its root; not followed\n",
+        "and 27 more; -v lists them\n",
+        "2 links: broken symbolic link\n",
     ] {
         assert!(short.contains(said), "{said}: {short}");
     }
@@ -170,7 +170,7 @@ fn every_link_that_is_not_followed_is_named() {
     assert!(long.contains("/00000039-0000") && !long.contains(" more"), "{long}");
 }
 
-/// Nobody looks into a folder that is left out, so nobody knows how many files are in it.
+/// Files in a folder that is left out are not counted, because it is never opened.
 #[test]
 fn folders_are_not_counted_as_files() {
     let home = Home::small();

@@ -1,4 +1,4 @@
-//! `quipu session new`, `begin`, `append` and the rest of what a runtime calls.
+//! `quipu session new`, `begin`, `append` and the other commands for runtimes.
 
 use std::io::Write;
 use std::path::Path;
@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::home::{Home, snapshot};
 
-/// A session that is empty.
+/// Creates an empty session and returns its id.
 fn new(home: &Home) -> String {
     let made = home.run("session new --key agent:main:main --json").json();
     assert_eq!(made["key"], "agent:main:main");
@@ -58,7 +58,7 @@ fn a_shell_script_can_be_a_runtime() {
     home.run(&format!("session label {id} {leaf} start"));
     home.run(&format!("session reset {id}"));
     assert!(said(&home, &id).is_empty());
-    // What a person sees is all of it.
+    // For people, everything is shown.
     let shown = home.run(&format!("show {id} --no-sync"));
     assert!(shown.stdout.contains("hello"), "{shown}");
     assert!(home.run("search hello --no-sync --json").json_lines().len() > 1);
@@ -108,7 +108,7 @@ fn conflicts_and_refusals_are_told_to_scripts_and_people() {
     for wrong in ["session append nobody", "session meta nobody", "session fork nobody"] {
         assert_eq!(home.run(wrong).code, 1);
     }
-    // What is named and not there is no match, whatever names it.
+    // A name that matches nothing is exit code 1, in every option.
     for wrong in [
         "leaf {} nobody",
         "branch {} --from nobody",
@@ -157,14 +157,14 @@ fn collected_sessions_are_looked_at_and_forked() {
     snapshot!(home.run("session leaf 13f7ee8b root"), @"
     exit 2
     --- stderr
-    error: session 13f7ee8b-4916-4c0c-a7c3-6a9d44685f32 was collected from openclaw: it can be read and forked, not written to
-    hint: `quipu session fork` makes a session of it that can be written to
+    error: session 13f7ee8b-4916-4c0c-a7c3-6a9d44685f32 was collected from openclaw and is read-only here
+    hint: `quipu session fork` creates a copy that can be written to
     ");
     snapshot!(home.run("session mirror 13f7ee8b hello"), @"
     exit 2
     --- stderr
-    error: session 13f7ee8b-4916-4c0c-a7c3-6a9d44685f32 was collected from openclaw: it can be read and forked, not written to
-    hint: `quipu session fork` makes a session of it that can be written to
+    error: session 13f7ee8b-4916-4c0c-a7c3-6a9d44685f32 was collected from openclaw and is read-only here
+    hint: `quipu session fork` creates a copy that can be written to
     ");
     let claude = home.run("sessions --all --no-sync --format claude-code --json").json_lines();
     let id = claude[0]["id"].as_str().unwrap().to_owned();
@@ -173,7 +173,7 @@ fn collected_sessions_are_looked_at_and_forked() {
     assert_eq!(fork.code, 0, "{fork}");
     let copied = home.run(&format!("session context {} --json", fork.stdout.trim())).json();
     assert_eq!(copied["messages"], seen["messages"]);
-    // A copy of the ledger answers too.
+    // A copy of the ledger works too.
     let copy = home.path("copy.db");
     home.run(&format!("backup {}", copy.display()));
     for action in ["leaf", "branch", "meta", "label", "context"] {
@@ -222,7 +222,7 @@ fn metadata_in_and_out() {
         assert_eq!(wrong.code, 2);
         assert!(wrong.stderr.contains(words), "{wrong}");
     }
-    // Half of a letter, as JavaScript cuts texts, stays; a number without an end is named.
+    // Half of a letter, as JavaScript cuts texts, stays; a number without an end is reported.
     let half = r#"{"displayName":"cut \ud83d"}"#;
     for all in [
         home.feed(&["session", "meta", &id, "--patch", half], ""),
@@ -258,7 +258,7 @@ fn a_message_is_routed() {
     assert_eq!(home.run("session route --channel telegram --chat crowd --peer 7 --text x").code, 2);
 }
 
-/// Runs the script of the documents with these prompts, and returns what it prints.
+/// Runs the script of the documents with these prompts, and returns its output.
 fn script(home: &Home, prompts: &[u8]) -> String {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/examples/agent.sh");
     let binary = Path::new(env!("CARGO_BIN_EXE_quipu")).parent().unwrap();
@@ -278,7 +278,7 @@ fn script(home: &Home, prompts: &[u8]) -> String {
     String::from_utf8(said.stdout).unwrap()
 }
 
-/// The script in the documents is a runtime, too.
+/// The script in the documents works.
 #[test]
 fn the_script_in_the_documents_runs() {
     let home = Home::empty();
@@ -352,7 +352,7 @@ fn a_key_that_was_used_for_another_body_names_its_entry() {
     assert_eq!(other.code, 2);
     let answer: serde_json::Value = serde_json::from_str(&other.stdout).unwrap();
     assert_eq!(answer, serde_json::json!({"error": "key_used", "id": first["id"]}));
-    assert!(other.stderr.contains("the key `run7` was used for entry"), "{other}");
+    assert!(other.stderr.contains("the idempotency key `run7` was used for entry"), "{other}");
     assert_eq!(said(&home, &id), ["one"]);
 }
 
@@ -366,11 +366,11 @@ fn a_retry_goes_on_from_what_it_wrote_and_not_past_others() {
     let one = "{\"role\":\"assistant\",\"content\":\"part 1\"}\n";
     let both = format!("{one}{{\"role\":\"assistant\",\"content\":\"part 2\"}}\n");
     home.feed(&how, one);
-    // Nobody came between: the retry writes the rest.
+    // No other writer came between: the retry writes the rest.
     let again = home.feed(&how, &both).json_lines();
     assert_eq!((&again[0]["repeated"], &again[1]["repeated"]), (&Value::Bool(true), &Value::Null));
     home.feed(&["session", "append", &id], "{\"role\":\"user\",\"content\":\"else\"}\n");
-    // Somebody did: what is there is told, and nothing is written past them.
+    // Another writer did: the old entries are printed, and nothing is written after theirs.
     let three = format!("{both}{{\"role\":\"assistant\",\"content\":\"part 3\"}}\n");
     let stopped = home.feed(&how, &three);
     assert_eq!(stopped.code, 1);
@@ -378,7 +378,7 @@ fn a_retry_goes_on_from_what_it_wrote_and_not_past_others() {
     assert_eq!(said(&home, &id), ["q", "part 1", "part 2", "else"]);
     let empty = home.feed(&["session", "append", &id, "--key", ""], one);
     assert_eq!(empty.code, 2);
-    // A word of somebody else's is never that of a later line.
+    // The key of another call is never that of a later line.
     let own = home.feed(&["session", "append", &id, "--key", "run7#2"], one).json_lines();
     assert_eq!(own[0]["repeated"], Value::Null);
     let whole = home.feed(&["session", "append", &id, "--key", "run7"], &both).json_lines();
@@ -392,7 +392,7 @@ fn how_to_go_on_with_a_session_that_a_runtime_keeps() {
     snapshot!(home.run("resume agent:main:main"), @"
     exit 1
     --- stderr
-    error: no agent of its own goes on with this session: a runtime keeps it here
-    hint: `quipu session begin agent:main:main` begins its next turn, and `quipu session context agent:main:main` is what the model should see then
+    error: no agent can resume this session: a runtime keeps it in quipu
+    hint: `quipu session begin agent:main:main` begins its next turn, and `quipu session context agent:main:main` prints the messages for the model
     ");
 }

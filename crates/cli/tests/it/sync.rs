@@ -22,7 +22,7 @@ fn first_and_second_time() {
     exit 0
     --- stdout
     collected  55 records (57.8 kB) from 10 files, all new
-    odd        3 problems noted; see `quipu status`
+    problems   3 problems in source files; nothing was lost; see `quipu status`
     ");
     snapshot!(home.run("sync"), @"
     exit 0
@@ -54,7 +54,7 @@ fn files_that_go_away() {
     exit 0
     --- stdout
     collected  nothing new in 9 files on disk
-    noticed    1 gone; what they held before is kept
+    files      1 gone; their old contents are kept
     ");
 }
 
@@ -103,7 +103,7 @@ fn what_cannot_be_read_is_said() {
     let shut = home.path(".openclaw/agents/shut/sessions");
     std::fs::create_dir_all(&shut).unwrap();
     std::fs::set_permissions(&shut, std::os::unix::fs::PermissionsExt::from_mode(0o000)).unwrap();
-    // Root reads everything.
+    // Root can read everything.
     let is_shut = std::fs::read_dir(&shut).is_err();
     let run = home.run("sync");
     std::fs::set_permissions(&shut, std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
@@ -115,7 +115,7 @@ fn what_cannot_be_read_is_said() {
     );
 }
 
-/// A folder of projects on another disk: where it is, and what makes quipu collect it.
+/// A projects folder on another disk: the output names it, and how to collect it.
 #[test]
 fn a_link_that_leaves_its_root_is_said() {
     let home = Home::empty();
@@ -125,17 +125,17 @@ fn a_link_that_leaves_its_root_is_said() {
     snapshot!(home.run("sync"), @r#"
     exit 0
     --- stdout
-    Nothing to collect yet. quipu looked for files of Claude Code and OpenClaw:
+    Nothing to collect yet. quipu looked for Claude Code and OpenClaw files in:
 
-      Claude Code  ~/.claude  nothing to collect in it
-                   ~/.config/claude  not there
-      OpenClaw     ~/.openclaw  not there
-                   ~/.clawdbot  not there
-                   ~/.moltbot  not there
-                   ~/.moldbot  not there
+      Claude Code  ~/.claude  nothing to collect
+                   ~/.config/claude  does not exist
+      OpenClaw     ~/.openclaw  does not exist
+                   ~/.clawdbot  does not exist
+                   ~/.moltbot  does not exist
+                   ~/.moldbot  does not exist
 
-    ~/.claude/projects leads out of ~/.claude to ~/disk/all, and is not followed.
-    To collect what is there, name both in ~/.config/quipu/config.toml:
+    ~/.claude/projects is a link out of ~/.claude to ~/disk/all, and is not followed.
+    To collect it, list both folders in ~/.config/quipu/config.toml:
 
       [roots]
       claude-code = ["~/.claude", "~/disk/all"]
@@ -149,22 +149,22 @@ fn a_link_that_leaves_its_root_is_said() {
     exit 0
     --- stdout
     collected  90 records (38.5 kB) from 13 files, all new
-    odd        8 problems noted; see `quipu status`
+    problems   8 problems in source files; nothing was lost; see `quipu status`
     ");
     let doctor = home.run("doctor").stdout;
     assert!(!doctor.contains("symbolic link"), "{doctor}");
-    // A part of it may be elsewhere as well.
+    // A part of it may be elsewhere too.
     std::fs::create_dir_all(home.path("far")).unwrap();
     std::os::unix::fs::symlink(home.path("far"), home.path("disk/all/-far")).unwrap();
     snapshot!(home.run("sync"), @"
     exit 0
     --- stdout
     collected  nothing new in 13 files on disk
-    not read   Claude Code's -far: a link that leaves its root, not followed; `quipu doctor` says what to do
+    not read   Claude Code's -far: a link out of its root, not followed; see `quipu doctor`
     ");
 }
 
-/// What was looked at and is no transcript is said each time, and never counted as one.
+/// A file that is not a transcript is reported each time, and never counted as one.
 #[test]
 fn what_is_no_transcript_is_counted_alike_each_time() {
     let home = Home::small();

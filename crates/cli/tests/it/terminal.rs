@@ -1,4 +1,4 @@
-//! What a terminal, a pipe and a script see.
+//! Output on a terminal, in a pipe and in a script.
 
 use std::fs::OpenOptions;
 use std::process::Stdio;

@@ -1,5 +1,5 @@
-//! Small versions of what `quipu-torture` does for minutes. A scenario that this machine cannot run
-//! (no strace, no mounts) is skipped and said.
+//! Small versions of the scenarios of `quipu-torture`. A scenario that this machine cannot run (no
+//! strace, no mounts) is skipped with a message.
 
 use std::path::{Path, PathBuf};
 

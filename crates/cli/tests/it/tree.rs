@@ -24,7 +24,7 @@ fn a_fork() {
     ○  40bf1de1  2 entries, 1 turn  start
     ├─╮
     │ ○  692fc03f  2 entries, 1 turn  explore A
-    ◆  4d6b991c  summary of a branch that was left
+    ◆  4d6b991c  summary of an abandoned branch
     @  5124bb81  2 entries, 1 turn, leaf  do B
     ");
 }
@@ -84,7 +84,7 @@ fn json() {
 fn forks_of_forks_stay_on_the_screen() {
     let home = Home::empty();
     let mut lines = vec![r#"{"type":"session","version":3,"id":"s"}"#.to_owned()];
-    // Each prompt but the last hangs off the one before and has a sibling that was left.
+    // Each prompt but the last attaches to the one before and has an abandoned sibling.
     for index in 1..200 {
         let parent = if index == 1 { "null".to_owned() } else { format!("\"p{}\"", index - 1) };
         for id in [format!("l{index}"), format!("p{index}")] {

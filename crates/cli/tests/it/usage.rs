@@ -2,7 +2,7 @@
 
 use crate::home::{Home, snapshot};
 
-/// An answer of Claude Code that used a million tokens of input and a hundred thousand of output.
+/// Returns an answer of Claude Code with 1,000,000 input and 100,000 output tokens.
 fn answer(number: u32, model: &str, time: &str) -> String {
     format!(
         r#"{{"type":"assistant","uuid":"00000000-0000-4000-8000-{number:012}","sessionId":"00000000-0000-4000-8000-00000000000a","cwd":"/home/alice/shop","requestId":"r{number}","timestamp":"{time}","message":{{"role":"assistant","id":"m{number}","model":"{model}","content":[{{"type":"text","text":"Done."}}],"usage":{{"input_tokens":1000000,"output_tokens":100000,"cache_read_input_tokens":{number}000,"cache_creation_input_tokens":0}}}}}}
@@ -41,7 +41,7 @@ fn by_day() {
     snapshot!(home.run_with("usage --all", &[("TZ", "UTC0"), ("COLUMNS", "80")]), @"
     exit 0
     --- stdout
-    Usage  all that is known
+    Usage  all recorded usage
 
     day            cost                input  output   read  written  tokens
     2026-02-03    $9.00  ████████████  2.00M    200k  3.00k        –   2.20M
@@ -86,7 +86,7 @@ fn by_day() {
     snapshot!(home.run("usage --since 2026-02-01 --until 2026-02-02"), @"
     exit 0
     --- stdout
-    nothing was used since 2026-02-01, until 2026-02-02
+    no usage since 2026-02-01, until 2026-02-02
     ");
 }
 
@@ -97,7 +97,7 @@ fn by_everything_else() {
     snapshot!(home.run_with("usage monthly", &wide), @"
     exit 0
     --- stdout
-    Usage  all that is known
+    Usage  all recorded usage
 
     month       cost                            input  output  cache read  cache write  tokens
     2026-02  $10.25*  ████████████████████████  3.00M    300k       6.00k            –   3.31M
@@ -109,7 +109,7 @@ fn by_everything_else() {
     snapshot!(home.run_with("usage session", &wide), @"
     exit 0
     --- stdout
-    Usage  all that is known
+    Usage  all recorded usage
 
     session               id        last           cost  input  output   read  written  tokens
     Make the till faster  00000000  2026-02-05   $9.00*  3.00M    300k  6.00k        –   3.31M
@@ -122,7 +122,7 @@ fn by_everything_else() {
     snapshot!(home.run_with("usage session", &[("COLUMNS", "40")]), @"
     exit 0
     --- stdout
-    Usage  all that is known
+    Usage  all recorded usage
 
     session                  cost  tokens
     Make the till faster   $9.00*   3.31M
@@ -138,7 +138,7 @@ fn by_everything_else() {
     snapshot!(home.run_with("usage model", &wide), @"
     exit 0
     --- stdout
-    Usage  all that is known
+    Usage  all recorded usage
 
     model                         cost                            input  output  cache read  cache write  tokens
     claude-opus-4-5-20251101     $7.50  ████████████████████████  1.00M    100k       1.00k            –   1.10M
@@ -153,7 +153,7 @@ fn by_everything_else() {
     snapshot!(home.run_with("usage project", &wide), @"
     exit 0
     --- stdout
-    Usage  all that is known
+    Usage  all recorded usage
 
     project                cost                            input  output  cache read  cache write  tokens
     /home/alice/shop     $9.00*  ████████████████████████  3.00M    300k       6.00k            –   3.31M
@@ -166,7 +166,7 @@ fn by_everything_else() {
     snapshot!(home.run_with("usage agent", &wide), @"
     exit 0
     --- stdout
-    Usage  all that is known
+    Usage  all recorded usage
 
     agent             cost                            input  output  cache read  cache write  tokens
     claude-code     $9.00*  ████████████████████████  3.00M    300k       6.00k            –   3.31M
@@ -213,20 +213,20 @@ fn only_what_is_chosen() {
     snapshot!(home.run("usage --project bakery"), @"
     exit 1
     --- stderr
-    error: no session is like that
+    error: no sessions match these filters
     hint: `quipu projects` lists all projects and their agents
     ");
     snapshot!(home.run("usage --since whenever"), @"
     exit 2
     --- stderr
-    error: cannot tell when `whenever` is
-    hint: say it like `3d`, `12h`, `2w`, `today`, `yesterday`, `2026-11-01` or `2026-11-01T09:30`
+    error: `whenever` is not a time
+    hint: write `3d`, `12h`, `2w`, `today`, `yesterday`, `2026-11-01` or `2026-11-01T09:30`
     ");
     assert_eq!(home.run("usage --format cobol").code, 2);
     assert_eq!(home.run("usage weekly").code, 2);
 }
 
-/// A price in the configuration comes before the list, and gives a price to what has none.
+/// A price in the configuration overrides the list, and applies to models without a list price.
 #[test]
 fn own_prices() {
     let home = home();
@@ -268,7 +268,7 @@ fn nothing_at_all() {
     snapshot!(home.run("usage"), @"
     exit 0
     --- stdout
-    nothing was used in the last 30 days
+    no usage in the last 30 days
     `quipu usage --all` shows all days
     ");
     snapshot!(home.run("usage --json --no-sync"), @r#"

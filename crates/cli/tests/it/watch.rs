@@ -28,7 +28,7 @@ impl Watch<'_> {
         Watch { home, child: Some(child) }
     }
 
-    /// Waits until the ledger holds so many records.
+    /// Waits until the ledger has this many records.
     #[track_caller]
     fn wait_for(&self, records: u64) {
         let began = Instant::now();
@@ -44,7 +44,7 @@ impl Watch<'_> {
         }
     }
 
-    /// Sends a signal and says how it ended and what it printed.
+    /// Sends a signal and returns the exit status and output.
     #[track_caller]
     fn end(&mut self, signal: Signal) -> (Option<i32>, String, String) {
         let child = self.child.take().unwrap();
@@ -71,7 +71,7 @@ fn line(number: u32) -> String {
     )
 }
 
-/// The name of a session's transcript.
+/// Returns the name of a session's transcript.
 fn named(number: u32) -> String {
     format!("{number:08}-0000-4000-8000-00000000000b.jsonl")
 }
@@ -98,7 +98,7 @@ fn whatever_changes_is_collected() {
     watch.wait_for(5);
     append(&home, ".openclaw/agents/main/sessions/s.jsonl", 6);
     watch.wait_for(6);
-    // A sync beside it has nothing left to do.
+    // Another sync has nothing left to do.
     assert_eq!(home.run("sync --json").json()["records_added"], 0);
 
     let (code, stdout, stderr) = watch.end(Signal::INT);
@@ -112,8 +112,10 @@ fn whatever_changes_is_collected() {
 
 #[test]
 fn it_says_nothing_where_nobody_looks() {
-    let home = Home::small();
     for arguments in [&[][..], &["-q"]] {
+        // A home of its own for each: a ledger that is already full would not show that the
+        // watch has begun, and a signal before that ends the process without an exit code.
+        let home = Home::small();
         let mut watch = Watch::start(&home, arguments);
         watch.wait_for(55);
         assert_eq!(watch.end(Signal::TERM), (Some(0), String::new(), String::new()));
@@ -126,7 +128,7 @@ fn a_closed_terminal_ends_it_too() {
     let mut watch = Watch::start(&home, &[]);
     watch.wait_for(55);
     assert_eq!(watch.end(Signal::HUP), (Some(0), String::new(), String::new()));
-    // Unless it was started to outlive it.
+    // Unless it was started with `nohup`.
     let mut command = Command::new("nohup");
     command.args([env!("CARGO_BIN_EXE_quipu"), "watch"]).env_clear();
     command.env("HOME", home.path("")).env("PATH", std::env::var_os("PATH").unwrap());
@@ -141,7 +143,7 @@ fn a_closed_terminal_ends_it_too() {
     }
 }
 
-/// The inodes that a process watches.
+/// Returns the inodes that a process watches.
 #[cfg(target_os = "linux")]
 fn watched(process: u32) -> Vec<u64> {
     let mut inodes = Vec::new();
@@ -172,7 +174,7 @@ fn only_what_is_claimed_is_watched() {
         assert!(began.elapsed() < Duration::from_secs(60), "{SHOP} is not watched");
         std::thread::sleep(Duration::from_millis(20));
     }
-    // Watches are set one after the other; the last event shows that all of them are.
+    // Watches are set one after the other; the last event shows that all of them are set.
     append(&home, &format!("{SHOP}/{}", named(1)), 1);
     watch.wait_for(56);
     let watched = watched(process);
@@ -195,7 +197,7 @@ fn a_locked_ledger_does_not_hold_it_up() {
     std::thread::sleep(Duration::from_millis(300));
     let asked = Instant::now();
     assert_eq!(watch.end(Signal::INT).0, Some(0));
-    // Whoever waits for the lock waits ten seconds.
+    // Waiting for the lock takes ten seconds.
     assert!(asked.elapsed() < Duration::from_secs(8));
 }
 
@@ -212,7 +214,7 @@ fn what_is_no_ledger_is_refused_at_once() {
 fn a_ledger_of_a_newer_quipu_is_refused() {
     let home = Home::small();
     home.run("sync");
-    // The version of the schema, where SQLite keeps it.
+    // The schema version in SQLite's header.
     let mut bytes = fs::read(home.ledger()).unwrap();
     bytes[60..64].copy_from_slice(&99_u32.to_be_bytes());
     fs::write(home.ledger(), bytes).unwrap();
@@ -221,7 +223,7 @@ fn a_ledger_of_a_newer_quipu_is_refused() {
     assert!(run.stderr.contains("newer quipu"), "{run}");
 }
 
-/// In a user namespace of its own, which may be given fewer watches than there are folders.
+/// In its own user namespace, which may have fewer watches than there are folders.
 #[test]
 #[cfg(target_os = "linux")]
 fn too_few_watches_are_told_and_made_up_for() {
@@ -238,12 +240,12 @@ fn too_few_watches_are_told_and_made_up_for() {
     };
     let can = within("echo 5 > /proc/sys/user/max_inotify_watches").output();
     if !can.is_ok_and(|output| output.status.success()) {
-        // Not every system lets a test take watches away.
+        // Not every system lets a test reduce the number of watches.
         return;
     }
     let mut watch = Watch::of(&home, within(script));
     watch.wait_for(12);
-    // Let it find out that it has to look by itself.
+    // The watch has to notice that it must scan by itself.
     std::thread::sleep(Duration::from_millis(1_500));
     for number in 0..12 {
         append(&home, &format!(".claude/projects/-p{number}/{}", named(number)), 100 + number);

@@ -1,8 +1,10 @@
-//! The wall clock, for the few places of truth that need it. Projection never asks.
+//! The wall clock, for the few facts of truth that carry a time.
+//!
+//! The projection never reads it: a rebuild has to derive the same rows at any time.
 
 use std::time::SystemTime;
 
-/// Milliseconds since 1970, UTC.
+/// Returns the milliseconds since 1970, UTC.
 pub(crate) fn now_ms() -> i64 {
     SystemTime::now()
         .duration_since(SystemTime::UNIX_EPOCH)

@@ -1,29 +1,35 @@
-//! What can go wrong with a ledger, each with what a person needs to act on it.
+//! Errors of ledger operations, each with the path, id or reason that a person needs to act on it.
+//!
+//! The library never prints them; the binary adds hints.
 
 use std::path::PathBuf;
 
 /// The result of a ledger operation.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Why a ledger operation failed.
+/// The reason why a ledger operation failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// SQLite refused.
-    #[error("the ledger could not be read or written")]
-    Sqlite(#[from] rusqlite::Error),
+    /// SQLite returned an error.
+    #[error("cannot read or write the ledger")]
+    Sqlite(#[source] rusqlite::Error),
 
-    /// Another process holds the ledger longer than we are willing to wait.
+    /// A row disappeared between two queries.
+    #[error("another process changed the ledger while it was read")]
+    Vanished,
+
+    /// Another process held the ledger for longer than the wait limit.
     #[error("another process is writing to {}; waited {seconds} seconds", path.display())]
     Busy {
         /// The ledger.
         path: PathBuf,
-        /// How long we waited.
+        /// The wait limit, in seconds.
         seconds: u64,
     },
 
-    /// The projection lacks records, so a session may be missing from it: another process derives it
-    /// again, or a rebuild was interrupted. Nothing was written.
+    /// The projection lacks records, so a session may be missing from it: another process is
+    /// rebuilding it, or a rebuild was interrupted. Nothing was written.
     #[error(
         "the readable tables of {} are being rebuilt: {done} of {total} records are done",
         path.display()
@@ -31,32 +37,32 @@ pub enum Error {
     Behind {
         /// The ledger.
         path: PathBuf,
-        /// How many records are in the projection.
+        /// The number of records that are in the projection.
         done: u64,
-        /// How many there are.
+        /// The number of records in the ledger.
         total: u64,
     },
 
-    /// Nothing is free on the ledger's disk, and even reading takes a little.
-    #[error("there is no room left on the disk of {}", path.display())]
+    /// The ledger's disk is full. Even reading takes 32 KiB of it.
+    #[error("no space left on the disk of {}", path.display())]
     NoRoom {
         /// The ledger.
         path: PathBuf,
     },
 
-    /// A file or folder of ours could not be used.
+    /// A file or folder that quipu owns could not be used.
     #[error("cannot {action} {}", path.display())]
     Io {
-        /// What we wanted to do.
+        /// The action that failed, as a verb.
         action: &'static str,
-        /// With what.
+        /// The file or folder.
         path: PathBuf,
-        /// Why not.
+        /// The error of the operating system.
         source: std::io::Error,
     },
 
-    /// A file that is collected from could not be read. Collecting goes on without it.
-    #[error("cannot read a source")]
+    /// A source could not be read. Collecting goes on without it.
+    #[error("cannot read a source file")]
     Source(#[source] std::io::Error),
 
     /// The file is not a quipu ledger. It is left untouched.
@@ -64,8 +70,18 @@ pub enum Error {
     NotALedger {
         /// The file.
         path: PathBuf,
-        /// How we know.
+        /// The reason, as the end of a sentence.
         why: String,
+    },
+
+    /// A companion of the ledger, such as its write-ahead log, is not a regular file. Opening a named
+    /// pipe could take forever, so no file is opened.
+    #[error("{} is {what}; SQLite keeps a file of the ledger under that name", path.display())]
+    Companion {
+        /// The path of the companion.
+        path: PathBuf,
+        /// The kind of file, with its article.
+        what: &'static str,
     },
 
     /// The ledger was written by a newer quipu. It is left untouched.
@@ -73,46 +89,46 @@ pub enum Error {
     Newer {
         /// The ledger.
         path: PathBuf,
-        /// Its schema.
+        /// The schema version of the file.
         found: i64,
-        /// Ours.
+        /// The newest schema version that this build knows.
         known: i64,
     },
 
-    /// The ledger was written by an older quipu: it has to be migrated before it can be read.
-    #[error("{} was written by an older quipu and is not up to date", path.display())]
+    /// The ledger was written by an older quipu and has to be migrated before it can be read.
+    #[error("{} was written by an older quipu and has to be migrated", path.display())]
     Older {
         /// The ledger.
         path: PathBuf,
     },
 
-    /// The tables are not those of the version that the file says it is of, and cannot be brought up
-    /// to date. It is left untouched.
-    #[error("the ledger cannot be brought up to date from schema {version}: {what}")]
+    /// The tables differ from those of the schema version in the file's header, so it cannot be
+    /// migrated. It is left untouched.
+    #[error("the ledger cannot be migrated from schema {version}: {what}")]
     Shape {
-        /// The version that it says.
+        /// The schema version in the file's header.
         version: i64,
-        /// What is missing, or should not be there.
+        /// The first table, column or index that is missing or unexpected.
         what: String,
     },
 
-    /// The ledger was upgraded by another process while we had it open.
-    #[error("the ledger was upgraded by a newer quipu, restart this one")]
+    /// Another process upgraded the ledger while this one had it open.
+    #[error("the ledger was migrated by a newer quipu; restart this one")]
     Upgraded,
 
-    /// Whoever asked for the work wants it to end. What is stored is complete.
+    /// The caller asked for the work to stop. Everything stored so far is complete.
     #[error("stopped before everything was done")]
     Stopped,
 
     /// There is no ledger to read.
     #[error("there is no ledger at {}", path.display())]
     Absent {
-        /// Where we looked.
+        /// The path without a ledger.
         path: PathBuf,
     },
 
-    /// The newest records are in a log that cannot be opened without writing beside it. What the
-    /// file alone says may be half of something.
+    /// The newest records are in a write-ahead log that cannot be read without writing beside the
+    /// file. The file alone may end in the middle of a transaction.
     #[error(
         "the newest records of {} are in its write-ahead log, which cannot be read without writing \
          to its folder",
@@ -123,70 +139,71 @@ pub enum Error {
         path: PathBuf,
     },
 
-    /// Stored bytes are not what they were when they were stored.
+    /// Stored bytes differ from those that were written.
     #[error("the ledger is damaged: {what}")]
     Damaged {
-        /// What does not fit.
+        /// The row or bytes that do not fit.
         what: String,
     },
 
-    /// The search index is not what it should be. Everything else is; it can be derived again.
+    /// The search index is damaged. Everything else is sound, and a rebuild derives the index
+    /// again.
     #[error("the search index cannot be read: {why}")]
     SearchIndex {
-        /// What does not fit.
+        /// The page or row that does not fit.
         why: String,
     },
 
-    /// A regular expression that makes no sense, or would take too much.
+    /// A regular expression that does not compile or exceeds its size limit.
     #[error("the pattern cannot be used: {why}")]
     Pattern {
-        /// What is wrong with it.
+        /// The reason.
         why: String,
     },
 
-    /// A copy that `backup` made: what it holds is what was backed up, and stays so.
-    #[error("{} is a backup, which is not written to", path.display())]
+    /// The file is a copy that `backup` made. A backup is never written to.
+    #[error("{} is a backup, and backups are read-only", path.display())]
     IsBackup {
         /// The copy.
         path: PathBuf,
     },
 
-    /// Another file took the ledger's place while we had it open.
+    /// Another file took the ledger's path while this process had the ledger open.
     #[error("{} was replaced by another ledger", path.display())]
     Replaced {
-        /// Where it was.
+        /// The ledger's path.
         path: PathBuf,
     },
 
-    /// A ledger cannot be swapped while others have it open.
+    /// A ledger cannot be swapped while another process has it open.
     #[error("another process has {} open; waited {seconds} seconds", path.display())]
     InUse {
         /// The ledger.
         path: PathBuf,
-        /// How long we waited.
+        /// The wait limit, in seconds.
         seconds: u64,
     },
 
-    /// A backup cannot be written there.
+    /// A backup cannot be written to the requested path.
     #[error("cannot write a backup to {}: {why}", path.display())]
     Target {
-        /// Where it was asked for.
+        /// The requested path.
         path: PathBuf,
-        /// What is in the way.
+        /// The reason.
         why: &'static str,
     },
 
-    /// Something stands where a backup is to be written.
-    #[error("{} exists already", path.display())]
+    /// A file exists where a backup is to be written.
+    #[error("{} already exists", path.display())]
     TargetExists {
-        /// Where it was asked for.
+        /// The requested path.
         path: PathBuf,
     },
 
     /// A ledger cannot be restored from itself.
     #[error("{} is the ledger itself", path.display())]
     SameFile {
-        /// What was to be restored.
+        /// The file that was to be restored.
         path: PathBuf,
     },
 
@@ -195,137 +212,144 @@ pub enum Error {
     Copy {
         /// The copy.
         path: PathBuf,
-        /// Why not.
+        /// The error of SQLite.
         source: rusqlite::Error,
     },
 
-    /// A copy was checked and is not sound.
-    #[error("{} is not a sound copy of a ledger: {what}", path.display())]
+    /// A copy was checked and is damaged.
+    #[error("{} is not an intact copy of a ledger: {what}", path.display())]
     Unsound {
-        /// The copy, or what it was made from.
+        /// The copy, or the file it was made from.
         path: PathBuf,
-        /// What does not fit.
+        /// The row or bytes that do not fit.
         what: String,
     },
 
-    /// A person's statement cannot be run.
+    /// A person's SQL statement cannot be run.
     #[error("{message}")]
     Sql {
-        /// Why not.
+        /// The reason.
         message: String,
     },
 
-    /// A person's statement was ended by its caller.
+    /// The caller interrupted a person's SQL statement.
     #[error("interrupted")]
     Interrupted,
 
-    /// Nothing in the ledger has that name.
+    /// Nothing in the ledger matches a name.
     #[error("no {what} matches `{name}`")]
     NoMatch {
         /// `session`, `file`, `generation`, `entry`.
         what: &'static str,
-        /// What was asked for.
+        /// The name.
         name: String,
     },
 
-    /// What is called so is a transcript without a line: there is no session in it.
-    #[error("session `{id}` is empty: there is no line in {}", .path.display())]
+    /// The name belongs to a transcript without a line, which holds no session.
+    #[error("session `{id}` is empty: {} has no lines", .path.display())]
     Empty {
-        /// Its id, as its name says it.
+        /// The id in the name of the file.
         id: String,
         /// The file.
         path: PathBuf,
     },
 
-    /// An entry, a key or a value that cannot be kept. Nothing was written.
+    /// An entry, a key or a value cannot be stored. Nothing was written.
     #[error("{why}")]
     Refused {
-        /// What is wrong with it.
+        /// The reason.
         why: String,
     },
 
-    /// The leaf of a session is not the one that the writer expected. Nothing was written.
+    /// The leaf of a session differs from the one that the writer expected. Nothing was written.
     #[error("the leaf of session {session} is {}", leaf.as_deref().unwrap_or("before its first entry"))]
     Conflict {
         /// The session.
         session: String,
-        /// Its leaf now.
+        /// The current leaf.
         leaf: Option<String>,
     },
 
     /// An entry with another body was appended under the same idempotency key. Nothing was written.
-    #[error("the key `{key}` was used for entry {entry}, which has another body")]
+    #[error("the idempotency key `{key}` was used for entry {entry}, which has another body")]
     KeyUsed {
         /// The key.
         key: String,
-        /// The entry of the first try.
+        /// The entry that was stored under the key.
         entry: String,
     },
 
-    /// Something of that name is there already.
-    #[error("the {what} `{name}` is there already")]
+    /// The name is taken.
+    #[error("the {what} `{name}` already exists")]
     Exists {
         /// `session`, `entry`.
         what: &'static str,
-        /// Its name.
+        /// The name.
         name: String,
     },
 
-    /// A session that was collected belongs to the agent that wrote it.
-    #[error("session {id} was collected from {format}: it can be read and forked, not written to")]
+    /// The session was collected from an agent's files, so only that agent writes to it.
+    #[error("session {id} was collected from {format} and is read-only here")]
     Collected {
         /// The session.
         id: String,
-        /// Whose it is.
+        /// The format it was collected from.
         format: String,
     },
 
-    /// Several things in the ledger have that name.
+    /// No context can be selected from sessions of that format, so none can be forked.
+    #[error("the context of a {format} session cannot be selected: quipu has no reader for it")]
+    NoContext {
+        /// The format.
+        format: String,
+    },
+
+    /// A name matches more than one thing.
     #[error("`{name}` matches {count} {what}")]
     Ambiguous {
-        /// What kind of things, in the plural.
+        /// The kind of things, in the plural.
         what: &'static str,
-        /// What was asked for.
+        /// The name.
         name: String,
-        /// How many.
+        /// The number of matches.
         count: usize,
-        /// What it may mean: the first of them.
+        /// The first matches.
         candidates: Vec<String>,
     },
 }
 
-/// At most this many things that a name may mean are named.
+/// The largest number of candidates that an error lists, so that it fits on a screen.
 const MOST_CANDIDATES: usize = 20;
 
-/// What a person can do something about, where the error alone does not say it.
+/// The kind of problem behind an error, for choosing a hint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Trouble {
-    /// Another process is in the way.
+    /// Another process holds the ledger.
     Busy,
-    /// No room is left.
+    /// The disk is full.
     DiskFull,
-    /// We may not write there.
+    /// The file or folder cannot be written to.
     ReadOnly,
-    /// Something stands there already.
+    /// A file exists already.
     Exists,
-    /// The file is not what SQLite left behind.
+    /// The file was changed or damaged outside of SQLite.
     Damaged,
-    /// The disk, or a limit of the system.
+    /// The disk failed, or a limit of the system was reached.
     Disk,
     /// Anything else.
     Other,
 }
 
 impl Error {
-    /// Several things have that name: these.
+    /// Returns the error for a name with several matches.
     pub(crate) fn ambiguous(what: &'static str, name: &str, mut candidates: Vec<String>) -> Error {
         let count = candidates.len();
         candidates.truncate(MOST_CANDIDATES);
         Error::Ambiguous { what, name: name.to_owned(), count, candidates }
     }
 
-    /// What a person can do something about.
+    /// Returns the kind of problem, for choosing a hint.
     pub fn trouble(&self) -> Trouble {
         use std::io::ErrorKind;
         match self {
@@ -364,12 +388,12 @@ impl Error {
         }
     }
 
-    /// Something that cannot be kept, and why.
+    /// Returns the error for a value that cannot be stored.
     pub(crate) fn refused(why: impl Into<String>) -> Error {
         Error::Refused { why: why.into() }
     }
 
-    /// An I/O error about `path`.
+    /// Returns a function that makes an I/O error about `path`.
     pub(crate) fn io(
         action: &'static str,
         path: impl Into<PathBuf>,
@@ -378,16 +402,25 @@ impl Error {
         move |source| Error::Io { action, path, source }
     }
 
-    /// A sentence about stored bytes that do not fit.
+    /// Returns the error for stored bytes that do not fit.
     pub(crate) fn damaged(what: impl Into<String>) -> Error {
         Error::Damaged { what: what.into() }
+    }
+}
+
+impl From<rusqlite::Error> for Error {
+    fn from(error: rusqlite::Error) -> Error {
+        match error {
+            rusqlite::Error::QueryReturnedNoRows => Error::Vanished,
+            error => Error::Sqlite(error),
+        }
     }
 }
 
 impl From<quipu_fts5::Error> for Error {
     fn from(error: quipu_fts5::Error) -> Error {
         match error {
-            quipu_fts5::Error::Sqlite(error) => Error::Sqlite(error),
+            quipu_fts5::Error::Sqlite(error) => error.into(),
             error => Error::SearchIndex { why: error.to_string() },
         }
     }

@@ -1,4 +1,6 @@
-//! Numbers and ids, each a type of its own so that they cannot be swapped.
+//! Ids and numbers, each a type of its own so that they cannot be confused.
+//!
+//! Conversion to and from SQL is here as well. Never queries anything.
 
 use rusqlite::ToSql;
 use rusqlite::types::{FromSql, FromSqlResult, ToSqlOutput, ValueRef};
@@ -25,15 +27,15 @@ macro_rules! numbers {
 }
 
 numbers! {
-    /// A record's number in the ledger, in commit order; also the event cursor.
+    /// A record's number in the ledger, in commit order. Also the event cursor.
     Seq;
-    /// A followed file, database session, native session, or the journal.
+    /// A collected file, database session or native session, or the journal.
     SourceId;
-    /// One life of a source between rewrites.
+    /// A source's contents between two rewrites.
     GenerationId;
-    /// A session's row: the number of the first entry that spoke of it.
+    /// A session's row: the number of the first entry that names it.
     SessionRow;
-    /// An entry: the seq of its record, or above 2^40 for further entries of a welded line.
+    /// An entry: the seq of its record. Further entries of a welded line have ids above 2^40.
     EntryId;
 }
 
@@ -43,32 +45,32 @@ impl From<EntryId> for quipu_fts5::RowId {
     }
 }
 
-/// Further entries of one record are this far apart.
+/// The distance between ids of entries that come from one record.
 const WELDED_STEP: i64 = 1 << 40;
 
 impl EntryId {
-    /// The id of the `ordinal`-th entry of a record.
+    /// Returns the id of the `ordinal`-th entry of a record.
     pub fn of(seq: Seq, ordinal: usize) -> EntryId {
         EntryId(seq.0 + WELDED_STEP * i64::try_from(ordinal).unwrap_or(i64::MAX >> 41))
     }
 
-    /// The provisional entry of a generation's unterminated tail.
+    /// Returns the id of the provisional entry of a generation's unterminated tail.
     pub fn provisional(generation: GenerationId) -> EntryId {
         EntryId(-generation.0)
     }
 
-    /// Which entry of its record it is.
+    /// Returns the entry's position within its record.
     pub fn ordinal(self) -> i64 {
         self.0.max(0) / WELDED_STEP
     }
 
-    /// The record it was read from; `None` for a provisional entry.
+    /// Returns the record that the entry was read from; `None` for a provisional entry.
     pub fn seq(self) -> Option<Seq> {
         (self.0 > 0).then_some(Seq(self.0 % WELDED_STEP))
     }
 }
 
-/// An agent's id for an entry, packed: most are UUIDs or eight hex digits, and a ledger holds
+/// An agent's id for an entry, packed. Most are UUIDs or eight hex digits, and a ledger holds
 /// hundreds of thousands of them twice.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum PackedId {
@@ -76,17 +78,18 @@ pub enum PackedId {
     Uuid([u8; 16]),
     /// Eight lower-case hex digits: 4 bytes.
     Short([u8; 4]),
-    /// Longer than any sensible id: its hash, 32 bytes.
+    /// Longer than `LONGEST_TEXT_ID`: its hash, 32 bytes.
     Hashed(Box<[u8; 32]>),
     /// Anything else, as written.
     Text(Box<str>),
 }
 
-/// Ids longer than this are hashed.
+/// The longest id, in bytes, that is stored as text. Longer ids are hashed, so that no id makes the
+/// indexes large.
 const LONGEST_TEXT_ID: usize = 256;
 
 impl PackedId {
-    /// Packs an id. `unpack` gives it back, except for absurdly long ones.
+    /// Packs an id. [`PackedId::unpack`] reverses it, except for hashed ids.
     pub fn pack(id: &str) -> PackedId {
         if id.len() == 36
             && let Ok(uuid) = uuid::Uuid::try_parse(id)
@@ -106,7 +109,7 @@ impl PackedId {
         PackedId::Text(id.into())
     }
 
-    /// The id as the agent wrote it.
+    /// Returns the id as the agent wrote it; for a hashed id, its hash.
     pub fn unpack(&self) -> String {
         match self {
             PackedId::Uuid(bytes) => uuid::Uuid::from_bytes(*bytes).to_string(),

@@ -1,5 +1,7 @@
-//! What everything else uses: ids, errors, the clock, names of sidecar files, and the doors to
-//! files of other programs (`foreign` reads them, `target` writes beneath a folder).
+//! The lowest layer: ids, errors, the clock, names of sidecar files, and access to files of other
+//! programs (`foreign` reads them, `target` writes beneath a folder).
+//!
+//! Holds no SQL statement and knows nothing of sessions.
 
 pub(crate) mod clock;
 pub(crate) mod error;

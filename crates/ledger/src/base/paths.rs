@@ -1,4 +1,6 @@
-//! Paths as bytes: names of files need not be UTF-8.
+//! Conversions between paths and bytes: names of files need not be UTF-8.
+//!
+//! Never touches the file system.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};

@@ -1,10 +1,10 @@
 //! Writes files beneath a folder, and nowhere else.
 //!
-//! The folder itself is opened once, by the path that a person named. Everything beneath it is
-//! reached from that handle, component by component, and no symbolic link is followed: not one that
-//! was there before, and not one that another process puts in a folder's place meanwhile. A file is
-//! written under a temporary name and gets its own when it is whole; a file of that name is left
-//! alone unless replacing it was asked for, and a link or a folder of that name always.
+//! The folder is opened once, by the path that a person named. Every file beneath it is reached
+//! from that handle, component by component, and no symbolic link is followed, even one that
+//! another process swaps in at that moment. A file is written under a temporary name and renamed
+//! when it is complete. An existing file is replaced only on request; a link or a folder is never
+//! replaced.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{DirBuilder, File};
@@ -24,19 +24,19 @@ pub struct Target {
     folder: OwnedFd,
 }
 
-/// What becomes of a file that has the name already.
+/// The treatment of an existing file with the same name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Existing {
-    /// It stays, and giving the name is an error.
+    /// The existing file stays, and keeping the new one is an error.
     Stays,
-    /// It is replaced, if it is a file.
+    /// The existing file is replaced. A link or a folder is an error.
     IsReplaced,
 }
 
 impl Target {
-    /// Opens a folder, and creates it if it is not there.
+    /// Opens a folder, creating it if it is absent.
     ///
-    /// Links on the way to it are followed: the path is the person's own.
+    /// Links in `path` are followed: a person chose it.
     pub fn open(path: &Path) -> io::Result<Target> {
         DirBuilder::new().recursive(true).mode(0o700).create(path)?;
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
@@ -49,7 +49,7 @@ impl Target {
         &self.path
     }
 
-    /// Begins a file at a path below the folder, and creates the folders on the way.
+    /// Begins a file at a path below the folder, creating the folders between them.
     pub fn create(&self, path: &Path) -> io::Result<NewFile> {
         let (folder, name) = self.folder_of(path, IfAbsent::Create)?;
         let temporary = OsString::from(format!(".quipu-{}", uuid::Uuid::new_v4().simple()));
@@ -61,7 +61,7 @@ impl Target {
 
     /// Opens the file at a path below the folder; `None` if nothing is there.
     ///
-    /// What is not a regular file is an error: a pipe is not waited for.
+    /// Anything but a regular file is an error. A pipe does not block.
     pub fn read(&self, path: &Path) -> io::Result<Option<File>> {
         let opened = self.folder_of(path, IfAbsent::Fail).and_then(|(folder, name)| {
             let kind = stat_of(&folder, &name)?;
@@ -70,7 +70,7 @@ impl Target {
             }
             let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
             let file = File::from(rustix::fs::openat(&folder, &name, flags, Mode::empty())?);
-            // Another process may have swapped it in between.
+            // Another process may have swapped the file after the check.
             if !file.metadata()?.is_file() {
                 return Err(in_the_way(FileType::Unknown));
             }
@@ -94,9 +94,9 @@ impl Target {
         }
     }
 
-    /// Opens the folder that a path leads to the last component of.
+    /// Opens the parent folder of a path, and returns it with the last component.
     fn folder_of(&self, path: &Path, if_absent: IfAbsent) -> io::Result<(OwnedFd, OsString)> {
-        let invalid = || io::Error::new(io::ErrorKind::InvalidInput, "the path leads elsewhere");
+        let invalid = || io::Error::new(io::ErrorKind::InvalidInput, "the path leaves its folder");
         let mut parts = Vec::new();
         for part in path.components() {
             match part {
@@ -113,21 +113,21 @@ impl Target {
     }
 }
 
-/// What to do about a folder that is not there.
+/// The treatment of an absent folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum IfAbsent {
     Create,
     Fail,
 }
 
-/// Opens a folder in a folder.
+/// Opens a folder inside a folder.
 fn step(folder: &OwnedFd, name: &OsStr, if_absent: IfAbsent) -> io::Result<OwnedFd> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let open = || rustix::fs::openat(folder, name, flags, Mode::empty());
     let opened = match open() {
         Err(Errno::NOENT) if if_absent == IfAbsent::Create => {
             match rustix::fs::mkdirat(folder, name, Mode::RWXU) {
-                // Another process created it at the same moment.
+                // Another process may have created it at the same moment.
                 Ok(()) | Err(Errno::EXIST) => open(),
                 Err(error) => Err(error),
             }
@@ -140,40 +140,40 @@ fn step(folder: &OwnedFd, name: &OsStr, if_absent: IfAbsent) -> io::Result<Owned
     })
 }
 
-/// Returns what kind of file stands there, without following a link.
+/// Returns the kind of file with that name, without following a link.
 fn stat_of(folder: &OwnedFd, name: &OsStr) -> io::Result<FileType> {
     let stat = rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW)?;
     Ok(FileType::from_raw_mode(stat.st_mode))
 }
 
-/// Makes an error of what stands where a file or folder is needed.
+/// Returns the error for something other than the expected file or folder.
 fn in_the_way(kind: FileType) -> io::Error {
     let what = match kind {
         FileType::Symlink => "a symbolic link is in the way; it is not followed",
         FileType::Directory => "a folder is in the way",
         FileType::RegularFile => "a file is in the way",
-        _ => "something that is no file is in the way",
+        _ => "something that is not a file is in the way",
     };
     io::Error::new(io::ErrorKind::AlreadyExists, what)
 }
 
-/// A file under a temporary name. Dropped, it is removed.
+/// A file under a temporary name. Dropping it removes the file.
 #[derive(Debug)]
 pub struct NewFile {
     folder: OwnedFd,
-    /// `None` once it has its own.
+    /// `None` once the file has its final name.
     temporary: Option<OsString>,
     name: OsString,
     file: File,
 }
 
 impl NewFile {
-    /// Returns the file to write to.
+    /// Returns the open file.
     pub fn file(&self) -> &File {
         &self.file
     }
 
-    /// Sets the file's time, nanoseconds since 1970, where the file system can hold it.
+    /// Sets the modification time, in nanoseconds since 1970, where the file system supports it.
     pub fn set_modified(&self, mtime_ns: i64) {
         if let Ok(nanoseconds) = u64::try_from(mtime_ns) {
             let time = SystemTime::UNIX_EPOCH + Duration::from_nanos(nanoseconds);
@@ -181,7 +181,7 @@ impl NewFile {
         }
     }
 
-    /// Gives the file its name.
+    /// Renames the file to its final name.
     pub fn keep(mut self, existing: Existing) -> io::Result<()> {
         let Some(temporary) = self.temporary.as_deref() else { return Ok(()) };
         let (folder, name) = (&self.folder, &self.name);
@@ -198,7 +198,7 @@ impl NewFile {
         }
         match rustix::fs::renameat_with(folder, temporary, folder, name, RenameFlags::NOREPLACE) {
             Ok(()) => {}
-            // A file system without such a rename. A link under a taken name is an error, too.
+            // The file system has no such rename. Creating a link also fails if the name is taken.
             Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => {
                 rustix::fs::linkat(folder, temporary, folder, name, AtFlags::empty())?;
                 let _ = rustix::fs::unlinkat(folder, temporary, AtFlags::empty());

@@ -1,44 +1,44 @@
-//! How far readers may be ahead of the writer: by so many bytes, however they are spread over units
-//! of work.
+//! Backpressure: limits how many bytes the readers may be ahead of the writer, over all units of
+//! work.
 //!
-//! A large file is one unit and a thousand small ones are another, so a number of units would be too
-//! few for the one or too many for the other. The unit that the writer works on may always hand one
-//! batch over, or the writer could wait for it while the others hold all there is.
+//! One unit is a large file, another a thousand small ones, so a limit in units would be too small
+//! for the one or too large for the other. The unit that the writer works on may always hand one
+//! batch over. Otherwise the writer could wait for it while the other units use up the limit.
 
 use std::sync::{Condvar, Mutex, MutexGuard};
 
-/// Batches that were handed over and are not written weigh at most about this much: what is read
-/// while a transaction ends. With half as much, a core idles meanwhile.
-const AHEAD: usize = 24 << 20;
+/// The largest weight, in bytes, of batches that are handed over and not yet written: as much as is
+/// read during one commit. With half of it, a core idles meanwhile.
+const LIMIT: usize = 24 << 20;
 
-/// What readers and writer know of each other.
-pub(super) struct Lead {
+/// The state that readers and writer share.
+pub(super) struct Backpressure {
     state: Mutex<State>,
     changed: Condvar,
-    ahead: usize,
+    limit: usize,
 }
 
 #[derive(Debug)]
 struct State {
     /// The unit that the writer works on.
     front: usize,
-    /// Batches of each unit that were handed over and are not written.
+    /// The number of unwritten batches of each unit.
     waiting: Vec<usize>,
-    /// What all of them weigh.
+    /// The weight of all unwritten batches.
     weight: usize,
     is_over: bool,
 }
 
-impl Lead {
-    pub(super) fn new(units: usize) -> Lead {
+impl Backpressure {
+    pub(super) fn new(units: usize) -> Backpressure {
         let state = State { front: 0, waiting: vec![0; units], weight: 0, is_over: false };
-        Lead { state: Mutex::new(state), changed: Condvar::new(), ahead: AHEAD }
+        Backpressure { state: Mutex::new(state), changed: Condvar::new(), limit: LIMIT }
     }
 
-    /// Waits until a batch of a unit may be handed over. False: the writer has stopped.
+    /// Waits until a batch of a unit may be handed over. Returns false if the writer has stopped.
     pub(super) fn enter(&self, unit: usize, weight: usize) -> bool {
         let Ok(mut state) = self.state.lock() else { return false };
-        while !state.is_over && !state.has_room(unit, weight, self.ahead) {
+        while !state.is_over && !state.has_room(unit, weight, self.limit) {
             state = match self.changed.wait(state) {
                 Ok(state) => state,
                 Err(_) => return false,
@@ -51,7 +51,7 @@ impl Lead {
         !state.is_over
     }
 
-    /// A batch of the unit in front was written.
+    /// Records that a batch of the front unit was written.
     pub(super) fn leave(&self, weight: usize) {
         self.change(|state| {
             state.weight = state.weight.saturating_sub(weight);
@@ -62,17 +62,17 @@ impl Lead {
         });
     }
 
-    /// The writer goes on to the next unit.
+    /// Moves the writer on to the next unit.
     pub(super) fn advance(&self) {
         self.change(|state| state.front += 1);
     }
 
-    /// The writer stops: nobody waits any more.
+    /// Releases all waiting readers: the writer has stopped.
     pub(super) fn end(&self) {
         self.change(|state| state.is_over = true);
     }
 
-    /// The unit that the writer works on: all before it are written.
+    /// Returns the unit that the writer works on. All units before it are written.
     pub(super) fn front(&self) -> usize {
         self.state.lock().map_or(0, |state: MutexGuard<'_, State>| state.front)
     }
@@ -86,9 +86,9 @@ impl Lead {
 }
 
 impl State {
-    fn has_room(&self, unit: usize, weight: usize, ahead: usize) -> bool {
+    fn has_room(&self, unit: usize, weight: usize, limit: usize) -> bool {
         let is_needed = unit == self.front && self.waiting.get(unit).is_none_or(|n| *n == 0);
-        is_needed || self.weight + weight <= ahead
+        is_needed || self.weight + weight <= limit
     }
 }
 
@@ -97,30 +97,36 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_unit_in_front_is_never_kept_waiting_by_others() {
-        let lead = Lead::new(3);
-        assert!(lead.enter(1, AHEAD), "there is room");
-        let state = lead.state.lock().unwrap();
-        assert!(!state.has_room(2, 1, AHEAD), "all room is taken");
-        assert!(state.has_room(0, 9 * AHEAD, AHEAD), "the writer waits for this one");
+    fn the_front_unit_never_waits_for_other_units() {
+        let backpressure = Backpressure::new(3);
+        assert!(backpressure.enter(1, LIMIT), "there is room");
+        let state = backpressure.state.lock().unwrap();
+        assert!(!state.has_room(2, 1, LIMIT), "all room is taken");
+        assert!(state.has_room(0, 9 * LIMIT, LIMIT), "the writer waits for this one");
         drop(state);
-        assert!(lead.enter(0, 9));
-        assert!(!lead.state.lock().unwrap().has_room(0, 1, AHEAD), "one of it waits already");
-        lead.leave(9);
-        assert!(lead.state.lock().unwrap().has_room(0, 1, AHEAD));
-        lead.advance();
-        assert!(!lead.state.lock().unwrap().has_room(1, 1, AHEAD), "one of it waits already");
-        lead.leave(AHEAD);
-        assert!(lead.state.lock().unwrap().has_room(2, AHEAD, AHEAD));
+        assert!(backpressure.enter(0, 9));
+        assert!(
+            !backpressure.state.lock().unwrap().has_room(0, 1, LIMIT),
+            "one of it waits already"
+        );
+        backpressure.leave(9);
+        assert!(backpressure.state.lock().unwrap().has_room(0, 1, LIMIT));
+        backpressure.advance();
+        assert!(
+            !backpressure.state.lock().unwrap().has_room(1, 1, LIMIT),
+            "one of it waits already"
+        );
+        backpressure.leave(LIMIT);
+        assert!(backpressure.state.lock().unwrap().has_room(2, LIMIT, LIMIT));
     }
 
     #[test]
-    fn whoever_waits_is_told_when_the_writer_stops() {
-        let lead = Lead::new(2);
-        assert!(lead.enter(1, AHEAD));
+    fn waiting_readers_are_released_when_the_writer_stops() {
+        let backpressure = Backpressure::new(2);
+        assert!(backpressure.enter(1, LIMIT));
         std::thread::scope(|scope| {
-            let waits = scope.spawn(|| lead.enter(1, 1));
-            lead.end();
+            let waits = scope.spawn(|| backpressure.enter(1, 1));
+            backpressure.end();
             assert!(!waits.join().unwrap());
         });
     }

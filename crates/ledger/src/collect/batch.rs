@@ -1,5 +1,5 @@
-//! What the readers hand to the writer: some pieces of files, decoded and compressed, so that the
-//! writer has nothing left to do but to write.
+//! Batches that reader threads hand to the writer: pieces of files, decoded and compressed, so that
+//! the writer only has to write. Never touches SQLite.
 
 use quipu_fts5::{Access, PostingsBuilder, SortedPostings};
 
@@ -8,33 +8,33 @@ use crate::base::ids::{GenerationId, Seq};
 use crate::project::draft::Draft;
 use crate::truth::chunks::{PackedBatch, Packer};
 use crate::truth::damaged::{Compressed, Damage};
+use crate::truth::sources::{Prints, Stat};
 
-use super::discover::Stat;
 use super::index::IndexUpdate;
-use super::known::{HEAD, MARKER, Print, print};
+use super::known::{HEAD, MARKER, print};
 
-/// A batch is handed over when it weighs this much.
+/// The weight in bytes at which a batch is handed over.
 pub(crate) const BATCH: usize = 4 << 20;
 
-/// A batch of at least this weight brings its words along, sorted; those of a smaller one are left
-/// to FTS5.
+/// The weight in bytes from which a batch carries its sorted tokens. FTS5 tokenizes a smaller
+/// batch.
 pub(crate) const BULK: usize = 64 << 10;
 
-/// Some pieces of files, to be written in one transaction.
+/// Pieces of files that are written in one transaction.
 #[derive(Debug, Default)]
 pub(crate) struct Batch {
     pub(crate) pieces: Vec<Piece>,
     pub(crate) packed: PackedBatch,
     /// The length of each record, over all pieces.
     pub(crate) lengths: Vec<u64>,
-    /// For each record, the one in the ledger that holds the same bytes.
+    /// For each record, the record in the ledger with the same bytes, if there is one.
     pub(crate) same_as: Vec<Option<Seq>>,
-    /// Which of the records are rows of a database, and their numbers there.
+    /// The records that are rows of a database, with their numbers there.
     pub(crate) rows: Vec<(usize, i64)>,
     pub(crate) drafts: Vec<Draft>,
-    /// The words of the drafts, if there are so many that they are not left to FTS5.
+    /// The sorted tokens of the drafts; `None` if FTS5 tokenizes them.
     pub(crate) words: Option<SortedPostings>,
-    /// About what it takes in memory.
+    /// The approximate size in memory, in bytes.
     pub(crate) weight: usize,
 }
 
@@ -43,54 +43,55 @@ pub(crate) struct Batch {
 pub(crate) struct Piece {
     pub(crate) job: usize,
     pub(crate) step: Step,
-    /// The file ends here.
+    /// True if the file ends here.
     pub(crate) is_last: bool,
-    /// The tail in the ledger is closed by these bytes and too long to be held in memory.
+    /// The end of a record whose beginning is the tail in the ledger and that is too long for
+    /// memory.
     pub(crate) closes_long_tail: Option<LongTail>,
-    /// The tail in the ledger is part of the first record here (or is dropped: see `step`).
+    /// True if the first record here begins with the tail in the ledger (or drops it: see `step`).
     pub(crate) takes_tail: bool,
     pub(crate) spans: Vec<SpanPlan>,
     /// Bytes to add to the tail.
     pub(crate) tail: Vec<u8>,
-    /// What the newest version of an index changes.
+    /// The changes in the newest version of an index.
     pub(crate) index: Option<Box<IndexUpdate>>,
     pub(crate) stat: Stat,
     pub(crate) prints: Prints,
     /// Compressed bytes of the file, if it cannot be decompressed to its end.
     pub(crate) compressed: Option<Compressed>,
-    /// Why nothing can be read of the file from here on.
+    /// The reason why nothing can be read of the file from here on.
     pub(crate) damage: Option<Damage>,
-    /// The file was last changed so long ago that its tail will not go on at once.
+    /// True if the file was unchanged for so long that its last line will hardly go on.
     pub(crate) is_still: bool,
-    /// How far a session in a database was read.
+    /// The position in a database session.
     pub(crate) rows: Option<RowCursor>,
 }
 
-/// How far a session in a database was read.
+/// The position up to which a database session was read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct RowCursor {
-    /// The other program's own name for this life of the session.
+    /// The other program's own name of this generation of the session.
     pub(crate) rewrite: String,
     /// The number of the last row.
     pub(crate) last_row: i64,
-    /// How many rows there were up to it.
+    /// The number of rows up to it.
     pub(crate) rows: i64,
 }
 
-/// How a piece relates to what the ledger has of its file.
+/// The relation of a piece to the part of its file that the ledger has.
 #[derive(Debug)]
 pub(crate) enum Step {
-    /// It goes on where the ledger (or the piece before) ends.
+    /// The piece continues where the ledger, or the piece before, ends.
     Continue,
-    /// It begins a new generation, or a new source.
+    /// The piece begins a new generation or a new source.
     Begin {
         began: Began,
-        /// The old generation ended without a newline: its last bytes are a record now.
+        /// The draft of the old generation's last line, which had no newline and is a record now.
         closing: Option<Draft>,
-        /// The generation that its copied spans refer to, when that is another source's.
+        /// The generation of another source that its copied spans refer to.
         copy_of: Option<GenerationId>,
     },
-    /// Nothing is collected from it, for this reason.
+    /// Nothing is collected from the file, for this reason.
     Refuse(&'static str),
 }
 
@@ -101,7 +102,7 @@ pub(crate) struct LongTail {
     pub(crate) draft: Draft,
 }
 
-/// Why a generation began.
+/// The reason why a generation began.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Began {
     First,
@@ -114,7 +115,7 @@ pub(crate) enum Began {
 }
 
 impl Began {
-    /// The stable name that is stored and printed.
+    /// Returns the stable name that is stored and printed.
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             Began::First => "first",
@@ -131,21 +132,13 @@ impl Began {
 /// A run of bytes of a piece.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SpanPlan {
-    /// So many records of the batch.
+    /// A number of records of the batch.
     Own { records: usize, length: u64 },
     /// The same bytes as in another generation.
     Same { generation: GenerationId, start: u64, length: u64 },
 }
 
-/// What tells a grown file from a rewritten one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Prints {
-    pub(crate) head: Print,
-    pub(crate) head_length: usize,
-    pub(crate) marker: Print,
-}
-
-/// The first and last bytes of what was read of a file.
+/// The first and last bytes of a file, as far as it was read.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Ends {
     head: Vec<u8>,
@@ -153,12 +146,12 @@ pub(crate) struct Ends {
 }
 
 impl Ends {
-    /// What was verified of a known file.
+    /// Creates the ends from verified bytes of a known file.
     pub(crate) fn of(head: Vec<u8>, last: Vec<u8>) -> Ends {
         Ends { head, last }
     }
 
-    /// More bytes were read.
+    /// Adds the next bytes of the file.
     pub(crate) fn add(&mut self, bytes: &[u8]) {
         if self.head.len() < HEAD {
             let missing = HEAD - self.head.len();
@@ -177,7 +170,7 @@ impl Ends {
         }
     }
 
-    /// The last byte that was read.
+    /// Returns the last byte that was read.
     pub(crate) fn last_byte(&self) -> Option<u8> {
         self.last.last().copied()
     }
@@ -187,28 +180,29 @@ impl Ends {
     }
 }
 
-/// What is used for one batch after the other: it has grown to the size it needs.
+/// Buffers that are reused from batch to batch, so that they keep their size.
 pub(crate) struct Tools {
     packer: Packer,
-    /// `None` if all words are left to FTS5.
+    /// `None` if FTS5 tokenizes everything.
     postings: Option<PostingsBuilder>,
 }
 
 impl Tools {
-    /// Makes the tools of one thread.
+    /// Creates the buffers of one thread.
     pub(crate) fn new(access: Access) -> Tools {
         let postings = (access == Access::Direct).then(PostingsBuilder::default);
         Tools { packer: Packer::default(), postings }
     }
 }
 
-/// Collects pieces until a batch is full.
+/// Gathers pieces until a batch is full.
 pub(crate) struct Builder<'s> {
     tools: &'s mut Tools,
     batch: Batch,
-    /// Bytes, and what drafts take in memory: tiny records weigh more than they are long.
+    /// The bytes of records and the memory of drafts: a draft of a tiny record is larger than the
+    /// record.
     weight: usize,
-    /// The words of so many drafts were gathered.
+    /// The number of drafts whose tokens were gathered.
     gathered: usize,
     send: &'s mut dyn FnMut(Batch) -> Result<()>,
 }
@@ -244,8 +238,8 @@ impl<'s> Builder<'s> {
         self.gather();
     }
 
-    /// Gathers the words of drafts as soon as they are known to be so many that they are not left
-    /// to FTS5: what is only there to be indexed need not be held.
+    /// Gathers the tokens of drafts as soon as the batch is too large for FTS5, so that text that
+    /// is only indexed need not stay in memory.
     fn gather(&mut self) {
         if let Some(postings) = &mut self.tools.postings
             && self.weight >= BULK
@@ -257,14 +251,14 @@ impl<'s> Builder<'s> {
         }
     }
 
-    /// The record that was added last is a row of a database, with this number.
+    /// Records that the last record is a row of a database with this number.
     pub(crate) fn row(&mut self, number: i64) {
         if let Some(last) = self.batch.lengths.len().checked_sub(1) {
             self.batch.rows.push((last, number));
         }
     }
 
-    /// Adds a piece. Its own spans stand for the records added since the last one.
+    /// Adds a piece. Its own spans cover the records added since the last piece.
     pub(crate) fn piece(&mut self, piece: Piece) -> Result<()> {
         self.weight += piece.tail.len();
         if let Some(Compressed::Piece(_, bytes)) = &piece.compressed {
@@ -274,14 +268,14 @@ impl<'s> Builder<'s> {
         if self.is_full() { self.hand_over(false) } else { Ok(()) }
     }
 
-    /// True if the records of the current piece should be handed over soon: at the end of a chunk,
-    /// if that is near.
+    /// Returns whether the batch should be handed over. A full batch waits for the end of the
+    /// current chunk, if that is near.
     pub(crate) fn is_full(&self) -> bool {
         self.weight >= BATCH && (self.tools.packer.is_between() || self.weight >= BATCH + BATCH / 2)
     }
 
-    /// Hands over what there is. The last batch of a sync may keep its small rest uncompressed, so
-    /// that it can grow into a chunk later.
+    /// Hands the batch over. The last batch of a sync may leave its small end uncompressed, so that
+    /// it can grow into a chunk later.
     pub(crate) fn hand_over(&mut self, is_last: bool) -> Result<()> {
         self.gather();
         let mut batch = std::mem::take(&mut self.batch);

@@ -1,8 +1,7 @@
-//! Finds files by their names, without a walk: what a hint about one file needs.
+//! Finds files by their names, without a walk, after a hint about single files.
 //!
-//! The same rules as the walk (`discover`): claims all the way down, denied names first. Whatever
-//! takes a look around (links, new names of known files, other files under known names) is left to
-//! it.
+//! Applies the same rules as the walk (`discover`): claims at every level, denied names first.
+//! Whatever needs more than one file (links, renamed files, replaced files) is left to the walk.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -11,17 +10,17 @@ use std::path::{Path, PathBuf};
 use quipu_transcript::format::{Claim, Format, Node, Part};
 use rusqlite::Connection;
 
-use super::discover::{Discovery, Found, RootPath};
-use super::known::{self, Known};
+use super::discover::{Discovery, FoundFile, RootPath};
+use super::known::{self, KnownSource};
 use crate::Result;
 use crate::base::foreign::{self, Meta};
 
-/// The files of these names and what is known of them. `None` if that cannot be told without a walk.
+/// Returns the files with these names, and their known states. `None` if that needs a walk.
 pub(crate) fn find(
     conn: &Connection,
     roots: &[RootPath],
     changed: &[PathBuf],
-) -> Result<Option<(Discovery, Vec<Known>)>> {
+) -> Result<Option<(Discovery, Vec<KnownSource>)>> {
     let mut discovery = Discovery::default();
     let mut known = Vec::new();
     for path in changed {
@@ -31,19 +30,19 @@ pub(crate) fn find(
                 .map(|(part, is_probe)| (index, root, inside, part, is_probe))
         });
         let Some((index, root, inside, part, is_probe)) = places.next() else { continue };
-        // A file below two roots belongs to one of them, and the walk decides to which.
+        // A file below two roots belongs to one of them; the walk decides which.
         if places.next().is_some() {
             return Ok(None);
         }
         if root.selection.leaves_out(root.format, inside, part).is_some() {
             continue;
         }
-        // A database is looked at with its log, and only by a walk.
+        // A database is read together with its log, and only by a walk.
         if part == Part::Database {
             return Ok(None);
         }
         let Some(meta) = plain_file(&root.path, inside) else { return Ok(None) };
-        let found = Found::named(index, inside.to_vec(), part, is_probe, &meta);
+        let found = FoundFile::named(index, inside.to_vec(), part, is_probe, &meta);
         let at = known::at(conn, root.format.name(), root.path.as_os_str().as_bytes(), inside)?;
         match at {
             Some(at) if !at.is_gone && at.stat.file() == found.stat.file() => known.push(at),
@@ -59,7 +58,7 @@ pub(crate) fn find(
     Ok(Some((discovery, known)))
 }
 
-/// What a path is collected as, if every folder above it is entered.
+/// Returns the part that a path is collected as, if every folder above it is entered.
 pub(crate) fn claimed(format: &dyn Format, path: &[u8]) -> Option<(Part, bool)> {
     let slashes = path.iter().enumerate().filter(|(_, byte)| **byte == b'/');
     for (at, _) in slashes {
@@ -74,9 +73,9 @@ pub(crate) fn claimed(format: &dyn Format, path: &[u8]) -> Option<(Part, bool)> 
     }
 }
 
-/// A regular file with one name that no link leads to.
+/// Returns the metadata of a regular file with one name and no link in its path.
 fn plain_file(root: &Path, inside: &[u8]) -> Option<Meta> {
     let inside = Path::new(OsStr::from_bytes(inside));
     let meta = foreign::Folder::root(root).and_then(|root| root.look_below(inside)).ok()?;
-    (meta.kind == foreign::Kind::File && meta.links == 1).then_some(meta)
+    (meta.kind == foreign::FileKind::File && meta.links == 1).then_some(meta)
 }

@@ -1,4 +1,5 @@
-//! Writes what a look at the disk found out without reading a file: moved, gone, back, standing tails.
+//! Writes changes that the plan found without reading a file: renamed, gone, returned, and tails
+//! that stand still.
 
 use rusqlite::Transaction;
 
@@ -8,21 +9,21 @@ use super::tail;
 use super::write::Writer;
 use crate::Result;
 use crate::base::clock;
-use crate::base::ids::SourceId;
 use crate::truth::journal::Event;
+use crate::truth::sources;
 
 impl Writer<'_> {
-    /// Writes what the plan found out without reading: moved, gone, returned, standing tails.
+    /// Writes the renamed, gone and returned sources of a plan, and the tails that stand still.
     pub(crate) fn changes(&mut self, tx: &Transaction<'_>, plan: &Plan) -> Result<()> {
         let at = clock::now_ms();
         self.renames(tx, &plan.renamed, at)?;
         for known in &plan.back {
-            if set_gone(tx, known.source, false)? {
+            if sources::set_gone(tx, known.source, false)? {
                 self.event(tx, &Event::Back { at, source: known.source.0 })?;
             }
         }
         for known in &plan.gone {
-            if !is_at(tx, &Position::of(known))? || !set_gone(tx, known.source, true)? {
+            if !is_at(tx, &Position::of(known))? || !sources::set_gone(tx, known.source, true)? {
                 continue;
             }
             if let Some(format) = quipu_transcript::format::by_name(&known.format) {
@@ -34,8 +35,7 @@ impl Writer<'_> {
         }
         for known in &plan.standing {
             if is_at(tx, &Position::of(known))? {
-                tx.prepare_cached("UPDATE generations SET tail_stands = 1 WHERE id = ?1")?
-                    .execute([known.generation])?;
+                sources::set_tail_stands(tx, known.generation)?;
                 self.tails.insert(known.generation);
             }
         }
@@ -43,18 +43,16 @@ impl Writer<'_> {
     }
 
     fn renames(&mut self, tx: &Transaction<'_>, renamed: &[Renamed], at: i64) -> Result<()> {
-        // Paths may be swapped among the renamed, so each is put aside first.
+        // Two sources may have swapped their paths, so each gets a unique path first.
         for Renamed { known, .. } in renamed {
             let mut aside = known.path.clone();
             aside.extend_from_slice(format!("\0{}", known.source.0).as_bytes());
-            tx.prepare_cached("UPDATE sources SET path = ?2 WHERE id = ?1 AND path = ?3")?
-                .execute((known.source, aside, &known.path))?;
+            sources::put_aside(tx, known.source, &known.path, &aside)?;
         }
         for Renamed { known, root, path } in renamed {
             let is_taken = is_followed(tx, &known.format, root, path)?;
             let (root, path) = if is_taken { (&known.root, &known.path) } else { (root, path) };
-            tx.prepare_cached("UPDATE sources SET root = ?2, path = ?3 WHERE id = ?1")?
-                .execute((known.source, root, path))?;
+            sources::set_path(tx, known.source, root, path)?;
             if is_taken {
                 continue;
             }
@@ -64,12 +62,4 @@ impl Writer<'_> {
         }
         Ok(())
     }
-}
-
-/// Marks a source as gone or back. False if it already was.
-fn set_gone(tx: &Transaction<'_>, source: SourceId, is_gone: bool) -> Result<bool> {
-    let changed = tx
-        .prepare_cached("UPDATE sources SET is_gone = ?2 WHERE id = ?1 AND is_gone <> ?2")?
-        .execute((source, is_gone))?;
-    Ok(changed > 0)
 }

@@ -1,10 +1,9 @@
-//! Has what an import wrote reach the disk while the import goes on: writes the log back into the
-//! ledger's file, or syncs the file if there is no log yet.
+//! Moves written records to disk while an import goes on: checkpoints the log, or syncs the file if
+//! there is no log yet. The import then has less to wait for at its end.
 //!
-//! What has to reach the disk after the last commit is waited for; what reached it before is not.
-//! A log that cannot be written back is written back later, or the import hears of it at its end. A
-//! file that could not be synced is different: the system says so once, and what it could not write
-//! counts as written from then on.
+//! A checkpoint that fails is repeated later, or the import reports it at its end. A failed sync is
+//! always reported: the system reports a write error only once, and counts the pages as written
+//! from then on.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -14,40 +13,40 @@ use std::thread::{Scope, ScopedJoinHandle};
 use crate::file::ledger::{Checkpointer, Ledger};
 use crate::{Error, Result};
 
-/// An import of fewer bytes than this is over before it would be worth a thread.
+/// The size of an import, in bytes, from which the thread is worth its cost.
 const SMALLEST: u64 = 16 << 20;
 
-/// Tells a thread of its own of commits. The thread ends with it.
-pub(super) struct Settler<'s> {
+/// A handle of the thread that syncs. The thread ends with it.
+pub(super) struct CheckpointThread<'s> {
     commits: mpsc::SyncSender<()>,
     thread: ScopedJoinHandle<'s, Result<()>>,
 }
 
-impl<'s> Settler<'s> {
-    /// Starts the thread, if there are so many bytes to read that it is worth it.
+impl<'s> CheckpointThread<'s> {
+    /// Starts the thread, if the import is large enough.
     pub(super) fn start(
         scope: &'s Scope<'s, '_>,
         ledger: &Ledger,
         bytes: u64,
-    ) -> Option<Settler<'s>> {
-        // One commit that was not seen to yet stands for all others.
+    ) -> Option<CheckpointThread<'s>> {
+        // One commit in the channel stands for all that follow.
         let (commits, seen) = mpsc::sync_channel(1);
         (bytes >= SMALLEST).then(|| {
             let path: PathBuf = ledger.path().to_owned();
-            let thread = match ledger.is_unnamed() {
+            let thread = match ledger.is_staging() {
                 true => scope.spawn(move || sync(&path, &seen)),
                 false => scope.spawn(move || write_back(&path, &seen)),
             };
-            Settler { commits, thread }
+            CheckpointThread { commits, thread }
         })
     }
 
-    /// There was a commit.
+    /// Reports a commit to the thread.
     pub(super) fn committed(&self) {
         let _ = self.commits.try_send(());
     }
 
-    /// Waits until nothing of it is left. An error if anything may not be on disk.
+    /// Waits for the thread to end. Returns an error if a part of the ledger may not be on disk.
     pub(super) fn end(self) -> Result<()> {
         drop(self.commits);
         let stopped = |_| Err(Error::damaged("what syncs the ledger stopped"));
@@ -58,16 +57,17 @@ impl<'s> Settler<'s> {
 fn write_back(ledger: &Path, seen: &mpsc::Receiver<()>) -> Result<()> {
     let Ok(checkpointer) = Checkpointer::open(ledger) else { return Ok(()) };
     while seen.recv().is_ok() {
-        // Another one may be at it, or need what is there.
+        // It fails while another process checkpoints or reads; the next commit tries again.
         let _ = checkpointer.write_back();
     }
     Ok(())
 }
 
-/// Closing the file drops the locks that SQLite has on it. Nobody else asks for them before the file
-/// has its name, and by then this has ended.
+/// Syncs a staging file after each commit. Closing the file drops the locks that SQLite holds on
+/// it, but no other process wants them before the file has its name, and this thread ends before
+/// that.
 fn sync(ledger: &Path, seen: &mpsc::Receiver<()>) -> Result<()> {
-    // If it is gone, whoever gives it its name finds that out.
+    // If the file is gone, renaming it fails and reports that.
     let Ok(file) = File::open(ledger) else { return Ok(()) };
     while seen.recv().is_ok() {
         file.sync_data().map_err(Error::io("sync", ledger))?;

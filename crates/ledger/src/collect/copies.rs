@@ -1,20 +1,21 @@
-//! The lines of a session that stands in many files, kept from one of these files to the next: a
-//! new copy costs what it holds itself, however many copies are in the ledger.
+//! The lines of a session that many files hold, kept from one of these files to the next: the cost
+//! of a new copy does not depend on the number of copies in the ledger.
 
-use rusqlite::{Connection, OptionalExtension};
+use rusqlite::Connection;
 
 use super::read::Work;
 use super::rewrite::OldLines;
 use crate::Result;
 use crate::base::ids::{GenerationId, Seq, SessionRow, SourceId};
+use crate::project::session_sources;
 use crate::truth::chunks::RecordReader;
 
-/// The lines that all files of one session hold, in all their generations.
+/// The lines of all files of one session, in all their generations.
 #[derive(Default)]
 pub(crate) struct SessionLines {
     of: Option<SessionName>,
     lines: OldLines,
-    /// Every record up to this one was looked at.
+    /// The last record that was considered.
     seen: Option<Seq>,
 }
 
@@ -26,21 +27,16 @@ pub(crate) struct SessionName {
     pub(crate) id: String,
 }
 
-/// What a file of a session is; others that belong to it hold no lines of the conversation.
-const IS_TRANSCRIPT: &str =
-    "f.kind IN ('file', 'rows') AND ss.part IN ('transcript', 'agent', 'subagent')";
-
 impl SessionLines {
-    /// Brings the lines of a session up to what the ledger holds now, and returns them. Those of the
-    /// session that was asked for last are still here; of these, only records that came since are
-    /// looked at.
+    /// Updates the lines of a session to the current state of the ledger, and returns them. For the
+    /// session of the last call, only records added since are read.
     pub(crate) fn of(
         &mut self,
         reader: &mut RecordReader<'_>,
         name: SessionName,
         work: &mut Work,
     ) -> Result<&mut OldLines> {
-        // One snapshot: otherwise each of some thousand questions would take and give back a lock.
+        // One snapshot, because each of some thousand queries would take and release a lock.
         let snapshot = reader.conn().unchecked_transaction()?;
         let conn = &*snapshot;
         let newest: Seq = conn
@@ -59,31 +55,33 @@ impl SessionLines {
         Ok(&mut self.lines)
     }
 
-    /// Reads every line of the session.
+    /// Reads all lines of the session.
     fn load(
         &mut self,
         reader: &mut RecordReader<'_>,
         session: SessionRow,
         work: &mut Work,
     ) -> Result<()> {
-        let mut statement = reader.conn().prepare_cached(&format!(
+        let conn = reader.conn();
+        let mut statement = conn.prepare_cached(
             "SELECT r.seq, r.generation, r.start, coalesce(r.same_as, r.seq)
-               FROM session_sources ss CROSS JOIN sources f ON f.id = ss.source
-              CROSS JOIN generations g ON g.source = f.id
+               FROM generations g
               CROSS JOIN spans s ON s.generation = g.id
               CROSS JOIN records r ON r.seq BETWEEN s.first_seq AND s.last_seq
-              WHERE ss.session = ?1 AND {IS_TRANSCRIPT}"
-        ))?;
-        let mut rows = statement.query([session])?;
-        while let Some(row) = rows.next()? {
-            work.old_lines += 1;
-            let start = row.get::<_, i64>(2)?.cast_unsigned();
-            self.lines.add_new(reader, (row.get(1)?, start), row.get(0)?, row.get(3)?)?;
+              WHERE g.source = ?1",
+        )?;
+        for source in session_sources::transcripts(conn, session)? {
+            let mut rows = statement.query([source])?;
+            while let Some(row) = rows.next()? {
+                work.old_lines += 1;
+                let start = row.get::<_, i64>(2)?.cast_unsigned();
+                self.lines.add_new(reader, (row.get(1)?, start), row.get(0)?, row.get(3)?)?;
+            }
         }
         Ok(())
     }
 
-    /// Reads the lines of the session that came since.
+    /// Reads the lines of the session that were added since.
     fn go_on(
         &mut self,
         reader: &mut RecordReader<'_>,
@@ -106,7 +104,7 @@ impl SessionLines {
                     let source = conn
                         .prepare_cached("SELECT source FROM generations WHERE id = ?1")?
                         .query_row([generation], |row| row.get(0))?;
-                    holds(conn, session, source)?
+                    session_sources::is_transcript(conn, session, source)?
                 }
             };
             last = Some((generation, is_its));
@@ -121,24 +119,12 @@ impl SessionLines {
 
 impl SessionName {
     fn row(&self, conn: &Connection) -> Result<Option<SessionRow>> {
-        Ok(conn
-            .prepare_cached(
-                "SELECT id FROM sessions WHERE format = ?1 AND agent = ?2 AND session_id = ?3",
-            )?
-            .query_row((self.format, &self.agent, &self.id), |row| row.get(0))
-            .optional()?)
+        session_sources::find(conn, self.format, &self.agent, &self.id)
     }
 
-    /// Whether a source holds lines of the session.
+    /// Returns whether a source holds lines of the session.
     pub(crate) fn stands_in(&self, conn: &Connection, source: SourceId) -> Result<bool> {
-        self.row(conn)?.map_or(Ok(false), |session| holds(conn, session, source))
+        self.row(conn)?
+            .map_or(Ok(false), |session| session_sources::is_transcript(conn, session, source))
     }
-}
-
-fn holds(conn: &Connection, session: SessionRow, source: SourceId) -> Result<bool> {
-    let sql = format!(
-        "SELECT 1 FROM session_sources ss JOIN sources f ON f.id = ss.source
-          WHERE ss.source = ?1 AND ss.session = ?2 AND {IS_TRANSCRIPT}"
-    );
-    Ok(conn.prepare_cached(&sql)?.exists((source, session))?)
 }

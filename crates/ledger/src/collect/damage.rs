@@ -1,23 +1,23 @@
-//! Keeps the bytes of a compressed file that cannot be decompressed to its end, beside the lines that
-//! could be read: `restore` gives both back, and whoever can mend the file has what there was.
+//! Keeps the bytes of a compressed file that cannot be decompressed to its end, beside the lines
+//! before the damage. `restore` writes both, so that the file can still be repaired.
 //!
-//! They belong to one life of the file. If it only went on from there (it was being written when it
-//! was read), that life goes on, too; a file that was mended or replaced begins another.
+//! The bytes belong to one generation. If the file only grew (it was being written when it was
+//! read), the generation continues. A repaired or replaced file begins a new one.
 
 use std::fs::File;
 use std::io::ErrorKind;
 use std::os::unix::fs::FileExt;
 
 use super::batch::{Began, Ends, Piece, Step};
-use super::known::Known;
+use super::known::KnownSource;
 use super::read::Reader;
 use crate::truth::damaged::{self, Compressed, Damage, PIECE};
 use crate::{Error, Result};
 
 impl Reader<'_, '_> {
-    /// Why a new life begins although the lines are the same: the compressed bytes that the ledger
-    /// has of the file are not what it begins with now.
-    pub(super) fn is_mended(&self, known: &Known) -> Result<Option<Began>> {
+    /// Returns the reason for a new generation although the lines are the same: the file no longer
+    /// begins with the compressed bytes that the ledger has of it.
+    pub(super) fn is_mended(&self, known: &KnownSource) -> Result<Option<Began>> {
         let Some(file) = self.compressed.as_ref().filter(|_| !known.is_unfinished()) else {
             return Ok(None);
         };
@@ -29,8 +29,8 @@ impl Reader<'_, '_> {
         Ok(Some(if is_same_file { Began::Rewritten } else { Began::Replaced }))
     }
 
-    /// Whether the file on disk begins with the compressed bytes that the ledger has of it.
-    fn begins_with(&self, file: &File, known: &Known) -> Result<bool> {
+    /// Returns whether the file on disk begins with the compressed bytes that the ledger has of it.
+    fn begins_with(&self, file: &File, known: &KnownSource) -> Result<bool> {
         let (mut is_same, mut at) = (true, 0);
         let mut buffer = Vec::new();
         damaged::stream(self.conn, known.generation, &mut |bytes| {
@@ -44,13 +44,13 @@ impl Reader<'_, '_> {
         Ok(is_same)
     }
 
-    /// The end of a compressed file of which all that can be read was read.
+    /// Finishes a compressed file after its last readable line.
     pub(super) fn finish_compressed(&mut self, mut last: Piece) -> Result<()> {
         let begins = matches!(last.step, Step::Begin { .. });
         let known = self.job.known.as_ref().filter(|_| !begins);
         let Some(damage) = self.damage.clone() else {
             last.stat = self.stat;
-            last.compressed = known.map(|_| Compressed::Needless);
+            last.compressed = known.map(|_| Compressed::Obsolete);
             return self.builder.piece(last);
         };
         if let (Some(known), Some(file)) = (known, &self.compressed)
@@ -58,7 +58,7 @@ impl Reader<'_, '_> {
             && damaged::of(self.conn, known.generation)?.as_ref() == Some(&damage)
             && (!damage.is_kept() || self.begins_with(file, known)?)
         {
-            // Looked at again, and still the same.
+            // The damage is unchanged since the last sync.
             last.stat = self.stat;
             return self.builder.piece(last);
         }
@@ -68,7 +68,7 @@ impl Reader<'_, '_> {
         let go_on =
             |reader: &Self| Piece { prints, ..reader.piece(Step::Continue, &Ends::default()) };
         if damage.is_kept() && !self.keep(damage.length, &go_on)? {
-            // It changed while it was read; the next look tries again.
+            // The file changed while it was read. The next sync tries again.
             return Ok(());
         }
         let mut last = go_on(self);
@@ -78,7 +78,7 @@ impl Reader<'_, '_> {
         self.builder.piece(last)
     }
 
-    /// Hands over the bytes of the file on disk. False if there are fewer than there were.
+    /// Sends the bytes of the file on disk to the writer. Returns false if the file became shorter.
     fn keep(&mut self, length: u64, go_on: &dyn Fn(&Self) -> Piece) -> Result<bool> {
         let mut at = 0;
         loop {
@@ -99,7 +99,7 @@ impl Reader<'_, '_> {
     }
 }
 
-/// Reads so many bytes, if the file has them.
+/// Fills the buffer from the file. Returns false if the file is too short.
 fn fills(file: &File, buffer: &mut [u8], at: u64) -> Result<bool> {
     match file.read_exact_at(buffer, at) {
         Ok(()) => Ok(true),

@@ -1,8 +1,7 @@
-//! Turns a compressed source into a plain file, so that everything behind the border reads it like
-//! any other.
+//! Decompresses a source into a plain file, so that all other code reads it like any file.
 //!
-//! Archives are hostile input like transcripts: what they may unfold to is limited, and so is the
-//! memory that unfolding them takes. The plain file has no name and vanishes with its last handle.
+//! Archives are hostile input: their decompressed size and the memory for decompressing them are
+//! limited. The plain file has no name and vanishes with its last handle.
 
 use std::fs::File;
 use std::io::{ErrorKind, Read, Write};
@@ -10,46 +9,47 @@ use std::path::Path;
 
 use zstd::stream::read::Decoder;
 
-/// Nothing larger is unfolded: the plain file stands on the ledger's disk while it is read. The
-/// largest transcript that was ever reported has 5 GB, and was not OpenClaw's.
+/// The largest decompressed size in bytes: the plain file takes that much of the ledger's disk. The
+/// largest transcript ever reported has 5 GB, and was not compressed.
 const MOST: u64 = 8 << 30;
 
-/// Transcripts shrink to a tenth, at best to a hundredth. What unfolds to more than this many times
-/// its size was made to fill a disk …
+/// The largest ratio of decompressed to compressed size. Transcripts shrink to a tenth, at best to
+/// a hundredth; more than this was made to fill a disk.
 const MOST_TIMES: u64 = 1000;
 
-/// … unless it is small all the same.
+/// The decompressed size in bytes up to which any ratio is allowed.
 const HARMLESS: u64 = 64 << 20;
 
-/// 32 MiB, as much as the longest line that is decoded whole. `zstd -19` uses 8 MiB.
+/// The largest window, as a power of two: 32 MiB, like the longest decoded line. `zstd -19` uses 8
+/// MiB.
 const WINDOW_LOG: u32 = 25;
 
-/// How much is unfolded at once.
+/// The number of bytes decompressed at once.
 const STEP: usize = 128 << 10;
 
-/// How a file is damaged whose end is missing.
-const CUT_OFF: &str = "it ends in the middle";
+/// The description of a file whose end is missing.
+const CUT_OFF: &str = "it is truncated";
 
-/// What is wrong with a file that the decompressor refuses. `is_begun`: some of it came out before.
+/// Describes the error of the decompressor. `is_begun`: some bytes were decompressed before it.
 pub(super) fn fault(error: &std::io::Error, is_begun: bool) -> &'static str {
-    let said = error.to_string();
+    let message = error.to_string();
     if error.kind() == ErrorKind::UnexpectedEof {
         CUT_OFF
-    } else if said.contains("checksum") {
-        "some of its bytes were changed: its checksum does not fit"
-    } else if said.contains("Unknown frame descriptor") {
-        if is_begun { "what follows its first part is no zstd" } else { "its bytes are no zstd" }
+    } else if message.contains("checksum") {
+        "its checksum does not match: some bytes were changed"
+    } else if message.contains("Unknown frame descriptor") {
+        if is_begun { "the data after its first part is not zstd" } else { "it is not zstd" }
     } else {
-        "its compressed bytes are damaged"
+        "its compressed data is damaged"
     }
 }
 
-/// What became of a compressed file.
+/// The result of decompressing a file.
 #[derive(Debug)]
-pub(crate) enum Unfolded {
-    /// All of it.
+pub(crate) enum Decompressed {
+    /// The file was decompressed completely.
     Whole(Plain),
-    /// The whole lines before the place where it is damaged; none if it is not unfolded at all.
+    /// The complete lines before the damage; none if the file was refused.
     Damaged(Plain, &'static str),
 }
 
@@ -60,20 +60,24 @@ pub(crate) struct Plain {
     pub(crate) length: u64,
 }
 
-/// How much something compressed of that size may unfold to.
+/// Returns the largest decompressed size that is allowed for a compressed size.
 pub(super) fn most(size: u64) -> u64 {
     size.saturating_mul(MOST_TIMES).clamp(HARMLESS, MOST)
 }
 
-/// Unfolds a file of `size` bytes into `folder`. Fails only if a disk does.
-pub(crate) fn unfold(mut source: &File, size: u64, folder: &Path) -> std::io::Result<Unfolded> {
+/// Decompresses a file of `size` bytes into `folder`. Fails only for an I/O error.
+pub(crate) fn to_plain_file(
+    mut source: &File,
+    size: u64,
+    folder: &Path,
+) -> std::io::Result<Decompressed> {
     let plain = tempfile::tempfile_in(folder)?;
     let mut out = &plain;
     let mut decoder = decoder(&mut source)?;
     let mut buffer = vec![0; STEP];
     let (mut length, mut lines) = (0_u64, 0_u64);
-    // What was made to fill a disk or memory is not unfolded at all.
-    let refused = |file, why| Ok(Unfolded::Damaged(Plain { file, length: 0 }, why));
+    // A file that was made to fill the disk or memory is refused as a whole.
+    let refused = |file, why| Ok(Decompressed::Damaged(Plain { file, length: 0 }, why));
     let damage = loop {
         let got = match decoder.read(&mut buffer) {
             Ok(0) => break None,
@@ -99,16 +103,16 @@ pub(crate) fn unfold(mut source: &File, size: u64, folder: &Path) -> std::io::Re
         out.write_all(bytes)?;
     };
     Ok(match damage {
-        None => Unfolded::Whole(Plain { file: plain, length }),
-        Some(damage) => Unfolded::Damaged(Plain { file: plain, length: lines }, damage),
+        None => Decompressed::Whole(Plain { file: plain, length }),
+        Some(damage) => Decompressed::Damaged(Plain { file: plain, length: lines }, damage),
     })
 }
 
-/// At most `wanted` bytes of what a file unfolds to.
+/// Returns at most the first `wanted` bytes of a file's decompressed contents.
 pub(crate) fn head(mut source: &File, wanted: usize) -> Vec<u8> {
     let mut head = Vec::new();
     if let Ok(decoder) = decoder(&mut source) {
-        // What comes before an error is enough.
+        // The bytes before an error are enough.
         let _ = decoder.take(wanted as u64).read_to_end(&mut head);
     }
     head

@@ -1,8 +1,9 @@
-//! Walks the roots and says which files there are, by asking the formats. Opens no file.
+//! Walks the roots and lists the files that the formats claim. Never opens a file.
 //!
-//! The formats' claims are an allow-list. On top of it: a symlink is followed only if its target
-//! stays inside the root and is not denied there, one file is found once however many paths lead
-//! to it, and a hard link to a denied file is refused.
+//! The formats' claims are an allow-list. Four rules come on top: a symbolic link is followed only
+//! if its target is inside the root and not denied there; a file with several paths is found once;
+//! a hard link to a denied file is refused; a transcript with several hard links is collected only
+//! if one of its first lines is a record.
 
 mod skipped;
 mod walk;
@@ -12,7 +13,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 
 use foldhash::{HashMap, HashSet};
-use quipu_transcript::format::{Format, Part};
+use quipu_transcript::format::{Format, Framing, Part};
 
 use super::retention::Retention;
 use super::select::Selection;
@@ -21,17 +22,18 @@ use walk::Walk;
 
 use crate::base::foreign::{FileId, Folder as Handle, Meta, denied_files};
 use crate::base::paths::absolute;
+use crate::truth::sources::Stat;
 
-/// One place to look into, for one format.
+/// A folder to collect from, for one format.
 #[derive(Clone)]
 pub struct RootPath {
-    /// Whose files are expected there.
+    /// The format of its files.
     pub format: &'static dyn Format,
     /// The folder.
     pub path: PathBuf,
-    /// What of it is wanted.
+    /// The selected part of its files.
     pub selection: Selection,
-    /// How long the agent keeps its transcripts.
+    /// The time after which the agent deletes its transcripts.
     pub retention: Retention,
 }
 
@@ -41,110 +43,94 @@ impl std::fmt::Debug for RootPath {
     }
 }
 
-/// What identifies a file's content without reading it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Stat {
-    pub(crate) device: u64,
-    pub(crate) inode: u64,
-    pub(crate) size: u64,
-    pub(crate) mtime_ns: i64,
-    pub(crate) ctime_ns: i64,
-}
-
-impl Stat {
-    pub(crate) fn of(meta: &Meta) -> Stat {
-        let &Meta { device, inode, size, mtime_ns, ctime_ns, .. } = meta;
-        Stat { device, inode, size, mtime_ns, ctime_ns }
-    }
-
-    /// The file, whatever it holds.
-    pub(crate) fn file(&self) -> FileId {
-        (self.device, self.inode)
-    }
-}
-
 /// A file to collect.
 #[derive(Debug, Clone)]
-pub(crate) struct Found {
-    /// Index into the roots that were given.
+pub(crate) struct FoundFile {
+    /// The index of its root.
     pub(crate) root: usize,
-    /// Relative to the root.
+    /// The path relative to the root.
     pub(crate) path: Vec<u8>,
     pub(crate) part: Part,
-    /// Collect it only if one of its first lines decodes.
+    /// True if it is collected only if one of its first lines decodes.
     pub(crate) is_probe: bool,
     pub(crate) stat: Stat,
-    /// A setting leaves it out: it is not read, but known to be there.
+    /// True if a setting leaves it out: it is not read, but known to exist.
     pub(crate) is_left_out: bool,
-    /// How many names the file has.
-    links: u64,
-    /// A symbolic link led here.
+    /// The number of names of the file.
+    pub(crate) links: u64,
+    /// True if a symbolic link leads to it.
     is_link: bool,
 }
 
-impl Found {
-    /// A file that was looked at by its name, with no link on the way to it.
+impl FoundFile {
+    /// Creates a file that was found by its name, with no link in its path.
     pub(crate) fn named(
         root: usize,
         path: Vec<u8>,
         part: Part,
         is_probe: bool,
         meta: &Meta,
-    ) -> Found {
+    ) -> FoundFile {
         let (stat, links) = (Stat::of(meta), meta.links);
-        Found { root, path, part, is_probe, stat, is_left_out: false, links, is_link: false }
+        FoundFile { root, path, part, is_probe, stat, is_left_out: false, links, is_link: false }
     }
 }
 
-/// What one walk over all roots found.
+/// The result of walking all roots.
 #[derive(Debug, Default)]
 pub(crate) struct Discovery {
-    /// In order of root and path.
-    pub(crate) found: Vec<Found>,
+    /// The files, in order of root and path.
+    pub(crate) found: Vec<FoundFile>,
     pub(crate) skipped: Vec<Skipped>,
-    /// Whether each root given exists and is the first of its kind.
+    /// The state of each root.
     pub(crate) roots: Vec<RootState>,
-    /// The folders that were looked into.
+    /// The folders that were walked.
     pub(crate) folders: Vec<Folder>,
 }
 
-/// A folder that formats look into.
+/// A folder that was walked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Folder {
     pub(crate) path: PathBuf,
-    /// A symbolic link led here: the path does not say what its files are claimed as.
+    /// True if a symbolic link leads to it, so that its path does not show what its files are
+    /// claimed as.
     pub(crate) is_link: bool,
 }
 
 impl Discovery {
-    /// Says which of the files cannot be opened. A sync finds out by opening them.
+    /// Adds the files that cannot be opened to the skipped ones. A sync learns it by opening them.
     pub(crate) fn skip_unreadable(&mut self, roots: &[RootPath]) {
         for found in self.found.iter().filter(|found| !found.is_left_out) {
             let Some(root) = roots.get(found.root) else { continue };
             let path = absolute(&root.path, &found.path);
-            if let Err(error) = rustix::fs::access(&path, rustix::fs::Access::READ_OK) {
+            let why = match rustix::fs::access(&path, rustix::fs::Access::READ_OK) {
+                Err(error) => Some(std::io::Error::from(error).to_string()),
+                Ok(()) if found.part == Part::Database => super::rows::why_not(root, found),
+                Ok(()) => None,
+            };
+            if let Some(why) = why {
                 self.skipped.push(Skipped {
                     root: found.root,
                     path: found.path.clone(),
-                    reason: Reason::Unreadable(std::io::Error::from(error).to_string()),
+                    reason: Reason::Unreadable(why),
                 });
             }
         }
     }
 }
 
-/// What became of a root.
+/// The state of a root.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RootState {
     Walked,
     Absent,
     /// The same folder as an earlier root.
     Twin,
-    /// It is there, but cannot be looked into.
+    /// The folder exists but cannot be listed.
     Unreadable,
 }
 
-/// Walks all roots. Of several names of one file, one that `is_known` is taken, then one that no
+/// Walks all roots. Of several names of one file, prefers one that `is_known`, then one that no
 /// link leads to, then the first.
 pub(crate) fn discover(
     roots: &[RootPath],
@@ -196,9 +182,11 @@ pub(crate) fn discover(
         found.sort_by(|a, b| a.path.cmp(&b.path));
         let best = best_names(&found, |path| is_known(root, path));
         let mut kept = Vec::with_capacity(found.len());
-        for (position, found) in found.into_iter().enumerate() {
+        for (position, mut found) in found.into_iter().enumerate() {
             let is_best = best.get(&found.stat.file()).is_none_or(|(_, _, best)| *best == position);
             if found.links > 1 {
+                // The other names may be anywhere. A file with secrets has no lines that are records.
+                found.is_probe |= found.part.framing() == Framing::Lines;
                 let denied = denied.get_or_insert_with(|| {
                     denied_files(roots.iter().map(|root| root.path.as_path()))
                 });
@@ -227,12 +215,11 @@ pub(crate) fn discover(
     discovery
 }
 
-/// How good a name of a file is, the best one first: known, no link led to it, and its position.
+/// The rank of a file's name; the lowest wins: unknown, behind a link, position.
 type Rank = (bool, bool, usize);
 
-/// Which of the files found is to be taken for each file there is: one file is collected once, under
-/// the best of its names.
-fn best_names(found: &[Found], is_known: impl Fn(&[u8]) -> bool) -> HashMap<FileId, Rank> {
+/// Returns the best name of each file with several names, by the position in `found`.
+fn best_names(found: &[FoundFile], is_known: impl Fn(&[u8]) -> bool) -> HashMap<FileId, Rank> {
     let mut best: HashMap<FileId, Rank> = HashMap::default();
     for (position, found) in found.iter().enumerate() {
         if found.links > 1 || found.is_link || best.contains_key(&found.stat.file()) {

@@ -1,4 +1,7 @@
 //! Reads a whole file as one record, if the ledger does not have that version of it.
+//!
+//! Never stores a part of a version: a document that changes while it is read is left for the next
+//! sync.
 
 use std::io::ErrorKind;
 
@@ -50,7 +53,8 @@ impl Reader<'_, '_> {
             }
         }
         if at < self.length {
-            // It changed while we read; a document is whole or nothing. The next look tries again.
+            // The file changed while it was read. A document is stored whole, so the next sync
+            // tries again.
             return Ok(());
         }
         self.work.lines_parsed += 1;
@@ -59,7 +63,7 @@ impl Reader<'_, '_> {
             let draft = drafter.draft_oversize(&head, at);
             cut.closes_long_tail = Some(LongTail { rest, draft });
         } else if let Some(version) = self.same_version(&cut.carry)? {
-            // A record of its own all the same: what it says is the newest again.
+            // It is a record all the same: this version is the newest again.
             let length = cut.carry.len() as u64;
             self.builder.repeat(version, length, drafter.draft(&cut.carry));
             cut.own(length);
@@ -71,7 +75,7 @@ impl Reader<'_, '_> {
         self.finish(piece, at)
     }
 
-    /// The record of an earlier version of the document that holds the same bytes.
+    /// Returns the record of an earlier version of the document with the same bytes.
     fn same_version(&self, bytes: &[u8]) -> Result<Option<Seq>> {
         let Some(known) = self.job.known.as_ref().filter(|_| !bytes.is_empty()) else {
             return Ok(None);

@@ -1,6 +1,7 @@
-//! Reads an index: its newest bytes, and what changed in it since the last look.
+//! Reads an index: its newest bytes, and its changes since the last sync.
+//!
+//! A damaged index never replaces the last good one.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use quipu_transcript::format::{Format, Origin};
@@ -14,23 +15,22 @@ use super::look;
 use super::read::Reader;
 use crate::Result;
 use crate::base::clock;
-use crate::truth::forgotten::Forgotten;
 use crate::truth::indexes::{self, Packed};
 use crate::truth::journal::{Event, SourceNumber};
 
-/// No agent's index comes near this; a larger file is none.
+/// The largest size of an index in bytes. No agent writes one that is nearly as large.
 const LONGEST: u64 = 512 << 20;
 
-/// What the newest version of an index changes.
+/// The changes in the newest version of an index.
 #[derive(Debug, Default)]
 pub(crate) struct IndexUpdate {
-    /// The new bytes; `None` if they make no sense and the last good ones stay.
+    /// The new bytes; `None` if they cannot be parsed and the last good ones stay.
     pub(crate) bytes: Option<Packed>,
-    /// Keys about which something else is said than before, counters and times included.
+    /// Keys with any changed field, including counters and times.
     pub(crate) changed: Vec<Binding>,
-    /// Keys that are no longer in it.
+    /// Keys that are no longer in the index.
     pub(crate) removed: Vec<String>,
-    /// What goes into the journal.
+    /// Events for the journal.
     pub(crate) notes: Vec<Note>,
     pub(crate) problems: Vec<Problem>,
 }
@@ -46,7 +46,7 @@ pub(crate) struct Note {
 }
 
 impl Note {
-    /// The line in the journal.
+    /// Returns the event for the journal.
     pub(crate) fn event(self, source: SourceNumber) -> Event {
         Event::Key {
             at: clock::now_ms(),
@@ -61,7 +61,7 @@ impl Note {
 }
 
 impl Reader<'_, '_> {
-    /// Reads an index whose stat has changed.
+    /// Reads an index whose metadata changed.
     pub(super) fn index(&mut self) -> Result<()> {
         let known = self.job.known.as_ref();
         let step = match known {
@@ -72,7 +72,7 @@ impl Reader<'_, '_> {
         let length = if is_too_long { OVERSIZE_HEAD as u64 } else { self.stat.size };
         let mut bytes = vec![0; usize::try_from(length).unwrap_or(0)];
         if !look::fills(self.file, &mut bytes, 0)? {
-            // It changed while we read. The next look tries again.
+            // The file changed while it was read. The next sync tries again.
             return Ok(());
         }
         self.work.bytes_read += length;
@@ -84,7 +84,7 @@ impl Reader<'_, '_> {
             Some(known) => indexes::load(self.conn, known.source)?,
             None => None,
         };
-        let bytes = without_forgotten(self.format, self.origin, &bytes, self.forgotten);
+        let bytes = self.gate.index(&bytes);
         if is_too_long || before.as_deref() != Some(&*bytes) {
             self.work.lines_parsed += 1;
             let update = match is_too_long {
@@ -97,26 +97,8 @@ impl Reader<'_, '_> {
     }
 }
 
-/// The bytes of an index without what it says about forgotten sessions.
-pub(crate) fn without_forgotten<'b>(
-    format: &dyn Format,
-    origin: &Origin,
-    bytes: &'b [u8],
-    forgotten: &Forgotten,
-) -> Cow<'b, [u8]> {
-    if !forgotten.concerns(format) {
-        return Cow::Borrowed(bytes);
-    }
-    let agent = origin.agent.as_deref().unwrap_or_default();
-    let is_forgotten = |session: &str| forgotten.has(format.name(), agent, session);
-    match format.index_without(origin, bytes, &is_forgotten) {
-        Some(bytes) => Cow::Owned(bytes),
-        None => Cow::Borrowed(bytes),
-    }
-}
-
 impl IndexUpdate {
-    /// Compares an index with what the ledger has of it.
+    /// Compares an index with the bytes that the ledger has of it.
     pub(crate) fn of(
         format: &dyn Format,
         origin: &Origin,
@@ -157,14 +139,14 @@ impl IndexUpdate {
         IndexUpdate { problems: vec![problem], ..IndexUpdate::default() }
     }
 
-    /// Notes what has to be known for ever about a key.
+    /// Adds the facts about a key that the journal keeps for ever.
     fn note(&mut self, was: Option<&Binding>, binding: &Binding) {
         let is_known = |session: &String| {
             was.is_some_and(|was| {
                 was.session.as_ref() == Some(session) || was.earlier.contains(session)
             })
         };
-        // Sessions that the key led to before come first: the last one noted is the present one.
+        // Earlier sessions of the key come first: the last event names the current one.
         for session in binding.earlier.iter().filter(|session| !is_known(session)) {
             self.notes.push(Note {
                 key: binding.key.clone(),

@@ -1,33 +1,32 @@
-//! What the ledger knows of each source: where it is, and how far it was read.
+//! The ledger's state of each source: its path, its newest generation, and its cursor.
+//!
+//! Reads rows of truth only. Never looks at the disk.
 
 use foldhash::HashMap;
 use quipu_transcript::format::{self, Framing};
 use rusqlite::{Connection, Row};
 
 use super::batch::RowCursor;
-use super::discover::Stat;
 use crate::Result;
 use crate::base::ids::{GenerationId, SourceId};
+use crate::truth::sources::{Print, Stat};
 
-/// How many bytes at the start of a file are fingerprinted.
+/// The number of bytes at the start of a file that are fingerprinted.
 pub(crate) const HEAD: usize = 1024;
 
-/// How many bytes before the place reached are fingerprinted.
+/// The number of bytes before the cursor that are fingerprinted.
 pub(crate) const MARKER: usize = 256;
 
-/// A fingerprint of some bytes.
-pub(crate) type Print = [u8; 16];
-
-/// The fingerprint of `bytes`.
+/// Returns the fingerprint of `bytes`.
 pub(crate) fn print(bytes: &[u8]) -> Print {
     let mut print = [0; 16];
     blake3::Hasher::new().update(bytes).finalize_xof().fill(&mut print);
     print
 }
 
-/// A followed source and its newest generation.
+/// A collected source and its newest generation.
 #[derive(Debug, Clone)]
-pub(crate) struct Known {
+pub(crate) struct KnownSource {
     pub(crate) source: SourceId,
     pub(crate) format: String,
     pub(crate) root: Vec<u8>,
@@ -44,40 +43,40 @@ pub(crate) struct Known {
     pub(crate) head: Print,
     pub(crate) head_length: usize,
     pub(crate) marker: Print,
-    /// How far it was read, if it is a session in a database.
+    /// The row cursor of a session in a database.
     pub(crate) rows: Option<RowCursor>,
 }
 
-impl Known {
-    /// How far the file was read, records and tail.
+impl KnownSource {
+    /// Returns the number of bytes read so far: records and tail.
     pub(crate) fn reached(&self) -> u64 {
-        // A damaged number must not stop whoever looks for it.
+        // A damaged number must not make the doctor panic.
         self.cursor.saturating_add(self.tail_length)
     }
 
-    /// Whether its bytes on disk are zstd of what the ledger holds of it.
+    /// Returns whether the file on disk is compressed.
     pub(crate) fn is_compressed(&self) -> bool {
         format::by_name(&self.format).is_some_and(|format| format.is_compressed(&self.path))
     }
 
-    /// Whether it is kept as a whole, and not read on from where the last look ended.
+    /// Returns whether it is stored as a whole, and not continued from a cursor.
     pub(crate) fn is_kept_whole(&self) -> bool {
         format::by_name(&self.format)
             .is_some_and(|format| format.origin(&self.first_path).part.framing() == Framing::Index)
     }
 
-    /// Whether a read of it was interrupted. A compressed file is remembered with no size until it
-    /// was read to its end: how much there is to read is not to be seen from outside.
+    /// Returns whether reading was interrupted. A compressed file is stored with size 0 until it
+    /// was read to its end, because its decompressed size is not known before.
     pub(crate) fn is_unfinished(&self) -> bool {
         if self.is_compressed() { self.stat.size == 0 } else { self.stat.size > self.reached() }
     }
 
-    fn from_row(row: &Row<'_>) -> rusqlite::Result<Known> {
+    fn from_row(row: &Row<'_>) -> rusqlite::Result<KnownSource> {
         let number = |index| row.get::<_, i64>(index).map(i64::cast_unsigned);
         let print = |index| -> rusqlite::Result<Print> {
             Ok(row.get_ref(index)?.as_blob()?.try_into().unwrap_or_default())
         };
-        Ok(Known {
+        Ok(KnownSource {
             source: row.get(0)?,
             format: row.get(1)?,
             root: row.get(2)?,
@@ -110,7 +109,7 @@ impl Known {
     }
 }
 
-/// Everything about sources of one kind; a condition may follow.
+/// Builds a query over sources of one kind. More conditions may be appended.
 macro_rules! select {
     ($rows:literal, $condition:literal) => {
         concat!(
@@ -144,21 +143,21 @@ const IN_DATABASE: &str = select!(
     "s.kind = 'rows' AND s.format = ?1 AND s.root = ?2 AND s.path >= ?3 AND s.path < ?4"
 );
 
-/// All followed files.
-pub(crate) fn all(conn: &Connection) -> Result<Vec<Known>> {
+/// Returns all collected files.
+pub(crate) fn all(conn: &Connection) -> Result<Vec<KnownSource>> {
     let mut statement = conn.prepare(FILES)?;
-    let known = statement.query_map([], Known::from_row)?.collect::<Result<_, _>>()?;
+    let known = statement.query_map([], KnownSource::from_row)?.collect::<Result<_, _>>()?;
     Ok(known)
 }
 
-/// All databases; they have no bytes of their own.
-pub(crate) fn databases(conn: &Connection) -> Result<Vec<Known>> {
+/// Returns all databases. They have no bytes of their own.
+pub(crate) fn databases(conn: &Connection) -> Result<Vec<KnownSource>> {
     let mut statement = conn.prepare(DATABASES)?;
-    let known = statement.query_map([], Known::from_row)?.collect::<Result<_, _>>()?;
+    let known = statement.query_map([], KnownSource::from_row)?.collect::<Result<_, _>>()?;
     Ok(known)
 }
 
-/// Between which paths lies what is in a database.
+/// Returns the range of paths that lie in a database.
 fn inside(database: &[u8]) -> (Vec<u8>, Vec<u8>) {
     let (mut from, mut to) = (database.to_vec(), database.to_vec());
     from.push(b'/');
@@ -166,8 +165,8 @@ fn inside(database: &[u8]) -> (Vec<u8>, Vec<u8>) {
     (from, to)
 }
 
-/// How many sessions and archives of a database are there.
-pub(crate) fn count_in_database(conn: &Connection, database: &Known) -> Result<u64> {
+/// Counts the sessions and archives in a database that are not gone.
+pub(crate) fn count_in_database(conn: &Connection, database: &KnownSource) -> Result<u64> {
     let (from, to) = inside(&database.path);
     let mut statement = conn.prepare_cached(
         "SELECT count(*) FROM sources
@@ -179,38 +178,38 @@ pub(crate) fn count_in_database(conn: &Connection, database: &Known) -> Result<u
     Ok(count.cast_unsigned())
 }
 
-/// The sessions and archives in a database.
+/// Returns the sessions and archives in a database.
 pub(crate) fn in_database(
     conn: &Connection,
     format: &str,
     root: &[u8],
     database: &[u8],
-) -> Result<Vec<Known>> {
+) -> Result<Vec<KnownSource>> {
     let (from, to) = inside(database);
     let mut statement = conn.prepare_cached(IN_DATABASE)?;
     let known = statement
-        .query_map((format, root, from, to), Known::from_row)?
+        .query_map((format, root, from, to), KnownSource::from_row)?
         .collect::<Result<_, _>>()?;
     Ok(known)
 }
 
-/// The followed file of that name.
+/// Returns the collected file with that path.
 pub(crate) fn at(
     conn: &Connection,
     format: &str,
     root: &[u8],
     path: &[u8],
-) -> Result<Option<Known>> {
+) -> Result<Option<KnownSource>> {
     let query = format!("{FILES} AND s.format = ?1 AND s.root = ?2 AND s.path = ?3");
     let mut statement = conn.prepare_cached(&query)?;
-    let mut known = statement.query_map((format, root, path), Known::from_row)?;
+    let mut known = statement.query_map((format, root, path), KnownSource::from_row)?;
     Ok(known.next().transpose()?)
 }
 
-/// Whether some source is that file, under whatever name.
+/// Returns whether a source is that file, under any name.
 pub(crate) fn is_followed(conn: &Connection, stat: &Stat) -> Result<bool> {
     let (device, inode) = stat.file();
-    // Not indexed: it is asked for new files only, and there is one row per life of a file.
+    // Not indexed: only new files need it, and there is one row per generation.
     let mut statement = conn.prepare_cached(
         "SELECT EXISTS (SELECT 1 FROM generations g JOIN sources s ON s.generation = g.id
                          WHERE g.device = ?1 AND g.inode = ?2 AND NOT s.is_gone)",
@@ -218,8 +217,9 @@ pub(crate) fn is_followed(conn: &Connection, stat: &Stat) -> Result<bool> {
     Ok(statement.query_row((device.cast_signed(), inode.cast_signed()), |row| row.get(0))?)
 }
 
-/// Sources by their path. Borrowed keys: looking 5,000 paths up should not allocate.
-pub(crate) fn by_path(known: &[Known]) -> HashMap<(&str, &[u8], &[u8]), usize> {
+/// Returns the sources by path. The keys are borrowed, so that looking up thousands allocates
+/// nothing.
+pub(crate) fn by_path(known: &[KnownSource]) -> HashMap<(&str, &[u8], &[u8]), usize> {
     known
         .iter()
         .enumerate()

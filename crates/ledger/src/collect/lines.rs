@@ -1,8 +1,7 @@
-//! Cuts a file of lines into records: the complete lines after the place reached, and the tail.
-//! Lines that the ledger has already, from before a rewrite or from the original of a copy, are not
-//! stored again.
+//! Cuts a file of lines into records: the complete lines after the cursor, and the tail. Lines that
+//! the ledger has already, from before a rewrite or from the original of a copy, are not stored
+//! again.
 
-use std::borrow::Cow;
 use std::io::ErrorKind;
 
 use quipu_transcript::record::{DECODE_LIMIT, OVERSIZE_HEAD};
@@ -10,21 +9,20 @@ use rusqlite::OptionalExtension;
 
 use super::batch::{Began, Ends, LongTail, SpanPlan, Step};
 use super::copies::SessionName;
-use super::known::{HEAD, Known, print};
+use super::known::{HEAD, KnownSource, print};
 use super::look::{self, Look};
 use super::read::{self, READ, Reader};
 use super::rewrite::{OldLine, OldLines};
 use super::tail::{self, Tail};
 use crate::base::ids::{GenerationId, SourceId};
 use crate::project::draft::Drafter;
-use crate::truth::forgotten::shared_lines::Verdict;
 use crate::{Error, Result};
 
-/// How many files with the same head, the newest first, are compared to find the longest.
+/// The number of files with the same head, newest first, among which the longest is chosen.
 const MOST_ALIKE: i64 = 64;
 
 impl Reader<'_, '_> {
-    /// Reads what is new in a file of lines.
+    /// Reads the new lines of a file.
     pub(super) fn lines(&mut self) -> Result<()> {
         let Some(known) = self.job.known.as_ref().filter(|known| known.refused.is_none()) else {
             return self.new_lines();
@@ -34,7 +32,7 @@ impl Reader<'_, '_> {
         let look =
             look::look(&mut self.records.borrow_mut(), self.file, looked_at, known, verified)?;
         match look {
-            // A generation that was closed in the middle of a line cannot go on there.
+            // A generation that was closed in the middle of a line cannot continue there.
             Look::Grown(ends)
                 if known.tail_length == 0
                     && self.length > known.cursor
@@ -54,8 +52,9 @@ impl Reader<'_, '_> {
         }
     }
 
-    /// A rewrite that was interrupted goes on as it began: with the lines of the life before.
-    fn interrupted(&self, known: &Known) -> Result<Option<Old<'static>>> {
+    /// Returns the lines of the generation before, if a rewrite was interrupted and has to
+    /// continue.
+    fn interrupted(&mut self, known: &KnownSource) -> Result<Option<Old<'static>>> {
         if known.number == 1 || !known.is_unfinished() {
             return Ok(None);
         }
@@ -64,11 +63,11 @@ impl Reader<'_, '_> {
             .prepare_cached("SELECT id FROM generations WHERE source = ?1 AND number = ?2")?
             .query_row((known.source, known.number - 1), |row| row.get(0))
             .optional()?;
-        before.map(|before| Ok(Old::Lines(OldLines::of(self.conn, before)?))).transpose()
+        before.map(|before| Ok(Old::Lines(OldLines::of(self.conn, before, self.work)?))).transpose()
     }
 
-    /// A source that is not known yet. It may be a copy of one that is, or hold lines of a session
-    /// that stands in others too.
+    /// Reads a new source. It may be a copy of a known one, or hold lines of a session that other
+    /// files hold too.
     fn new_lines(&mut self) -> Result<()> {
         let head = self.head()?;
         let mut original = OldLines::default();
@@ -79,10 +78,10 @@ impl Reader<'_, '_> {
             _ => false,
         };
         if let Some((generation, _)) = copy_of.filter(|_| !is_its_own) {
-            // A copy is hardly ever much shorter than its original; a file that merely begins like a
-            // huge one must not cost as much as the huge one.
+            // A copy is rarely much shorter than its original. A file that only begins like a huge
+            // one must not cost as much as the huge one.
             let most = self.length.saturating_mul(2).saturating_add(1 << 20);
-            original.read(self.conn, generation, most)?;
+            original.read(self.conn, generation, most, self.work)?;
         }
         let copies = self.copies;
         let mut copies = copies.borrow_mut();
@@ -98,8 +97,8 @@ impl Reader<'_, '_> {
         self.cut(step, 0, Ends::default(), Tail::default(), old.as_mut())
     }
 
-    fn rewrite(&mut self, known: &Known, began: Began) -> Result<()> {
-        let lines = OldLines::of(self.conn, known.generation)?;
+    fn rewrite(&mut self, known: &KnownSource, began: Began) -> Result<()> {
+        let lines = OldLines::of(self.conn, known.generation, self.work)?;
         let step = Step::Begin {
             began,
             closing: tail::closing(self.conn, self.format, self.origin, known)?,
@@ -108,14 +107,13 @@ impl Reader<'_, '_> {
         self.cut(step, 0, Ends::default(), Tail::default(), Some(&mut Old::Lines(lines)))
     }
 
-    /// The first kilobyte, or all of it.
+    /// Returns the first [`HEAD`] bytes of the file, or all of it.
     pub(super) fn head(&self) -> Result<Vec<u8>> {
         let mut head = vec![0; HEAD.min(usize::try_from(self.length).unwrap_or(HEAD))];
         Ok(if look::fills(self.file, &mut head, 0)? { head } else { Vec::new() })
     }
 
-    /// A generation that begins with the same kilobyte as this new file, or is as short and the same:
-    /// the longest of the newest.
+    /// Returns a generation with the same head as this new file: the longest of the newest.
     fn find_original(&self, head: &[u8]) -> Result<Option<(GenerationId, SourceId)>> {
         if head.is_empty() {
             return Ok(None);
@@ -135,7 +133,7 @@ impl Reader<'_, '_> {
             .optional()?)
     }
 
-    /// The session that this new file belongs to, if it is a transcript.
+    /// Returns the session of this new file, if it is a transcript.
     fn session(&self, head: &[u8]) -> Option<SessionName> {
         let id = read::session_of(self.format, self.origin, head)?;
         let agent = self.origin.agent.clone().unwrap_or_default();
@@ -143,7 +141,7 @@ impl Reader<'_, '_> {
         is_transcript.then(|| SessionName { format: self.format.name(), agent, id })
     }
 
-    /// Cuts the file from `from` on into lines. `old`: store only lines that it does not have.
+    /// Cuts the file from `from` on into lines. Lines found in `old` are not stored again.
     fn cut(
         &mut self,
         step: Step,
@@ -165,7 +163,7 @@ impl Reader<'_, '_> {
                 0
             });
             if got == 0 {
-                // Cut short while we read: what is there is stored, the next look sees the rest.
+                // The file was truncated meanwhile: the bytes read so far are stored.
                 end_of_file = at;
                 break;
             }
@@ -194,7 +192,7 @@ impl Reader<'_, '_> {
             end_of_file = at - held_back;
             cut.carry.truncate(usize::try_from(cut.stored).unwrap_or(usize::MAX));
         }
-        // What stays is the tail; the part of it that the ledger has is not sent again.
+        // The rest is the tail. The part of it that the ledger has is not sent again.
         if cut.long.is_some() || cut.carry.len() > DECODE_LIMIT {
             self.store_long_tail(&mut cut, &mut ends, &mut step)?;
         } else {
@@ -207,15 +205,14 @@ impl Reader<'_, '_> {
         failed.map_or(Ok(()), |error| Err(Error::Source(error)))
     }
 
-    /// How many bytes at the end of a shared file are not stored yet: of a line that is not whole,
-    /// it is not known whether it belongs to a forgotten session.
+    /// Returns the number of bytes at the end of a shared file that are not stored yet: an
+    /// incomplete line may belong to a forgotten session.
     fn held_back(&self, cut: &Cut) -> Option<u64> {
-        let is_held_back = cut.long.is_none()
-            && self.judge.is_some_and(|judge| judge.judge(&cut.carry) != Verdict::Kept);
+        let is_held_back = cut.long.is_none() && self.gate.holds_back(&cut.carry);
         is_held_back.then(|| cut.carry.len() as u64 - cut.stored)
     }
 
-    /// Reads on from `at`, behind what `carry` holds. Returns how much was read.
+    /// Reads from `at` on into `carry`. Returns the number of bytes read.
     fn fill(&mut self, carry: &mut Vec<u8>, at: u64, end_of_file: u64) -> std::io::Result<u64> {
         let filled = carry.len();
         carry.resize(filled + READ.min(usize::try_from(end_of_file - at).unwrap_or(READ)), 0);
@@ -234,7 +231,7 @@ impl Reader<'_, '_> {
         Ok(got as u64)
     }
 
-    /// Takes in complete lines. The first of them may go on from the tail.
+    /// Adds complete lines. The first one may continue the tail.
     fn take_lines(
         &mut self,
         mut lines: &[u8],
@@ -253,8 +250,8 @@ impl Reader<'_, '_> {
             ends.add(lines);
             lines = others;
         } else {
-            // The part of the first line that the ledger has as tail was seen before; the ledger
-            // drops it.
+            // The part of the first line that is in the ledger's tail was added to `ends` before.
+            // The ledger drops it.
             let stored = usize::try_from(std::mem::take(&mut cut.stored)).unwrap_or(usize::MAX);
             cut.takes_tail |= stored > 0;
             ends.add(lines.get(stored..).unwrap_or_default());
@@ -263,15 +260,16 @@ impl Reader<'_, '_> {
             let (line, others) = first_line(lines);
             lines = others;
             match old.as_deref_mut().and_then(|old| old.find(line)) {
-                Some(Found::Same(old)) => cut.same(old.generation, old.start, old.length),
-                Some(Found::Copied(old)) => {
+                Some(StoredLine::Same(old)) => cut.same(old.generation, old.start, old.length),
+                Some(StoredLine::Copied(old)) => {
                     self.work.lines_parsed += 1;
                     self.builder.repeat(old.seq, old.length, drafter.draft(line));
                     cut.own(old.length);
                 }
                 None => {
                     self.work.lines_parsed += 1;
-                    let line = self.without_forgotten(line);
+                    // The file may have changed after it was looked through.
+                    let line = self.gate.line(line);
                     self.builder.record(&line, drafter.draft(&line))?;
                     cut.own(line.len() as u64);
                 }
@@ -280,17 +278,8 @@ impl Reader<'_, '_> {
         Ok(())
     }
 
-    /// The file may have changed after it was looked through for lines of forgotten sessions.
-    fn without_forgotten<'l>(&self, line: &'l [u8]) -> Cow<'l, [u8]> {
-        let mut line = Cow::Borrowed(line);
-        if self.judge.is_some_and(|judge| judge.judge(&line) == Verdict::Forgotten) {
-            crate::truth::forgotten::shared_lines::blank(line.to_mut());
-        }
-        line
-    }
-
-    /// A line that is too long for memory may still be one that the old generation has: it is read
-    /// through once to see. Returns where it ends.
+    /// Reads once through a line that is too long for memory, to see whether the old generation has
+    /// it. Returns the offset of its end if it does.
     fn skip_long_line(
         &mut self,
         cut: &mut Cut,
@@ -341,7 +330,7 @@ impl Reader<'_, '_> {
         Some(at)
     }
 
-    /// Hands the beginning of a line that is too long for memory over to the ledger's tail.
+    /// Sends the beginning of a line that is too long for memory to the ledger's tail.
     fn store_long_tail(
         &mut self,
         cut: &mut Cut,
@@ -365,25 +354,25 @@ impl Reader<'_, '_> {
 
 /// Lines that the ledger has already.
 enum Old<'s> {
-    /// From before the file was rewritten: they are not records again.
+    /// Lines from before the file was rewritten. They do not become records again.
     Lines(OldLines),
-    /// In other files, of the session and of the one that this is a copy of: they are records of this
-    /// one too, but their bytes are not stored again.
+    /// Lines of other files: of the session, and of the original that this file is a copy of. They
+    /// become records of this file too, but their bytes are not stored again.
     Copied(&'s mut OldLines, OldLines),
 }
 
-/// Where a line stands already.
-enum Found {
+/// A line that the ledger has already.
+enum StoredLine {
     Same(OldLine),
     Copied(OldLine),
 }
 
 impl Old<'_> {
-    fn find(&mut self, line: &[u8]) -> Option<Found> {
+    fn find(&mut self, line: &[u8]) -> Option<StoredLine> {
         match self {
-            Old::Lines(old) => old.find(line).map(Found::Same),
+            Old::Lines(old) => old.find(line).map(StoredLine::Same),
             Old::Copied(session, original) => {
-                session.find(line).or_else(|| original.find(line)).map(Found::Copied)
+                session.find(line).or_else(|| original.find(line)).map(StoredLine::Copied)
             }
         }
     }
@@ -401,9 +390,10 @@ impl Old<'_> {
 pub(super) struct Cut {
     /// Bytes after the last newline.
     pub(super) carry: Vec<u8>,
-    /// How many of them the ledger has as tail.
+    /// The number of these bytes that the ledger has as tail.
     pub(super) stored: u64,
-    /// The line is too long for memory; this is its head. `carry` holds what the ledger lacks.
+    /// The head of a line that is too long for memory; `carry` then holds only what the ledger
+    /// lacks.
     pub(super) long: Option<Vec<u8>>,
     pub(super) spans: Vec<SpanPlan>,
     pub(super) tail: Vec<u8>,
@@ -433,7 +423,7 @@ impl Cut {
     }
 }
 
-/// The first line with its newline, and what follows it.
+/// Splits off the first line with its newline.
 fn first_line(lines: &[u8]) -> (&[u8], &[u8]) {
     let end = memchr::memchr(b'\n', lines).map_or(lines.len(), |newline| newline + 1);
     lines.split_at(end)

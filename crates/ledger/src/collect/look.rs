@@ -1,33 +1,34 @@
-//! Decides, before anything is read, whether a known file only grew. Cheapest check first: device
-//! and inode, size, the bytes just before the place reached, the first bytes. Only when those leave
-//! a doubt is the whole prefix compared with what the ledger holds.
+//! Decides, before anything is read, whether a known file only grew. The cheapest check comes
+//! first: device and inode, size, the bytes before the cursor, the first bytes. Only if they leave
+//! a doubt is the whole prefix compared with the ledger.
 
 use std::io::ErrorKind;
 
 use super::batch::{Began, Ends};
-use super::discover::Stat;
-use super::known::{Known, MARKER, print};
+use super::known::{KnownSource, MARKER, print};
 use super::view::View;
 use crate::file::snapshot::Snapshot;
 use crate::truth::chunks::RecordReader;
+use crate::truth::sources::Stat;
 use crate::truth::{spans, tails};
 use crate::{Error, Result};
 
-/// What happened to a known file.
+/// The change of a known file.
 #[derive(Debug)]
 pub(crate) enum Look {
-    /// What was read is still there; more may follow.
+    /// The bytes read before are unchanged; more may follow.
     Grown(Ends),
-    /// It holds something else now.
+    /// The file holds other bytes now.
     Other(Began),
 }
 
-/// Looks at a file whose stat has changed and that holds `length` bytes. `verified` counts the bytes that had to be compared.
+/// Inspects a file with changed metadata that holds `length` bytes. `verified` counts the compared
+/// bytes.
 pub(crate) fn look(
     records: &mut RecordReader<'_>,
     file: &View,
     (stat, length): (&Stat, u64),
-    known: &Known,
+    known: &KnownSource,
     verified: &mut u64,
 ) -> Result<Look> {
     let is_same_file = stat.file() == known.stat.file();
@@ -47,7 +48,7 @@ pub(crate) fn look(
     let Some(ends) = same_ends(file, known, verified)? else {
         return Ok(Look::Other(otherwise));
     };
-    // Grown in place is the everyday case. A replaced or merely touched file may differ anywhere.
+    // Growing in place is the common case. A replaced or touched file may differ anywhere.
     let is_grown_in_place = is_same_file && length > reached;
     if !is_grown_in_place && !has_same_prefix(records, file, known, verified)? {
         return Ok(Look::Other(otherwise));
@@ -55,12 +56,12 @@ pub(crate) fn look(
     Ok(Look::Grown(ends))
 }
 
-/// The first and last bytes of a file that holds what the ledger holds of it and nothing else.
+/// Returns the first and last bytes of a file whose content equals the ledger's.
 pub(crate) fn same_content(
     records: &mut RecordReader<'_>,
     file: &View,
     length: u64,
-    known: &Known,
+    known: &KnownSource,
     verified: &mut u64,
 ) -> Result<Option<Ends>> {
     if length != known.reached() {
@@ -70,8 +71,8 @@ pub(crate) fn same_content(
     Ok(has_same_prefix(records, file, known, verified)?.then_some(ends))
 }
 
-/// The first and last bytes of what was read of the file, if they are still the same.
-fn same_ends(file: &View, known: &Known, verified: &mut u64) -> Result<Option<Ends>> {
+/// Returns the first and last bytes of the part read before, if they are unchanged.
+fn same_ends(file: &View, known: &KnownSource, verified: &mut u64) -> Result<Option<Ends>> {
     let reached = known.reached();
     let mut head = vec![0; known.head_length];
     let mut last = vec![0; usize::try_from(reached).unwrap_or(usize::MAX).min(MARKER)];
@@ -84,11 +85,11 @@ fn same_ends(file: &View, known: &Known, verified: &mut u64) -> Result<Option<En
     Ok(is_same.then(|| Ends::of(head, last)))
 }
 
-/// Compares the file with everything the ledger holds of it.
+/// Compares the file with everything the ledger has of it.
 fn has_same_prefix(
     records: &mut RecordReader<'_>,
     file: &View,
-    known: &Known,
+    known: &KnownSource,
     verified: &mut u64,
 ) -> Result<bool> {
     let mut at = 0_u64;
@@ -110,8 +111,8 @@ fn has_same_prefix(
     Ok(is_same)
 }
 
-/// Reads so many bytes, if the file has them. A disk that fails says nothing about what the file
-/// holds: it must not be taken for a rewrite.
+/// Fills the buffer from the file. Returns false if the file is too short. An I/O error is returned
+/// as such, so that a failing disk is not taken for a rewrite.
 pub(crate) fn fills(file: &View, buffer: &mut [u8], at: u64) -> Result<bool> {
     match file.read_exact_at(buffer, at) {
         Ok(()) => Ok(true),

@@ -1,14 +1,14 @@
-//! Collecting: what is on disk and not yet in the ledger goes into it, exactly once.
+//! Collects files: stores all bytes that are on disk and not yet in the ledger, exactly once.
 //!
 //! ```text
-//! discover  what is there                     (no file is opened)
-//! plan      unchanged, grown, renamed, gone   (against what the ledger knows)
+//! discover  finds files                       (no file is opened)
+//! plan      unchanged, grown, renamed, gone   (compared with the ledger)
 //! read      new bytes → records → drafts      (worker threads; no writing)
 //! write     truth, cursor and projection      (one thread, one transaction per batch)
 //! ```
 //!
 //! Units of work are written in the order in which they were planned, so the same files give the
-//! same ledger however many threads read them.
+//! same ledger with any number of threads.
 
 mod backpressure;
 mod batch;
@@ -17,7 +17,6 @@ mod changes;
 mod checkpointer;
 mod copies;
 mod damage;
-pub(crate) mod damaged_indexes;
 mod decompress;
 mod discover;
 mod document;
@@ -47,13 +46,12 @@ use std::sync::Mutex;
 use std::time::Instant;
 
 pub(crate) use changed::claimed;
-pub(crate) use decompress::{Unfolded, unfold};
+pub(crate) use decompress::{Decompressed, to_plain_file};
 pub use discover::RootPath;
 pub(crate) use discover::{
-    Discovery, Folder, Found, MOST_LINKS, MOST_NAMED, Reason, RootState, discover, summarise,
+    Discovery, Folder, FoundFile, MOST_LINKS, MOST_NAMED, Reason, RootState, discover, summarise,
 };
-pub(crate) use forgotten::leave_out;
-pub(crate) use index::without_forgotten;
+pub(crate) use forgotten::Gate;
 pub(crate) use look::same_content;
 pub use retention::Retention;
 pub(crate) use rows::{Dump, Dumped, dump};
@@ -64,7 +62,6 @@ use crate::base::paths::absolute;
 use crate::file::ledger::Ledger;
 use crate::project::rebuild;
 use crate::truth::chunks;
-use crate::truth::forgotten::Forgotten;
 use crate::wire::SyncReport;
 use crate::{Error, Result};
 pub(crate) use batch::Ends;
@@ -73,29 +70,29 @@ use plan::{Job, Plan};
 use run::Run;
 use write::Writer;
 
-/// How often files are looked at again that another process moved meanwhile.
+/// The number of attempts for files that another process collects at the same time.
 const TRIES: usize = 4;
 
-/// What a sync tells while it runs.
+/// A progress report of a sync.
 #[derive(Debug, Clone, Copy)]
 pub enum Progress {
-    /// So much is to be read.
+    /// The planned work.
     Planned {
-        /// Files.
+        /// The number of files to read.
         files: u64,
-        /// Bytes in them.
+        /// The number of bytes in them.
         bytes: u64,
     },
-    /// So many more bytes are in the ledger.
+    /// More bytes are in the ledger.
     Stored {
-        /// Bytes.
+        /// The number of bytes added.
         bytes: u64,
     },
-    /// The projection is derived again: so many of so many records are done.
+    /// The projection is being rebuilt.
     Rebuilding {
-        /// Done.
+        /// The number of records projected so far.
         done: u64,
-        /// Of these.
+        /// The number of all records.
         total: u64,
     },
 }
@@ -109,11 +106,11 @@ pub fn collect(
     Ok(sweep(ledger, roots, progress)?.report)
 }
 
-/// Collects what is new in the files of these names, if they only changed or are new: a look at a
-/// few files, however many others there are.
+/// Collects the new bytes of the files with these names, if they are new or grew. The cost does not
+/// depend on the number of other files.
 ///
-/// `None` if more may have happened than that (a renamed, replaced or deleted file, a link): then
-/// only [`collect`] can tell, and nothing was done. Names that no format claims are passed over.
+/// Returns `None`, and does nothing, if more may have happened (a renamed, replaced or deleted
+/// file, a link): then [`collect`] is needed. Names that no format claims are ignored.
 pub fn collect_changed(
     ledger: &mut Ledger,
     roots: &[RootPath],
@@ -123,7 +120,7 @@ pub fn collect_changed(
     Ok(look_at(ledger, roots, changed, progress)?.map(|sweep| sweep.report))
 }
 
-/// The same, and says what cannot be read.
+/// Collects the files with these names, and returns the unreadable ones as well.
 pub(crate) fn look_at(
     ledger: &mut Ledger,
     roots: &[RootPath],
@@ -139,9 +136,9 @@ pub(crate) fn look_at(
         let Some((mut discovery, known)) = changed::find(ledger.conn(), roots, changed)? else {
             return Ok(None);
         };
-        let forgotten = Forgotten::load(ledger.conn())?;
-        let plan = make_plan(roots, &forgotten, &mut discovery, known);
-        if carry_out(ledger, roots, plan, discovery, &forgotten, &mut sweep, progress)? == 0 {
+        let gate = Gate::load(ledger.conn())?;
+        let plan = make_plan(roots, &gate, &mut discovery, known);
+        if carry_out(ledger, roots, plan, discovery, &gate, &mut sweep, progress)? == 0 {
             break;
         }
     }
@@ -149,26 +146,26 @@ pub(crate) fn look_at(
     Ok(Some(sweep))
 }
 
-/// What one look at everything found.
+/// The result of a sync.
 #[derive(Debug, Default)]
 pub(crate) struct Sweep {
     pub(crate) report: SyncReport,
     /// Every folder that may hold a file to collect.
     pub(crate) folders: Vec<Folder>,
-    /// Files and folders that should be read and cannot, and why.
+    /// Files and folders that cannot be read, with the reason.
     pub(crate) unreadable: Vec<(PathBuf, String)>,
-    /// What there was no time for.
+    /// New bytes that there was no time for.
     pub(crate) pending: Pending,
 }
 
-/// What is new and was left for later, because somebody waits for an answer.
+/// New bytes that are left for the next sync, because a reader waits.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Pending {
-    /// In files.
+    /// The number of bytes in files.
     pub(crate) bytes: u64,
-    /// Files.
+    /// The number of files.
     pub(crate) files: u64,
-    /// Databases: how much is new in them is known only when it is read.
+    /// The number of databases. Only reading one shows how much is new.
     pub(crate) databases: u64,
 }
 
@@ -183,10 +180,10 @@ impl Pending {
     }
 }
 
-/// How much is new, without collecting any of it. Databases are not looked into.
-pub(crate) fn foresee(ledger: &Ledger, roots: &[RootPath]) -> Result<Pending> {
+/// Returns the amount of new bytes, without collecting them. Databases are not opened.
+pub(crate) fn count_pending(ledger: &Ledger, roots: &[RootPath]) -> Result<Pending> {
     let roots = &resolve(roots);
-    let forgotten = Forgotten::load(ledger.conn())?;
+    let gate = Gate::load(ledger.conn())?;
     let known = known::all(ledger.conn())?;
     let mut discovery = {
         let by_path = known::by_path(&known);
@@ -195,18 +192,18 @@ pub(crate) fn foresee(ledger: &Ledger, roots: &[RootPath]) -> Result<Pending> {
         })
     };
     let _ = rows::take(&mut discovery);
-    let plan = make_plan(roots, &forgotten, &mut discovery, known);
+    let plan = make_plan(roots, &gate, &mut discovery, known);
     let mut pending = Pending::default();
     pending.add(&plan.jobs);
     Ok(pending)
 }
 
-/// True once there is no time for anything more.
+/// Returns whether the deadline has passed.
 pub(crate) fn is_over(deadline: Option<Instant>) -> bool {
     deadline.is_some_and(|deadline| Instant::now() >= deadline)
 }
 
-/// Collects everything new under `roots`, and says where it looked.
+/// Collects everything new under `roots`, and returns the folders it walked.
 pub(crate) fn sweep(
     ledger: &mut Ledger,
     roots: &[RootPath],
@@ -215,26 +212,26 @@ pub(crate) fn sweep(
     let roots = &resolve(roots);
     let mut sweep = Sweep::default();
     if ledger.deadline().is_none() {
-        crate::truth::forgotten::clean::go_on(ledger);
+        forgotten::resume_cleaning(ledger);
     }
     rebuild::bring_up(ledger, &mut |done, total| progress(Progress::Rebuilding { done, total }))?;
     for attempt in 1..=TRIES {
-        let forgotten = Forgotten::load(ledger.conn())?;
+        let gate = Gate::load(ledger.conn())?;
         sweep.pending = Pending::default();
-        let was_unnamed = ledger.is_unnamed();
-        match collect_once(ledger, roots, &forgotten, &mut sweep, progress) {
+        let was_staging = ledger.is_staging();
+        match collect_once(ledger, roots, &gate, &mut sweep, progress) {
             Ok(0) => break,
             Ok(_) if is_over(ledger.deadline()) => break,
             Ok(_) => {}
-            // Another process has built a ledger meanwhile; ours is no more.
-            Err(Error::Replaced { .. }) if was_unnamed => match ledger.take_name() {
+            // Another process created a ledger meanwhile, so ours was dropped.
+            Err(Error::Replaced { .. }) if was_staging => match ledger.publish() {
                 Ok(()) | Err(Error::Replaced { .. }) => sweep = Sweep::default(),
                 Err(error) => return Err(error),
             },
-            // What a reader wanted to compare with may have been forgotten meanwhile.
+            // A session that a reader thread compared with may have been forgotten meanwhile.
             Err(_)
                 if attempt < TRIES
-                    && Forgotten::load(ledger.conn()).is_ok_and(|now| now != forgotten) => {}
+                    && gate.changed(ledger.conn()).is_ok_and(|now| now.is_some()) => {}
             Err(error) => return Err(error),
         }
     }
@@ -244,7 +241,7 @@ pub(crate) fn sweep(
     Ok(sweep)
 }
 
-/// What follows when everything is read.
+/// Seals, trims and projects, after everything is read.
 fn finish(
     ledger: &mut Ledger,
     report: &SyncReport,
@@ -258,7 +255,7 @@ fn finish(
     Ok(())
 }
 
-/// Roots by their real path, so that a root reached through a link is the root itself.
+/// Returns the roots with their real paths, so that a root behind a link is the root itself.
 pub(crate) fn resolve(roots: &[RootPath]) -> Vec<RootPath> {
     roots
         .iter()
@@ -271,11 +268,11 @@ pub(crate) fn resolve(roots: &[RootPath]) -> Vec<RootPath> {
         .collect()
 }
 
-/// One look at everything. Returns how many files have to be looked at again.
+/// Runs one sync. Returns the number of files that have to be planned again.
 fn collect_once(
     ledger: &mut Ledger,
     roots: &[RootPath],
-    forgotten: &Forgotten,
+    gate: &Gate,
     sweep: &mut Sweep,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<usize> {
@@ -287,31 +284,31 @@ fn collect_once(
         })
     };
     let databases = rows::take(&mut discovery);
-    let mut plan = make_plan(roots, forgotten, &mut discovery, known);
+    let mut plan = make_plan(roots, gate, &mut discovery, known);
     plan.databases = Some(databases);
-    carry_out(ledger, roots, plan, discovery, forgotten, sweep, progress)
+    carry_out(ledger, roots, plan, discovery, gate, sweep, progress)
 }
 
-/// What to do about what was found, without what belongs to forgotten sessions.
+/// Plans the discovered files, without those of forgotten sessions.
 fn make_plan(
     roots: &[RootPath],
-    forgotten: &Forgotten,
+    gate: &Gate,
     discovery: &mut Discovery,
-    known: Vec<known::Known>,
+    known: Vec<known::KnownSource>,
 ) -> Plan {
-    leave_out(forgotten, roots, discovery);
+    gate.leave_out(roots, discovery);
     let mut plan = plan::plan(roots, discovery, known);
-    forgotten::leave_out_known(forgotten, &mut plan, discovery);
+    gate.leave_out_known(&mut plan, discovery);
     plan
 }
 
-/// Does what is planned. Returns how many files have to be looked at again.
+/// Carries out a plan. Returns the number of files that have to be planned again.
 fn carry_out(
     ledger: &mut Ledger,
     roots: &[RootPath],
     mut plan: Plan,
     discovery: Discovery,
-    forgotten: &Forgotten,
+    gate: &Gate,
     sweep: &mut Sweep,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<usize> {
@@ -329,7 +326,7 @@ fn carry_out(
         && plan.back.is_empty()
         && plan.standing.is_empty());
     if has_changes {
-        let mut writer = Writer::new(roots, &[], forgotten, report);
+        let mut writer = Writer::new(roots, &[], gate, report);
         ledger.write(|tx| {
             writer.begin(tx)?;
             writer.changes(tx, &plan)?;
@@ -344,27 +341,27 @@ fn carry_out(
     let copies = Mutex::default();
     for (phase, jobs) in phases::phases(roots, plan).into_iter().enumerate() {
         if phase > 0 {
-            // Files are compared with what is in the ledger by now; readers open it by its name.
-            ledger.take_name()?;
+            // Files of later phases are compared with the ledger, which readers open by its path.
+            ledger.publish()?;
         }
         if is_over(ledger.deadline()) {
             sweep.pending.add(&jobs);
         } else if !jobs.is_empty() {
             let pending = &mut sweep.pending;
-            let mut run = Run { ledger, roots, jobs: &jobs, forgotten, pending, copies: &copies };
+            let mut run = Run { ledger, roots, jobs: &jobs, gate, pending, copies: &copies };
             dropped += run.run(report, &mut skipped, progress)?;
         }
     }
-    ledger.take_name()?;
-    // What is in a database may repeat what is in files, so files come first.
+    ledger.publish()?;
+    // Databases come after files, because they may repeat lines of files.
     if let Some(databases) = databases {
         let (skipped, pending) = (&mut skipped, &mut sweep.pending);
-        let mut sync = rows::Sync { ledger, roots, forgotten, report, skipped, pending, progress };
+        let mut sync = rows::Sync { ledger, roots, gate, report, skipped, pending, progress };
         dropped += sync.databases(&databases)?;
     }
     let no_transcript = skipped.iter().filter(|skip| skip.reason == Reason::NotATranscript);
     report.sources = report.sources.saturating_sub(no_transcript.count() as u64);
-    // These were not among the sources in the first place.
+    // These were not counted as sources.
     skipped.append(&mut refused);
     report.skipped = summarise(roots, &skipped, MOST_NAMED);
     sweep.folders = discovery.folders;
@@ -372,7 +369,7 @@ fn carry_out(
     Ok(dropped)
 }
 
-/// Where something is that cannot be read, and why.
+/// Returns the path of an unreadable file, and the reason.
 fn unreadable(roots: &[RootPath], skip: &Skipped) -> Option<(PathBuf, String)> {
     let Reason::Unreadable(why) = &skip.reason else { return None };
     Some((absolute(&roots.get(skip.root)?.path, &skip.path), why.clone()))

@@ -1,16 +1,19 @@
-//! Which files have to wait for which: those that may be copies of each other.
+//! Orders new files that may be copies of each other into phases, which are read one after another.
+//!
+//! Reads at most the first kilobyte of a file.
 
 use super::discover::RootPath;
 use super::plan::{Job, Plan};
 use super::{known, read};
+use crate::truth::sources::Print;
 use foldhash::HashMap;
 
-/// At most this many files that are alike are read one after another. More of them are read in as
-/// many groups, the shorter ones first.
+/// The largest number of phases. More files that are alike are read in as many groups, shorter ones
+/// first.
 const MOST_PHASES: usize = 16;
 
-/// New files that begin alike, or are of one session, may be copies of each other: the longer waits
-/// until the shorter is in the ledger.
+/// Splits a plan into phases. New files with the same head or of the same session may be copies of
+/// each other, so a longer one waits until the shorter ones are in the ledger.
 pub(super) fn phases(roots: &[RootPath], plan: Plan) -> Vec<Vec<Job>> {
     let mut alike: HashMap<Alike, Vec<usize>> = HashMap::default();
     for (index, job) in plan.jobs.iter().enumerate().filter(|(_, job)| job.known.is_none()) {
@@ -37,7 +40,7 @@ pub(super) fn phases(roots: &[RootPath], plan: Plan) -> Vec<Vec<Job>> {
     let mut waiting: Vec<(u64, usize)> =
         alike_to.keys().filter_map(|job| Some((plan.jobs.get(*job)?.size, *job))).collect();
     waiting.sort_unstable();
-    // How many of those that are alike have their phase, and the last one that they have.
+    // The number of files of each group that have a phase, and the last phase.
     let mut given: HashMap<&Alike, (usize, usize)> = HashMap::default();
     let mut phase_of: HashMap<usize, usize> = HashMap::default();
     for (_, job) in waiting {
@@ -71,18 +74,19 @@ pub(super) fn phases(roots: &[RootPath], plan: Plan) -> Vec<Vec<Job>> {
         }
     }
     let in_order = |mut jobs: Vec<(usize, Job)>| {
-        // New bytes first, because a reader may wait for them; touched files are compared after them.
+        // New bytes come first, because a reader may wait for them. Touched files are compared
+        // later.
         jobs.sort_by_key(|(place, job)| (job.is_touched(), *place));
         jobs.into_iter().map(|(_, job)| job).collect()
     };
     phases.into_iter().map(in_order).collect()
 }
 
-/// What two new files may have in common.
+/// A property that two new files may share.
 #[derive(PartialEq, Eq, Hash)]
 enum Alike {
     /// The first kilobyte.
-    Head(known::Print),
+    Head(Print),
     /// The session: format, agent, id.
     Session(&'static str, Option<String>, String),
 }

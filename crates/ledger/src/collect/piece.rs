@@ -1,27 +1,28 @@
-//! Writes one piece of a source: the generation that it belongs to, its records and spans, and how
-//! far the source was read.
+//! Writes one piece of a source: its generation, its records and spans, and the new cursor.
+//!
+//! Runs inside the transaction of its batch, and never commits by itself.
 
 use quipu_transcript::format::{Format, Origin};
 use rusqlite::{OptionalExtension, Transaction};
 
 use super::batch::{Began, Piece, SpanPlan, Step};
-use super::plan::Kind;
+use super::plan::SourceKind;
 use super::position::{
     Position, Record, move_cursor, move_row_cursor, new_generation, store_spans,
 };
 use super::write::{Progress, Writer, format_of};
 use crate::base::clock;
-use crate::base::ids::{Seq, SourceId};
+use crate::base::ids::Seq;
 use crate::project::draft::Draft;
 use crate::project::{Inserts, Place, absent};
 use crate::truth::journal::Event;
-use crate::truth::{chunks, damaged, records, tails};
+use crate::truth::{chunks, damaged, records, sources, tails};
 use crate::{Error, Result};
 
 impl Writer<'_> {
-    /// Opens the generation that a piece belongs to, and stores what is not in the batch's run of
-    /// records: the end of the generation before, the end of a very long line, the tail. Returns
-    /// where the piece's own records go, with the tail that is left in the end.
+    /// Opens the generation of a piece, and stores the records outside the batch's run: the end of
+    /// the generation before, the end of a very long line, the tail. Returns the position of the
+    /// piece's own records, with the tail length after them.
     pub(super) fn prepare(&mut self, tx: &Transaction<'_>, piece: &mut Piece) -> Result<Position> {
         let format = format_of(self.roots, self.job(piece.job)?);
         let origin = self.origin(piece.job)?;
@@ -31,14 +32,13 @@ impl Writer<'_> {
                 let began = *began;
                 let position = self.new_source(tx, piece, None)?;
                 if began == Began::Copy {
-                    self.tell_generation(tx, piece, position, began)?;
+                    self.record_generation(tx, piece, position, began)?;
                 }
                 position
             }
-            // Looked at before and found to be nothing: its life begins now.
+            // The file was refused before, so its first generation begins now.
             (Step::Begin { .. }, Some(Progress::At(old))) if self.is_refused(piece.job) => {
-                tx.prepare_cached("UPDATE sources SET refused = NULL WHERE id = ?1")?
-                    .execute([old.source])?;
+                sources::set_refused(tx, old.source, None)?;
                 self.written.sources += 1;
                 *old
             }
@@ -50,7 +50,7 @@ impl Writer<'_> {
                     new_generation(tx, old.kind, old.source, old.number + 1, began, piece)?;
                 self.written.generations += 1;
                 if began != Began::Version {
-                    self.tell_generation(tx, piece, position, began)?;
+                    self.record_generation(tx, piece, position, began)?;
                 }
                 position
             }
@@ -73,7 +73,7 @@ impl Writer<'_> {
             let length = position.tail_length + long.rest.len() as u64;
             self.long_record(tx, format, &origin, &mut position, length, &long.rest, long.draft)?;
         }
-        // The tail too: a later piece of this batch may close it.
+        // The tail is stored here as well: a later piece of this batch may close it.
         let mut after = position;
         if piece.takes_tail {
             tails::delete(tx, position.generation)?;
@@ -92,7 +92,7 @@ impl Writer<'_> {
         Ok(position)
     }
 
-    fn tell_generation(
+    fn record_generation(
         &mut self,
         tx: &Transaction<'_>,
         piece: &Piece,
@@ -127,12 +127,7 @@ impl Writer<'_> {
     ) -> Result<Position> {
         let (format, root, path) = self.name(piece.job)?;
         let kind = self.job(piece.job)?.kind;
-        tx.prepare_cached(
-            "INSERT INTO sources (kind, format, root, path, first_path, refused)
-             VALUES (?1, ?2, ?3, ?4, ?4, ?5)",
-        )?
-        .execute((kind.as_str(), format, root, path, refused))?;
-        let source = SourceId(tx.last_insert_rowid());
+        let source = sources::insert(tx, kind.as_str(), format, (&root, path), refused)?;
         self.written.sources += u64::from(refused.is_none());
         let began = match piece.step {
             Step::Begin { began, .. } => began,
@@ -194,12 +189,7 @@ impl Writer<'_> {
             })?;
         }
         tails::delete(tx, position.generation)?;
-        tx.prepare_cached(
-            "UPDATE generations
-                SET cursor = ?2, tail_length = 0, tail_stands = 0, records = records + 1
-              WHERE id = ?1",
-        )?
-        .execute((position.generation, (start + length) as i64))?;
+        sources::end_tail(tx, position.generation, start + length)?;
         position.cursor = start + length;
         position.tail_length = 0;
         self.written.records += 1;
@@ -211,7 +201,7 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// Folds a record into the projection, which is up to date.
+    /// Projects a record. The projection has to be up to date before.
     #[expect(clippy::too_many_arguments, reason = "everything that makes a record")]
     fn project(
         &mut self,
@@ -224,7 +214,7 @@ impl Writer<'_> {
         draft: Draft,
     ) -> Result<()> {
         let (source, generation) = (position.source, position.generation);
-        let is_row = position.kind == Kind::Rows;
+        let is_row = position.kind == SourceKind::Rows;
         let place = Place { format, origin, source, generation, start, length, is_row };
         self.fold.record(tx, inserts, &place, seq, draft)
     }
@@ -249,7 +239,7 @@ impl Writer<'_> {
             self.tails.insert(position.generation);
         }
         self.written.records += stored.len() as u64;
-        // Spans first, then the fold: it may look the line before a record up.
+        // Spans are stored before the fold runs, because it may look up the line before a record.
         let origin = self.origin(piece.job)?;
         let mut inserts = self.is_projecting.then(|| Inserts::new(tx)).transpose()?;
         for (record, draft) in stored.into_iter().zip(drafts) {

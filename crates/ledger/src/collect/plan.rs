@@ -1,5 +1,5 @@
-//! Compares what is on disk with what the ledger knows: unchanged, grown, renamed, gone, new.
-//! Reads at most a kilobyte of a file, and only where a name changed.
+//! Compares the files on disk with the ledger: unchanged, grown, renamed, gone, new. Reads at most
+//! a kilobyte of a file, and only where a name changed.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -7,52 +7,52 @@ use std::io::ErrorKind;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use super::discover::{Discovery, Found, Reason, RootPath, Skipped};
-use super::known::{self, Known};
+use super::discover::{Discovery, FoundFile, Reason, RootPath, Skipped};
+use super::forgotten;
+use super::known::{self, KnownSource};
 use crate::base::foreign::FileId;
 use crate::base::paths::{absolute, path_bytes};
-use crate::truth::forgotten::FORGOTTEN;
 use foldhash::{HashMap, HashSet};
 
-/// What one sync has to do.
+/// The work of one sync.
 #[derive(Debug, Default)]
 pub(crate) struct Plan {
     pub(crate) renamed: Vec<Renamed>,
-    pub(crate) gone: Vec<Known>,
-    pub(crate) back: Vec<Known>,
+    pub(crate) gone: Vec<KnownSource>,
+    pub(crate) back: Vec<KnownSource>,
     pub(crate) jobs: Vec<Job>,
     /// Tails that were seen unchanged for the second time.
-    pub(crate) standing: Vec<Known>,
+    pub(crate) standing: Vec<KnownSource>,
     pub(crate) unchanged: u64,
-    /// What was looked at before, found to be no transcript, and not changed since.
+    /// Files that were refused before as no transcripts and did not change since.
     pub(crate) refused: Vec<Skipped>,
-    /// Databases, if all of them were looked for; `rows` plans what is in them.
-    pub(crate) databases: Option<Vec<Found>>,
+    /// Databases, if all of them were searched for. `rows` plans their contents.
+    pub(crate) databases: Option<Vec<FoundFile>>,
 }
 
-/// A known source that has another path now.
+/// A known source with a new path.
 #[derive(Debug)]
 pub(crate) struct Renamed {
-    pub(crate) known: Known,
+    pub(crate) known: KnownSource,
     pub(crate) root: Vec<u8>,
     pub(crate) path: Vec<u8>,
 }
 
-/// What a source is.
+/// The kind of a source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum SourceKind {
     /// A file.
     File,
     /// A session in a database, or the database itself.
     Rows,
 }
 
-impl Kind {
-    /// The stable name that is stored.
+impl SourceKind {
+    /// Returns the stable name that is stored.
     pub(crate) fn as_str(self) -> &'static str {
         match self {
-            Kind::File => "file",
-            Kind::Rows => "rows",
+            SourceKind::File => "file",
+            SourceKind::Rows => "rows",
         }
     }
 }
@@ -60,21 +60,22 @@ impl Kind {
 /// A source to read.
 #[derive(Debug, Clone)]
 pub(crate) struct Job {
-    pub(crate) kind: Kind,
+    pub(crate) kind: SourceKind,
     pub(crate) root: usize,
     pub(crate) root_path: PathBuf,
     pub(crate) path: Vec<u8>,
     pub(crate) absolute: PathBuf,
+    /// True if one of its first lines has to be a record.
     pub(crate) is_probe: bool,
-    /// The file that was found there.
+    /// The file that discovery found.
     pub(crate) file: FileId,
     pub(crate) size: u64,
-    /// What is known of it; `None` for a new source.
-    pub(crate) known: Option<Known>,
+    /// Its state in the ledger; `None` for a new source.
+    pub(crate) known: Option<KnownSource>,
 }
 
-/// Compares.
-pub(crate) fn plan(roots: &[RootPath], discovery: &Discovery, known: Vec<Known>) -> Plan {
+/// Compares the discovered files with the known sources.
+pub(crate) fn plan(roots: &[RootPath], discovery: &Discovery, known: Vec<KnownSource>) -> Plan {
     let comparison = Comparison {
         roots,
         root_bytes: roots.iter().map(|root| path_bytes(&root.path)).collect(),
@@ -90,26 +91,26 @@ pub(crate) fn plan(roots: &[RootPath], discovery: &Discovery, known: Vec<Known>)
     plan
 }
 
-/// Two lists that are compared: files are named by their place in `found`, sources by theirs in
+/// The two lists that are compared. Files are named by their index in `found`, sources by theirs in
 /// `known`.
 struct Comparison<'a> {
     roots: &'a [RootPath],
     root_bytes: Vec<Vec<u8>>,
-    found: &'a [Found],
-    known: &'a [Known],
+    found: &'a [FoundFile],
+    known: &'a [KnownSource],
 }
 
-/// Which source has the path of which file.
+/// The sources that have the paths of discovered files.
 struct Homes {
-    /// For each file, the source.
+    /// The source of each file.
     of: Vec<Option<usize>>,
-    /// Sources whose path holds a file.
+    /// Sources with a file at their path.
     seen: HashSet<usize>,
-    /// Files at new paths, by what they are.
+    /// Files at new paths, by device and inode.
     strangers: HashMap<(u64, u64), usize>,
 }
 
-/// Sources whose file has another path now.
+/// Sources whose file has a new path.
 #[derive(Default)]
 struct Moves {
     to: HashMap<usize, usize>,
@@ -144,13 +145,13 @@ impl Comparison<'_> {
         homes
     }
 
-    /// Known files under a new path: their own path is gone, or holds another file now.
+    /// Returns known files under a new path: their old path is gone, or holds another file now.
     fn moves(&self, homes: &Homes) -> Moves {
         let mut moves = Moves::default();
         if homes.strangers.is_empty() {
             return moves;
         }
-        let is_itself = |(found, home): (&Found, &Option<usize>)| {
+        let is_itself = |(found, home): (&FoundFile, &Option<usize>)| {
             let source = self.known.get((*home)?)?;
             (source.stat.file() == found.stat.file()).then_some((*home)?)
         };
@@ -186,7 +187,7 @@ impl Comparison<'_> {
         plan.renamed.sort_by(|a, b| a.path.cmp(&b.path));
     }
 
-    /// What has to be read, and what is there again.
+    /// Adds the files that have to be read, and the sources that returned.
     fn jobs(&self, homes: &Homes, moves: &Moves, plan: &mut Plan) {
         for (index, found) in self.found.iter().enumerate() {
             let has_moved = moves.from.contains_key(&index);
@@ -208,10 +209,10 @@ impl Comparison<'_> {
                 if source.tail_length > 0 && !source.tail_stands {
                     plan.standing.push(source.clone());
                 }
-                // What is no transcript is left out, however often it was looked at.
-                match source.refused.as_deref() {
+                // A refused file stays refused until it changes.
+                match &source.refused {
                     None => plan.unchanged += 1,
-                    Some(FORGOTTEN) => {}
+                    Some(_) if forgotten::is_refused(source) => {}
                     Some(_) => plan.refused.push(Skipped {
                         root: found.root,
                         path: found.path.clone(),
@@ -220,14 +221,19 @@ impl Comparison<'_> {
                 }
                 continue;
             }
+            // A known path may have become a hard link to another file.
+            let is_unproven = source.is_none_or(|source| {
+                source.refused.is_some()
+                    || (found.links > 1 && source.stat.file() != found.stat.file())
+            });
             let Some(root) = self.roots.get(found.root) else { continue };
             plan.jobs.push(Job {
-                kind: Kind::File,
+                kind: SourceKind::File,
                 root: found.root,
                 root_path: root.path.clone(),
                 path: found.path.clone(),
                 absolute: absolute(&root.path, &found.path),
-                is_probe: found.is_probe,
+                is_probe: found.is_probe && is_unproven,
                 file: found.stat.file(),
                 size: found.stat.size,
                 known: source.cloned(),
@@ -235,7 +241,7 @@ impl Comparison<'_> {
         }
     }
 
-    /// What is no longer there. Only sources below the roots of this sync can be missed by it.
+    /// Adds the sources that are gone. Only sources below the roots of this sync can be.
     fn gone(&self, homes: &Homes, moves: &Moves, plan: &mut Plan) {
         for (index, source) in self.known.iter().enumerate() {
             let is_ours =
@@ -253,13 +259,13 @@ impl Comparison<'_> {
     }
 }
 
-/// Whether nothing has to be read, going by the file's stat alone.
-fn is_unchanged(source: &Known, found: &Found, has_moved: bool) -> bool {
+/// Returns whether nothing has to be read, by the file's metadata alone.
+fn is_unchanged(source: &KnownSource, found: &FoundFile, has_moved: bool) -> bool {
     let is_same = source.stat == found.stat
-        // A rename changes the time of the last status change and nothing else.
+        // A rename changes only the time of the last status change.
         || (has_moved
             && (source.stat.size, source.stat.mtime_ns) == (found.stat.size, found.stat.mtime_ns));
-    // A compressed file that is remembered with its size was read to its end.
+    // A compressed file that is stored with its size was read to its end.
     is_same
         && (source.stat.size == source.reached()
             || source.refused.is_some()
@@ -267,8 +273,7 @@ fn is_unchanged(source: &Known, found: &Found, has_moved: bool) -> bool {
             || source.is_kept_whole())
 }
 
-/// Whether there is certainly no such file. A folder that cannot be read hides files that are still
-/// there.
+/// Returns whether there is certainly no such file. A folder that cannot be read may hide files.
 pub(super) fn is_absent(path: &Path) -> bool {
     match fs::metadata(path) {
         Ok(meta) => !meta.is_file(),
@@ -278,9 +283,9 @@ pub(super) fn is_absent(path: &Path) -> bool {
     }
 }
 
-/// Whether a file of the same inode is the same file under another name. File systems reuse inodes
-/// at once, so anything but an untouched file has to begin with the same bytes.
-fn is_moved(root: &RootPath, known: &Known, found: &Found) -> bool {
+/// Returns whether a file with the same inode is the same file under another name. File systems
+/// reuse inodes at once, so a file with another time or size has to begin with the same bytes.
+fn is_moved(root: &RootPath, known: &KnownSource, found: &FoundFile) -> bool {
     if (found.stat.mtime_ns, found.stat.size) == (known.stat.mtime_ns, known.stat.size) {
         return true;
     }

@@ -1,16 +1,17 @@
-//! Where a source stands in the ledger: its generation, cursor and tail, and the rows that say so.
+//! The position of a source in the ledger: its generation, cursor and tail, and the rows that store
+//! it.
 
 use rusqlite::{OptionalExtension, Transaction};
 
 use super::batch::{Began, Piece, RowCursor, SpanPlan};
-use super::discover::Stat;
-use super::known::Known;
-use super::plan::Kind;
+use super::known::KnownSource;
+use super::plan::SourceKind;
 use crate::Result;
 use crate::base::ids::{GenerationId, Seq, SourceId};
+use crate::truth::sources::{self, Reached};
 use crate::truth::{records, spans};
 
-/// A place in a followed file.
+/// A position in a collected file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Position {
     pub(super) source: SourceId,
@@ -18,18 +19,18 @@ pub(crate) struct Position {
     pub(super) number: i64,
     pub(super) cursor: u64,
     pub(super) tail_length: u64,
-    /// The generation began, or was found unfinished, in this sync.
+    /// True if the generation began, or was found unfinished, in this sync.
     pub(super) is_fresh: bool,
-    pub(super) kind: Kind,
+    pub(super) kind: SourceKind,
 }
 
 impl Position {
-    /// Bytes that are in the ledger.
+    /// Returns the number of bytes in the ledger.
     pub(super) fn reached(&self) -> u64 {
         self.cursor + self.tail_length
     }
 
-    pub(super) fn of(known: &Known) -> Position {
+    pub(super) fn of(known: &KnownSource) -> Position {
         Position {
             source: known.source,
             generation: known.generation,
@@ -37,19 +38,19 @@ impl Position {
             cursor: known.cursor,
             tail_length: known.tail_length,
             is_fresh: known.number > 1 && known.is_unfinished(),
-            kind: if known.rows.is_some() { Kind::Rows } else { Kind::File },
+            kind: if known.rows.is_some() { SourceKind::Rows } else { SourceKind::File },
         }
     }
 }
 
-/// A record that was stored.
+/// A stored record.
 pub(super) struct Record {
     pub(super) seq: Seq,
     pub(super) start: u64,
     pub(super) length: u64,
 }
 
-/// Stores the spans of a piece, and the records that are its own, from `position` on.
+/// Stores the spans of a piece, and its own records, from `position` on.
 pub(super) fn store_spans(
     tx: &Transaction<'_>,
     plans: &[SpanPlan],
@@ -88,40 +89,23 @@ pub(super) fn store_spans(
     Ok(stored)
 }
 
-/// Notes how far a file was read, and what it looked like.
+/// Stores the cursor of a file, and its metadata.
 pub(super) fn move_cursor(
     tx: &Transaction<'_>,
     piece: &Piece,
     position: &Position,
     records: usize,
 ) -> Result<()> {
-    let Stat { device, inode, size, mtime_ns, ctime_ns } = piece.stat;
-    tx.prepare_cached(
-        "UPDATE generations
-            SET device = ?2, inode = ?3, size = ?4, mtime_ns = ?5, ctime_ns = ?6, cursor = ?7,
-                tail_length = ?8, tail_stands = ?9, head = ?10, head_length = ?11, marker = ?12,
-                records = records + ?13
-          WHERE id = ?1",
-    )?
-    .execute(rusqlite::params![
-        position.generation,
-        device.cast_signed(),
-        inode.cast_signed(),
-        size as i64,
-        mtime_ns,
-        ctime_ns,
-        position.cursor as i64,
-        position.tail_length as i64,
-        piece.is_still && position.tail_length > 0,
-        piece.prints.head,
-        piece.prints.head_length as i64,
-        piece.prints.marker,
-        records as i64,
-    ])?;
-    Ok(())
+    let reached = Reached {
+        cursor: position.cursor,
+        tail_length: position.tail_length,
+        tail_stands: piece.is_still && position.tail_length > 0,
+        new_records: records,
+    };
+    sources::advance(tx, position.generation, &reached, &piece.stat, &piece.prints)
 }
 
-/// Notes how far a session in a database was read.
+/// Stores the cursor of a session in a database.
 pub(super) fn move_row_cursor(
     tx: &Transaction<'_>,
     generation: GenerationId,
@@ -138,35 +122,14 @@ pub(super) fn move_row_cursor(
 /// Begins a generation of a source.
 pub(super) fn new_generation(
     tx: &Transaction<'_>,
-    kind: Kind,
+    kind: SourceKind,
     source: SourceId,
     number: i64,
     began: Began,
     piece: &Piece,
 ) -> Result<Position> {
-    let Stat { device, inode, size, mtime_ns, ctime_ns } = piece.stat;
-    tx.prepare_cached(
-        "INSERT INTO generations
-            (source, number, began, device, inode, size, mtime_ns, ctime_ns, cursor, tail_length,
-             tail_stands, head, head_length, marker, records)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, 0, 0, 0, ?9, ?10, ?11, 0)",
-    )?
-    .execute(rusqlite::params![
-        source,
-        number,
-        began.as_str(),
-        device.cast_signed(),
-        inode.cast_signed(),
-        size as i64,
-        mtime_ns,
-        ctime_ns,
-        piece.prints.head,
-        piece.prints.head_length as i64,
-        piece.prints.marker,
-    ])?;
-    let generation = GenerationId(tx.last_insert_rowid());
-    tx.prepare_cached("UPDATE sources SET generation = ?2 WHERE id = ?1")?
-        .execute((source, generation))?;
+    let (stat, prints) = (&piece.stat, &piece.prints);
+    let generation = sources::begin_generation(tx, source, number, began.as_str(), stat, prints)?;
     Ok(Position {
         source,
         generation,
@@ -178,7 +141,7 @@ pub(super) fn new_generation(
     })
 }
 
-/// Whether a source has that path.
+/// Returns whether a source has that path.
 pub(super) fn is_followed(
     tx: &Transaction<'_>,
     format: &str,
@@ -192,7 +155,7 @@ pub(super) fn is_followed(
         .query_row((format, root, path), |row| row.get(0))?)
 }
 
-/// Whether the ledger is still at that place of a file.
+/// Returns whether the ledger is still at that position of a file.
 pub(super) fn is_at(tx: &Transaction<'_>, position: &Position) -> Result<bool> {
     let found = tx
         .prepare_cached(

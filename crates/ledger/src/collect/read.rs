@@ -1,7 +1,7 @@
-//! Reads one file: opens it safely, decides what happened to it, and turns its new bytes into
-//! pieces. Never writes; what it needs of the ledger it reads through a connection of its own.
+//! Reads one file: opens it safely, decides how it changed, and turns its new bytes into pieces.
+//! Never writes, and reads the ledger through a connection of its own.
 //!
-//! Memory is bounded by the longest line that is decoded whole (32 MiB): a longer one is passed on
+//! Memory is bounded by the longest line that is decoded whole (32 MiB). A longer line is passed on
 //! in pieces, through the tail in the ledger.
 
 use std::cell::RefCell;
@@ -11,14 +11,15 @@ use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use quipu_transcript::entry::{Entry, Kind, Says};
-use quipu_transcript::format::{Format, Framing, Origin, Part};
+use quipu_transcript::format::{Format, Framing, Origin};
 use quipu_transcript::record;
 use rusqlite::Connection;
 
 use super::batch::{Builder, Ends, Piece, Step};
 use super::copies::SessionLines;
-use super::decompress::{self, Unfolded};
-use super::discover::{Reason, RootPath, Stat};
+use super::decompress::{self, Decompressed};
+use super::discover::{Reason, RootPath};
+use super::forgotten::{FileGate, Gate};
 use super::known::HEAD;
 use super::lines::Cut;
 use super::look;
@@ -28,20 +29,19 @@ use crate::base::foreign::{self, FileId, Meta};
 use crate::base::paths::absolute;
 use crate::truth::chunks::RecordReader;
 use crate::truth::damaged::Damage;
-use crate::truth::forgotten::Forgotten;
-use crate::truth::forgotten::shared_lines::Judge;
+use crate::truth::sources::Stat;
 use crate::{Error, Result};
 
-/// How much is read at once.
+/// The number of bytes read at once.
 pub(super) const READ: usize = 64 << 10;
 
-/// How much of a file of an unknown name is looked at to see whether it is a transcript.
+/// The number of bytes read of a file with an unknown name to see whether it is a transcript.
 const PROBE: usize = 64 << 10;
 
-/// A file that was not written to for this long is not in the middle of a line.
+/// The time without a write after which a file is not in the middle of a line.
 const STILL: Duration = Duration::from_secs(5);
 
-/// What was done, in counts that do not depend on the machine.
+/// Counts of work that do not depend on the machine.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Work {
     pub(crate) bytes_read: u64,
@@ -51,37 +51,37 @@ pub(crate) struct Work {
     pub(crate) old_lines: u64,
 }
 
-/// Why a file was not read.
+/// The result of reading a file.
 #[derive(Debug)]
 pub(crate) enum Outcome {
     Done,
     Skipped(Reason),
 }
 
-/// The ledger, as readers see it.
-pub(crate) struct Held<'a, 'b> {
+/// The reader's access to the ledger.
+pub(crate) struct LedgerAccess<'a, 'b> {
     pub(crate) conn: &'a Connection,
-    /// Reads what it holds of files, one after another.
+    /// Reads the ledger's records of files, one after another.
     pub(crate) records: &'a RefCell<RecordReader<'b>>,
-    /// Lines that it holds of the session that was read last.
+    /// The ledger's lines of the session that was read last.
     pub(crate) copies: &'a RefCell<SessionLines>,
-    /// Where it lies, and where files are decompressed.
+    /// The ledger's folder, in which files are decompressed.
     pub(crate) folder: &'a Path,
-    /// Whose sessions are not read.
-    pub(crate) forgotten: &'a Forgotten,
+    /// Keeps forgotten sessions out.
+    pub(crate) gate: &'a Gate,
 }
 
-/// What to read.
+/// The file to read.
 pub(crate) struct Source<'a> {
     pub(crate) format: &'static dyn Format,
     pub(crate) job: &'a Job,
-    /// The job's number.
+    /// The number of the job.
     pub(crate) number: usize,
 }
 
 /// Reads one file and hands its pieces to `builder`.
 pub(crate) fn read<'b>(
-    ledger: &Held<'_, 'b>,
+    ledger: &LedgerAccess<'_, 'b>,
     &Source { format, job, number }: &Source<'_>,
     builder: &mut Builder<'b>,
     work: &mut Work,
@@ -97,9 +97,9 @@ pub(crate) fn read<'b>(
     let is_compressed = format.is_compressed(&job.path);
     let (mut compressed, mut damage) = (None, None);
     let (file, length) = if is_compressed {
-        let plain = match decompress::unfold(&file, stat.size, ledger.folder) {
-            Ok(Unfolded::Whole(plain)) => plain,
-            Ok(Unfolded::Damaged(plain, why)) => {
+        let plain = match decompress::to_plain_file(&file, stat.size, ledger.folder) {
+            Ok(Decompressed::Whole(plain)) => plain,
+            Ok(Decompressed::Damaged(plain, why)) => {
                 damage = Some(Damage { why: why.to_owned(), length: stat.size });
                 plain
             }
@@ -115,8 +115,8 @@ pub(crate) fn read<'b>(
     };
     let first_path = job.known.as_ref().map_or(&job.path, |known| &known.first_path);
     let origin = format.origin(first_path);
-    let judge = Judge::new(ledger.forgotten, format, &origin);
-    let file = match View::of(file, length, judge.as_ref(), work) {
+    let gate = ledger.gate.file(format, &origin);
+    let file = match View::of(file, length, gate, work) {
         Ok(file) => file,
         Err(error) => return Ok(Outcome::Skipped(Reason::Unreadable(error.to_string()))),
     };
@@ -137,8 +137,7 @@ pub(crate) fn read<'b>(
         builder,
         work,
         is_still: is_still(&stat),
-        judge,
-        forgotten: ledger.forgotten,
+        gate,
     };
     match (reader.read(), reader.damage) {
         (Err(Error::Source(error)), _) => {
@@ -149,7 +148,7 @@ pub(crate) fn read<'b>(
     }
 }
 
-/// The first kilobyte of what a file holds, or all of it.
+/// Returns the first [`HEAD`] bytes of a file's decompressed contents, or all of them.
 pub(crate) fn head(format: &dyn Format, job: &Job) -> Vec<u8> {
     let Ok(file) = foreign::open(&job.root_path, &job.absolute, job.file) else {
         return Vec::new();
@@ -161,7 +160,7 @@ pub(crate) fn head(format: &dyn Format, job: &Job) -> Vec<u8> {
     if file.read_exact_at(&mut head, 0).is_ok() { head } else { Vec::new() }
 }
 
-/// The first `length` bytes of what a file holds, if there are so many.
+/// Returns the first `length` bytes of a file's decompressed contents, if there are that many.
 pub(crate) fn head_of(
     root: &RootPath,
     relative: &[u8],
@@ -179,7 +178,7 @@ pub(crate) fn head_of(
     (head.len() == length).then_some(head)
 }
 
-/// The session that a file belongs to, by its path or else by the header that it begins with.
+/// Returns the session of a file, by its path or else by the header in its first line.
 pub(crate) fn session_of(format: &dyn Format, origin: &Origin, head: &[u8]) -> Option<String> {
     if origin.session.is_some() {
         return origin.session.clone();
@@ -187,7 +186,7 @@ pub(crate) fn session_of(format: &dyn Format, origin: &Origin, head: &[u8]) -> O
     let line = head.split(|byte| *byte == b'\n').next()?;
     let mut session = None;
     record::read(format, origin, line, &mut |entry| {
-        session = session.take().or(entry.says.iter().find_map(|said| match said {
+        session = session.take().or(entry.says.iter().find_map(|fact| match fact {
             Says::SessionId(id) => Some(id.to_string()),
             _ => None,
         }));
@@ -202,7 +201,7 @@ fn is_still(stat: &Stat) -> bool {
     now.saturating_sub(stat.mtime_ns) > i64::try_from(STILL.as_nanos()).unwrap_or(i64::MAX)
 }
 
-/// One file that is being read.
+/// A file that is being read.
 pub(super) struct Reader<'a, 'b> {
     pub(super) conn: &'a Connection,
     pub(super) records: &'a RefCell<RecordReader<'b>>,
@@ -210,82 +209,56 @@ pub(super) struct Reader<'a, 'b> {
     pub(super) format: &'static dyn Format,
     pub(super) origin: &'a Origin,
     pub(super) file: &'a View,
-    /// Of the file on disk.
+    /// The metadata of the file on disk.
     pub(super) stat: Stat,
-    /// How many bytes there are to read.
+    /// The number of bytes to read.
     pub(super) length: u64,
     pub(super) is_compressed: bool,
-    /// The file on disk, if that is compressed.
+    /// The file on disk, if it is compressed.
     pub(super) compressed: Option<File>,
-    /// Why there are not more of them.
+    /// The reason why the decompressed bytes end early.
     pub(super) damage: Option<Damage>,
     pub(super) job: &'a Job,
     pub(super) number: usize,
     pub(super) builder: &'a mut Builder<'b>,
     pub(super) work: &'a mut Work,
     pub(super) is_still: bool,
-    /// Set if lines of forgotten sessions may be among those of others.
-    pub(super) judge: Option<Judge<'a>>,
-    pub(super) forgotten: &'a Forgotten,
+    pub(super) gate: FileGate<'a>,
 }
 
 impl Reader<'_, '_> {
-    /// Reads it as what it is.
+    /// Reads the file according to its framing.
     fn read(&mut self) -> Result<Outcome> {
-        if self.forgotten.concerns(self.format) && self.is_forgotten()? {
+        if self.is_forgotten()? {
             return Ok(Outcome::Skipped(Reason::Forgotten));
         }
-        let is_known = self.job.known.as_ref().is_some_and(|known| known.refused.is_none());
-        if self.job.is_probe && !is_known && !self.probe()? {
-            self.refuse("no line of it is a record")?;
+        if self.job.is_probe && !self.probe()? {
+            // A source that has records keeps its state, so that the next sync checks again.
+            if self.job.known.as_ref().is_none_or(|known| known.refused.is_some()) {
+                self.refuse("it has no record")?;
+            }
             return Ok(Outcome::Skipped(Reason::NotATranscript));
         }
         match self.origin.part.framing() {
             Framing::Lines => self.lines()?,
             Framing::Document => self.document()?,
             Framing::Index => self.index()?,
-            // Databases are no files of bytes: `rows` reads them.
+            // Databases are read by `rows`.
             Framing::Rows => {}
         }
         Ok(Outcome::Done)
     }
 
-    /// Whether one of the first lines is a record of this format.
+    /// Returns whether one of the first lines is a record of this format.
     fn probe(&mut self) -> Result<bool> {
         self.any_first_entry(&mut |entry| !matches!(entry.kind, Kind::Unknown))
     }
 
-    /// Whether it belongs to a forgotten session although its path does not say so.
-    fn is_forgotten(&mut self) -> Result<bool> {
-        let forgotten = self.forgotten;
-        Ok(self.is_forgotten_by_header(forgotten)?
-            || (self.origin.part == Part::Agent && self.works_for(forgotten)?))
-    }
-
-    /// Whether the header of a transcript whose path names no session names a forgotten one.
-    fn is_forgotten_by_header(&self, forgotten: &Forgotten) -> Result<bool> {
-        if self.origin.session.is_some() || !self.origin.part.is_transcript() {
-            return Ok(false);
-        }
-        let agent = self.origin.agent.as_deref().unwrap_or_default();
-        let session = session_of(self.format, self.origin, &self.head()?);
-        Ok(session.is_some_and(|session| forgotten.has(self.format.name(), agent, &session)))
-    }
-
-    /// Whether an agent that lies beside its session, not below it, says that it works for a
-    /// forgotten one.
-    fn works_for(&mut self, forgotten: &Forgotten) -> Result<bool> {
-        let agent = self.origin.agent.clone().unwrap_or_default();
-        let name = self.format.name();
-        self.any_first_entry(&mut |entry| {
-            entry.says.iter().any(
-                |says| matches!(says, Says::ParentSession(id) if forgotten.has(name, &agent, id)),
-            )
-        })
-    }
-
-    /// Whether one of the first entries is such a one.
-    fn any_first_entry(&mut self, is_such: &mut dyn FnMut(&Entry<'_>) -> bool) -> Result<bool> {
+    /// Returns whether one of the first entries matches.
+    pub(super) fn any_first_entry(
+        &mut self,
+        is_such: &mut dyn FnMut(&Entry<'_>) -> bool,
+    ) -> Result<bool> {
         let mut head = vec![0; PROBE.min(usize::try_from(self.length).unwrap_or(PROBE))];
         if !look::fills(self.file, &mut head, 0)? {
             return Ok(false);
@@ -298,7 +271,7 @@ impl Reader<'_, '_> {
         Ok(is_found)
     }
 
-    /// Remembers that nothing is collected from the file, so that it is not looked at again.
+    /// Records that nothing is collected from the file, so that it is not opened again.
     fn refuse(&mut self, why: &'static str) -> Result<()> {
         let mut piece = self.piece(Step::Refuse(why), &Ends::default());
         piece.stat = self.stat;
@@ -319,8 +292,8 @@ impl Reader<'_, '_> {
         piece
     }
 
-    /// The last piece of a file that was read up to `end`. Only a file that was read to its end is
-    /// remembered with its size.
+    /// Finishes a file that was read up to `end`. Its size is recorded only if it was read to its
+    /// end.
     pub(super) fn finish(&mut self, mut piece: Piece, end: u64) -> Result<()> {
         piece.is_last = true;
         if !self.is_compressed {

@@ -1,22 +1,24 @@
-//! How long an agent keeps a transcript that nobody touches. Agents say so in settings that are never
-//! opened, because secrets stand beside them; so a person says it, or the default is assumed.
+//! The time after which an agent deletes an untouched transcript. Agents keep it in settings that
+//! are never opened, because secrets stand beside it. So a person configures it here, or the
+//! default is assumed.
 
 use quipu_transcript::format::Format;
 
-/// What a person says about it.
+/// The configured time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub enum Retention {
-    /// Nothing: the agent's default is assumed.
+    /// Not configured: the agent's default is assumed.
     #[default]
     Assumed,
-    /// So many days.
+    /// This many days.
     Days(u32),
     /// The agent deletes nothing.
     Forever,
 }
 
 impl Retention {
-    /// After how many days the agent deletes a transcript, if it does.
+    /// Returns the number of days after which the agent deletes a transcript; `None` if it never
+    /// does.
     pub fn days(self, format: &dyn Format) -> Option<u32> {
         match self {
             Retention::Assumed => format.cleanup_days(),
@@ -25,7 +27,7 @@ impl Retention {
         }
     }
 
-    /// Where the number comes from, as it stands on the wire.
+    /// Returns the origin of the number, as it appears in JSON.
     pub(crate) fn from(self) -> &'static str {
         match self {
             Retention::Assumed => "default",

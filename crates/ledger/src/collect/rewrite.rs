@@ -1,18 +1,19 @@
 //! Finds the lines of an earlier generation in a rewritten or copied file, so that only new lines
-//! are stored.
+//! are stored. Never writes.
 
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 
 use rusqlite::Connection;
 
+use super::read::Work;
 use crate::Result;
 use crate::base::ids::{GenerationId, Seq};
 use crate::truth::chunks::RecordReader;
 use crate::truth::spans;
 
-/// Lines are compared by 128 bits of BLAKE3: transcripts are hostile, and a collision would give
-/// back other bytes than were collected.
+/// A 128-bit BLAKE3 hash of a line. Transcripts are hostile input, and a collision would restore
+/// other bytes than were collected.
 type LineHash = [u8; 16];
 
 /// The lines of a generation, or of all files of a session.
@@ -22,16 +23,16 @@ pub(crate) struct OldLines {
     by_hash: HashMap<LineHash, usize>,
     /// The records that hold them, where they were added one by one.
     holders: HashSet<Seq>,
-    /// The line that would follow the last one found.
+    /// The index of the line after the last one found.
     next: usize,
 }
 
 /// A line of a generation.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct OldLine {
-    /// Where it stands …
+    /// The generation that the line is in.
     pub(crate) generation: GenerationId,
-    /// … and from which byte on.
+    /// The offset of the line in that generation.
     pub(crate) start: u64,
     pub(crate) length: u64,
     /// The record that holds its bytes.
@@ -40,22 +41,27 @@ pub(crate) struct OldLine {
 }
 
 impl OldLines {
-    /// All lines of one generation.
-    pub(crate) fn of(conn: &Connection, generation: GenerationId) -> Result<OldLines> {
+    /// Reads all lines of one generation.
+    pub(crate) fn of(
+        conn: &Connection,
+        generation: GenerationId,
+        work: &mut Work,
+    ) -> Result<OldLines> {
         let mut lines = OldLines::default();
-        lines.read(conn, generation, u64::MAX)?;
+        lines.read(conn, generation, u64::MAX, work)?;
         Ok(lines)
     }
 
-    /// Reads the lines of a generation, at most about `most` bytes of them. Memory: about 100 bytes
-    /// a line.
+    /// Adds the lines of a generation, up to about `most` bytes of them. Takes about 100 bytes of
+    /// memory per line.
     pub(crate) fn read(
         &mut self,
         conn: &Connection,
         generation: GenerationId,
         most: u64,
+        work: &mut Work,
     ) -> Result<()> {
-        // One snapshot: otherwise each of some thousand questions would take and give back a lock.
+        // One snapshot, because each of some thousand queries would take and release a lock.
         let snapshot = conn.unchecked_transaction()?;
         let conn = &*snapshot;
         let mut reader = RecordReader::new(conn);
@@ -65,6 +71,7 @@ impl OldLines {
                 if start > most {
                     break 'runs;
                 }
+                work.old_lines += 1;
                 let (holder, length) = held(conn, seq)?;
                 self.add(&mut reader, generation, start, seq, holder)?;
                 start += length;
@@ -74,8 +81,8 @@ impl OldLines {
         Ok(())
     }
 
-    /// Adds the line of a record, unless it is here. `at`: the generation and the byte where it
-    /// stands. So added lines are found by their bytes, not by their order.
+    /// Adds the line of a record at a generation and offset, unless an equal line is present. Lines
+    /// added this way are found by their bytes, not by their order.
     pub(crate) fn add_new(
         &mut self,
         reader: &mut RecordReader<'_>,
@@ -83,7 +90,7 @@ impl OldLines {
         seq: Seq,
         holder: Seq,
     ) -> Result<()> {
-        // A copy of a copy costs no more than its row.
+        // A copy of a copy is skipped without reading its bytes.
         if holder != seq && self.holders.contains(&holder) {
             return Ok(());
         }
@@ -96,7 +103,7 @@ impl OldLines {
         Ok(())
     }
 
-    /// The next line that is looked for is the first of another file.
+    /// Starts the search again at the first line, for another file.
     pub(crate) fn start_over(&mut self) {
         self.next = 0;
     }
@@ -116,23 +123,23 @@ impl OldLines {
         Ok(())
     }
 
-    /// Whether there is nothing to find.
+    /// Returns whether there are no lines.
     pub(crate) fn is_empty(&self) -> bool {
         self.lines.is_empty()
     }
 
-    /// Finds a line (with its newline) in the old generation.
+    /// Finds a line, including its newline, in the old generation.
     pub(crate) fn find(&mut self, line: &[u8]) -> Option<OldLine> {
         let mut hasher = blake3::Hasher::new();
         hasher.update(line);
         self.find_hashed(&hasher, line.len() as u64)
     }
 
-    /// Finds a line of that length whose bytes the hasher has seen.
+    /// Finds a line by its length and by a hasher that has seen its bytes.
     pub(crate) fn find_hashed(&mut self, hasher: &blake3::Hasher, length: u64) -> Option<OldLine> {
         let hash = finish(hasher);
         let index = match self.lines.get(self.next) {
-            // Runs of lines that stay in order become one span.
+            // The next line in order is preferred, so that lines in order become one span.
             Some(next) if next.hash == hash => self.next,
             _ => *self.by_hash.get(&hash)?,
         };
@@ -142,7 +149,7 @@ impl OldLines {
     }
 }
 
-/// The hash of a record's line, and its length.
+/// Returns the hash and the length of a record's line.
 fn hash_of(reader: &mut RecordReader<'_>, seq: Seq) -> Result<(LineHash, u64)> {
     let mut hasher = blake3::Hasher::new();
     let mut length = 0;
@@ -154,7 +161,7 @@ fn hash_of(reader: &mut RecordReader<'_>, seq: Seq) -> Result<(LineHash, u64)> {
     Ok((finish(&hasher), length))
 }
 
-/// The record that holds a record's bytes, and how many they are.
+/// Returns the record that holds a record's bytes, and their number.
 fn held(conn: &Connection, seq: Seq) -> Result<(Seq, u64)> {
     Ok(conn
         .prepare_cached("SELECT coalesce(same_as, seq), length FROM records WHERE seq = ?1")?

@@ -1,5 +1,5 @@
-//! Reads and writes what is planned: some threads read and decode, one writes, in the order of the
-//! plan, and what is between them stays bounded.
+//! Carries out the jobs of a plan: several threads read and decode, one thread writes, in the order
+//! of the plan. The memory between them is bounded.
 
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
@@ -13,51 +13,51 @@ use quipu_fts5::Access;
 use super::batch::{Batch, Builder, Tools};
 use super::copies::SessionLines;
 use super::discover::{RootPath, Skipped};
+use super::forgotten::Gate;
 use super::plan::Job;
 use super::read::{self, Outcome, Work};
 use super::write::{self, Writer};
 use super::{Pending, Progress, is_over, known};
-use crate::collect::backpressure::Lead;
-use crate::collect::checkpointer::Settler;
+use crate::collect::backpressure::Backpressure;
+use crate::collect::checkpointer::CheckpointThread;
 use crate::file::ledger::Ledger;
 use crate::truth::chunks::{CHUNK, RecordReader};
-use crate::truth::forgotten::Forgotten;
 use crate::wire::SyncReport;
 use crate::{Error, Result};
 
-/// Small files are read together until they make up this much, …
+/// The number of bytes up to which small files are read as one unit.
 const UNIT: u64 = 3 << 20;
 
-/// … or only this much near the end, where the writer alone has something left to do when the last
-/// unit is read, …
+/// The number of bytes of a unit near the end of the plan. After the last unit is read, only the
+/// writer works, so the last units are small.
 const SMALL_UNIT: u64 = CHUNK as u64;
 
-/// … or until there are so many of them.
+/// The largest number of files in a unit.
 const MOST_FILES: usize = 512;
 
-/// A transaction of a bulk import ends at this weight, or earlier if somebody waits, …
+/// The weight in bytes at which a transaction of a bulk import ends.
 const TRANSACTION: usize = 32 << 20;
 
-/// … or at this one when it holds more than is left: while the last one ends, nobody reads, so that
-/// is a small one, …
+/// The weight in bytes at which a transaction ends if it holds more than what is left. Nothing is
+/// read during the last commit, so the last transaction is small.
 const SMALL_TRANSACTION: usize = 8 << 20;
 
-/// … or after this time: an import that is killed has not lost more than that.
+/// The time after which a transaction ends: a killed import loses no more than that.
 const LONGEST_TRANSACTION: Duration = Duration::from_secs(1);
 
-/// Some jobs, to be read and written.
+/// A run of jobs.
 pub(super) struct Run<'a> {
     pub(super) ledger: &'a mut Ledger,
     pub(super) roots: &'a [RootPath],
     pub(super) jobs: &'a [Job],
-    pub(super) forgotten: &'a Forgotten,
+    pub(super) gate: &'a Gate,
     pub(super) pending: &'a mut Pending,
-    /// What readers keep from one run to the next.
+    /// The lines of sessions that readers keep from one run to the next.
     pub(super) copies: &'a Mutex<Vec<SessionLines>>,
 }
 
 impl Run<'_> {
-    /// Reads and writes them. Returns how many were dropped.
+    /// Runs the jobs. Returns the number of dropped ones.
     pub(super) fn run(
         &mut self,
         report: &mut SyncReport,
@@ -65,7 +65,7 @@ impl Run<'_> {
         progress: &mut dyn FnMut(Progress),
     ) -> Result<usize> {
         let units = units(self.jobs);
-        // As many as there are cores, beside the writer: most of the work is theirs.
+        // As many threads as cores, besides the writer: reading and decoding is most of the work.
         let workers = thread::available_parallelism()
             .map_or(1, |cores| cores.get())
             .clamp(1, 4)
@@ -77,13 +77,13 @@ impl Run<'_> {
             roots: self.roots,
             jobs: self.jobs,
             units: &units,
-            forgotten: self.forgotten,
+            gate: self.gate,
             copies: self.copies,
             next: AtomicUsize::new(0),
-            lead: Lead::new(units.len()),
+            backpressure: Backpressure::new(units.len()),
             done: Mutex::new((Work::default(), Vec::new())),
         };
-        let mut writer = Writer::new(self.roots, self.jobs, self.forgotten, report);
+        let mut writer = Writer::new(self.roots, self.jobs, self.gate, report);
         let (senders, receivers): (Vec<_>, Vec<_>) =
             units.iter().map(|_| mpsc::channel::<Result<Batch>>()).unzip();
         let senders: Vec<Mutex<Option<mpsc::Sender<Result<Batch>>>>> =
@@ -92,35 +92,36 @@ impl Run<'_> {
             for _ in 0..workers {
                 scope.spawn(|| readers.run(&senders));
             }
-            let lead = &readers.lead;
+            let backpressure = &readers.backpressure;
             let mut batches = receivers.into_iter().flat_map(|unit| {
                 let mut taken = 0;
                 std::iter::from_fn(move || {
-                    // Whoever asks for the next one has written the one before.
+                    // Requesting the next batch means that the one before is written.
                     if taken > 0 {
-                        lead.leave(std::mem::take(&mut taken));
+                        backpressure.leave(std::mem::take(&mut taken));
                     }
                     let next = unit.recv().ok();
                     match &next {
                         Some(Ok(batch)) => taken = batch.weight.max(1),
                         Some(Err(_)) => {}
-                        None => lead.advance(),
+                        None => backpressure.advance(),
                     }
                     next
                 })
             });
             let bytes = self.jobs.iter().map(Job::unread).sum();
-            let mut settle = |ledger: &Ledger| Settler::start(scope, ledger, bytes);
-            let written = self.write(&mut batches, &mut writer, &mut settle, progress);
-            // Without anybody to take their batches, the readers stop.
+            let mut start_checkpoints =
+                |ledger: &Ledger| CheckpointThread::start(scope, ledger, bytes);
+            let written = self.write(&mut batches, &mut writer, &mut start_checkpoints, progress);
+            // Without a receiver for their batches, the readers stop.
             drop(batches);
-            lead.end();
+            backpressure.end();
             written
         })?;
-        let units_done = readers.lead.front();
+        let units_done = readers.backpressure.front();
         let (work, mut more) =
             readers.done.into_inner().map_err(|_| Error::damaged("a reader stopped".to_owned()))?;
-        // A file that is damaged was looked into all the same.
+        // A damaged file was read as far as possible, so it counts as read.
         let unread = more.iter().filter(|skip| !skip.reason.is_read()).count();
         skipped.append(&mut more);
         report.bytes_read += work.bytes_read;
@@ -141,15 +142,15 @@ impl Run<'_> {
         Ok(dropped)
     }
 
-    /// Writes what the readers send, until there is nothing more, or no time.
+    /// Writes the readers' batches until there are no more, or until the deadline.
     fn write<'s>(
         &mut self,
         batches: &mut dyn Iterator<Item = Result<Batch>>,
         writer: &mut Writer<'_>,
-        settle: &mut dyn FnMut(&Ledger) -> Option<Settler<'s>>,
+        start_checkpoints: &mut dyn FnMut(&Ledger) -> Option<CheckpointThread<'s>>,
         progress: &mut dyn FnMut(Progress),
     ) -> Result<()> {
-        let mut settler = settle(self.ledger);
+        let mut checkpoints = start_checkpoints(self.ledger);
         let (mut queue, deadline) = (self.ledger.queue(), self.ledger.deadline());
         let mut left: u64 = self.jobs.iter().map(Job::unread).sum();
         while let Some(first) = batches.next() {
@@ -163,43 +164,44 @@ impl Run<'_> {
                     stored += batch.bytes();
                     weight += batch.weight;
                     writer.batch(tx, batch)?;
-                    let somebody_waits = queue.as_ref().is_some_and(|queue| queue.someone_waits());
+                    let has_waiters = queue.as_ref().is_some_and(|queue| queue.has_waiters());
                     let is_long = began.elapsed() >= LONGEST_TRANSACTION || is_over(deadline);
                     let is_most = weight >= SMALL_TRANSACTION && stored >= left / 2;
-                    if weight >= TRANSACTION || is_most || is_long || somebody_waits {
+                    if weight >= TRANSACTION || is_most || is_long || has_waiters {
                         break;
                     }
                     next = batches.next();
                 }
                 writer.end(tx)
             })?;
-            if let Some(settler) = &settler {
-                settler.committed();
+            if let Some(checkpoints) = &checkpoints {
+                checkpoints.committed();
             }
             left = left.saturating_sub(stored);
             progress(Progress::Stored { bytes: stored });
             if is_over(deadline) {
                 break;
             }
-            if self.ledger.is_unnamed_for_long() {
-                settler.take().map_or(Ok(()), Settler::end)?;
-                self.ledger.take_name()?;
-                // Others see it now, and write to it.
-                (settler, queue) = (settle(self.ledger), self.ledger.queue());
+            if self.ledger.is_staging_overdue() {
+                checkpoints.take().map_or(Ok(()), CheckpointThread::end)?;
+                self.ledger.publish()?;
+                // Other processes can open it now, and write to it.
+                (checkpoints, queue) = (start_checkpoints(self.ledger), self.ledger.queue());
                 writer.reconnected();
             }
         }
-        settler.map_or(Ok(()), Settler::end)
+        checkpoints.map_or(Ok(()), CheckpointThread::end)
     }
 }
 
-/// Groups jobs so that each unit of work is worth a batch.
+/// Groups jobs so that each unit is worth a batch.
 fn units(jobs: &[Job]) -> Vec<std::ops::Range<usize>> {
     let work = |job: &Job| if job.is_touched() { job.size } else { job.unread() };
     let mut units = Vec::new();
     let (mut start, mut bytes, mut left) = (0, 0, jobs.iter().map(work).sum::<u64>());
     for (index, job) in jobs.iter().enumerate() {
-        // What is new does not wait until all that was touched is compared.
+        // New bytes must not wait until all touched files are compared, so touched files begin a
+        // unit.
         let is_touched = job.is_touched();
         let begins =
             is_touched && index > start && !jobs.get(index - 1).is_some_and(Job::is_touched);
@@ -220,24 +222,24 @@ fn units(jobs: &[Job]) -> Vec<std::ops::Range<usize>> {
     units
 }
 
-/// What the reading threads share.
+/// The state that the reading threads share.
 struct Readers<'a> {
     path: PathBuf,
-    /// How the search index is written.
+    /// The access to the search index.
     access: Access,
-    /// What they see of the ledger while it is built.
+    /// The empty ledger that they read while the real one is a staging file.
     empty: Option<Arc<[u8]>>,
     roots: &'a [RootPath],
     jobs: &'a [Job],
     units: &'a [std::ops::Range<usize>],
-    forgotten: &'a Forgotten,
+    gate: &'a Gate,
     copies: &'a Mutex<Vec<SessionLines>>,
     next: AtomicUsize,
-    lead: Lead,
+    backpressure: Backpressure,
     done: Mutex<(Work, Vec<Skipped>)>,
 }
 
-/// What a reading thread keeps from unit to unit.
+/// The state that a reading thread keeps from unit to unit.
 struct Reader {
     work: Work,
     skipped: Vec<Skipped>,
@@ -248,7 +250,7 @@ struct Reader {
 type Senders = [Mutex<Option<mpsc::Sender<Result<Batch>>>>];
 
 impl Readers<'_> {
-    /// Takes units until there are none left.
+    /// Reads units until there are none left.
     fn run(&self, senders: &Senders) {
         step_back();
         let mut ledger = match &self.empty {
@@ -271,10 +273,10 @@ impl Readers<'_> {
             let Some(sender) = sender else { break };
             let outcome = match &mut ledger {
                 Ok(ledger) => self.unit(ledger, number, unit.clone(), &sender, &mut reader),
-                // Told once: the writer stops at the first error.
+                // Reported once: the writer stops at the first error.
                 Err(error) => Err(std::mem::replace(error, Error::damaged("a reader stopped"))),
             };
-            // If the writer has stopped, nobody listens any more.
+            // Sending fails if the writer has stopped.
             if let Err(error) = outcome
                 && sender.send(Err(error)).is_err()
             {
@@ -304,8 +306,8 @@ impl Readers<'_> {
     ) -> Result<()> {
         let is_last = number + 1 == self.units.len();
         let mut send = |batch: Batch| {
-            let is_sent =
-                self.lead.enter(number, batch.weight.max(1)) && sender.send(Ok(batch)).is_ok();
+            let is_sent = self.backpressure.enter(number, batch.weight.max(1))
+                && sender.send(Ok(batch)).is_ok();
             if is_sent { Ok(()) } else { Err(Error::damaged("the writer stopped".to_owned())) }
         };
         let mut builder = Builder::new(&mut reader.tools, &mut send);
@@ -314,12 +316,12 @@ impl Readers<'_> {
             let Some(job) = self.jobs.get(number) else { break };
             let Some(root) = self.roots.get(job.root) else { break };
             let folder = self.path.parent().unwrap_or(Path::new(""));
-            let ledger = read::Held {
+            let ledger = read::LedgerAccess {
                 conn: ledger.conn(),
                 records: &records,
                 copies: &reader.copies,
                 folder,
-                forgotten: self.forgotten,
+                gate: self.gate,
             };
             let source = read::Source { format: root.format, job, number };
             match read::read(&ledger, &source, &mut builder, &mut reader.work)? {
@@ -335,23 +337,23 @@ impl Readers<'_> {
     }
 }
 
-/// Lets the writer have a core to itself where there are fewer cores than threads: what it is behind
-/// with in the end, it does alone. On Linux the thread alone steps back; elsewhere the whole process
-/// would.
+/// Lowers the priority of a reading thread, so that the writer gets a core of its own where there
+/// are fewer cores than threads. Only on Linux, where it affects one thread and not the whole
+/// process.
 fn step_back() {
     #[cfg(target_os = "linux")]
     let _ = rustix::process::nice(3);
 }
 
 impl Job {
-    /// Whether it seems to hold what it held before, so that it is only compared.
+    /// Returns whether the file has no new bytes, so that it is only compared.
     pub(super) fn is_touched(&self) -> bool {
         self.known.is_some() && self.unread() == 0
     }
 
-    /// About how many bytes there are to read.
+    /// Returns the approximate number of bytes to read.
     pub(super) fn unread(&self) -> u64 {
-        let reached = self.known.as_ref().map_or(0, known::Known::reached);
+        let reached = self.known.as_ref().map_or(0, known::KnownSource::reached);
         if self.size >= reached { self.size - reached } else { self.size }
     }
 }

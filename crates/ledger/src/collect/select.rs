@@ -1,27 +1,27 @@
-//! What a person wants collected. Nothing else decides: what a format does not claim is out of reach
-//! of every setting.
+//! The person's choice of files to collect. It only narrows the formats' claims: no setting reaches
+//! a file that no format claims.
 
 use quipu_transcript::format::{Archive, Format, Part};
 
-/// Up to which priority, and which archives.
+/// The selected priorities and archives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Selection {
     /// The highest priority number that is collected: 0 transcripts and indexes, 1 scheduled jobs,
     /// 2 notes. See [`Part::priority`].
     pub priority: u8,
-    /// Whether transcripts are collected that the agent has deleted and put aside.
+    /// True if transcripts are collected that the agent has deleted and archived.
     pub deleted: bool,
 }
 
 impl Default for Selection {
-    /// Everything.
+    /// Selects everything.
     fn default() -> Selection {
         Selection { priority: 2, deleted: true }
     }
 }
 
 impl Selection {
-    /// Why a claimed file is left out, if it is.
+    /// Returns the reason why a claimed file is left out, if it is.
     pub(crate) fn leaves_out(
         self,
         format: &dyn Format,

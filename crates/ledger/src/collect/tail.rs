@@ -1,25 +1,27 @@
-//! The bytes after a file's last newline, as the ledger has them.
+//! The bytes after a file's last newline, loaded from the ledger.
+//!
+//! Storing and deleting these bytes is the job of `truth::tails`.
 
 use quipu_transcript::format::{Format, Origin};
 use quipu_transcript::record::{DECODE_LIMIT, OVERSIZE_HEAD};
 use rusqlite::Connection;
 
-use super::known::Known;
+use super::known::KnownSource;
 use crate::Result;
 use crate::project::draft::{Draft, Drafter, mark_unterminated};
 use crate::truth::tails;
 
-/// The unterminated tail that the ledger has of a file.
+/// The unterminated tail of a file in the ledger.
 #[derive(Default)]
 pub(super) struct Tail {
-    /// Empty if it is too long for memory.
+    /// The bytes; empty if they are too long for memory.
     pub(super) bytes: Vec<u8>,
     pub(super) length: u64,
     pub(super) long_head: Option<Vec<u8>>,
 }
 
 impl Tail {
-    pub(super) fn load(conn: &Connection, known: &Known) -> Result<Tail> {
+    pub(super) fn load(conn: &Connection, known: &KnownSource) -> Result<Tail> {
         if known.tail_length == 0 {
             return Ok(Tail::default());
         }
@@ -33,12 +35,12 @@ impl Tail {
     }
 }
 
-/// What the unterminated tail of a generation says that gets no newline any more.
+/// Returns the draft of a generation's tail that will never get a newline.
 pub(crate) fn closing(
     conn: &Connection,
     format: &'static dyn Format,
     origin: &Origin,
-    known: &Known,
+    known: &KnownSource,
 ) -> Result<Option<Draft>> {
     if known.tail_length == 0 {
         return Ok(None);

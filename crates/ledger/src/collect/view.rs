@@ -1,5 +1,5 @@
-//! A file as the ledger may see it: where a line of a file that many sessions share belongs to a
-//! forgotten one, there are blanks. Whatever compares or stores reads through here.
+//! A file without the lines of forgotten sessions: where many sessions share a file, such lines
+//! read as blanks. Everything that compares or stores bytes of a source reads through this module.
 
 use std::fs::File;
 use std::io::{Error, ErrorKind, Result};
@@ -8,35 +8,30 @@ use std::os::unix::fs::FileExt;
 
 use quipu_transcript::record::{DECODE_LIMIT, OVERSIZE_HEAD};
 
+use super::forgotten::FileGate;
 use super::read::{READ, Work};
-use crate::truth::forgotten::shared_lines::{Judge, Verdict};
 
-/// An open file, without lines of forgotten sessions.
+/// An open file in which lines of forgotten sessions read as blanks.
 #[derive(Debug)]
 pub(crate) struct View {
     file: File,
-    /// Bytes that read as blanks, in order.
+    /// The ranges that read as blanks, in order.
     blanks: Vec<Range<u64>>,
 }
 
 impl View {
-    /// With a judge, looks through the first `size` bytes of the file.
-    pub(super) fn of(
-        file: File,
-        size: u64,
-        judge: Option<&Judge<'_>>,
-        work: &mut Work,
-    ) -> Result<View> {
-        let blanks = match judge {
-            Some(judge) => blanks(&file, size, judge, work)?,
-            None => Vec::new(),
+    /// Wraps a file. If lines have to be judged, reads its first `size` bytes to find forgotten ones.
+    pub(super) fn of(file: File, size: u64, gate: FileGate<'_>, work: &mut Work) -> Result<View> {
+        let blanks = match gate.judges_lines() {
+            true => blanks(&file, size, gate, work)?,
+            false => Vec::new(),
         };
         Ok(View { file, blanks })
     }
 
-    /// The same, where nobody counts.
-    pub(crate) fn through(file: File, size: u64, judge: Option<&Judge<'_>>) -> Result<View> {
-        View::of(file, size, judge, &mut Work::default())
+    /// Wraps a file without counting the work.
+    pub(crate) fn through(file: File, size: u64, gate: FileGate<'_>) -> Result<View> {
+        View::of(file, size, gate, &mut Work::default())
     }
 
     pub(super) fn read_at(&self, buffer: &mut [u8], at: u64) -> Result<usize> {
@@ -69,8 +64,8 @@ impl View {
     }
 }
 
-/// Where lines of forgotten sessions stand, without their newlines.
-fn blanks(file: &File, size: u64, judge: &Judge<'_>, work: &mut Work) -> Result<Vec<Range<u64>>> {
+/// Returns the ranges of lines of forgotten sessions, without their newlines.
+fn blanks(file: &File, size: u64, gate: FileGate<'_>, work: &mut Work) -> Result<Vec<Range<u64>>> {
     let mut blanks = Vec::new();
     let mut line = Line::default();
     let mut buffer = vec![0; READ];
@@ -81,7 +76,8 @@ fn blanks(file: &File, size: u64, judge: &Judge<'_>, work: &mut Work) -> Result<
             Ok(0) => break,
             Ok(got) => got,
             Err(error) if error.kind() == ErrorKind::Interrupted => continue,
-            // The next read may get further, and what was forgotten would be collected again.
+            // A later read may get further and would collect forgotten lines, so the error is
+            // returned.
             Err(error) => return Err(error),
         };
         work.bytes_verified += got as u64;
@@ -90,18 +86,18 @@ fn blanks(file: &File, size: u64, judge: &Judge<'_>, work: &mut Work) -> Result<
             let (now, later) = rest.split_at(newline);
             line.add(now);
             at += now.len() as u64;
-            blanks.extend(line.end(at, judge));
+            blanks.extend(line.end(at, gate));
             at += 1;
             rest = later.get(1..).unwrap_or_default();
         }
         line.add(rest);
         at += rest.len() as u64;
     }
-    blanks.extend(line.end(at, judge));
+    blanks.extend(line.end(at, gate));
     Ok(blanks)
 }
 
-/// A line as it is read. Of one that is too long for memory, both ends are kept.
+/// A line as it is read. Of a line that is too long for memory, both ends are kept.
 #[derive(Default)]
 struct Line {
     bytes: Vec<u8>,
@@ -120,13 +116,13 @@ impl Line {
         }
     }
 
-    /// Ends the line at `at`. Returns where it stands if it is forgotten.
-    fn end(&mut self, at: u64, judge: &Judge<'_>) -> Option<Range<u64>> {
+    /// Ends the line at `at`. Returns its range if it is forgotten.
+    fn end(&mut self, at: u64, gate: FileGate<'_>) -> Option<Range<u64>> {
         let line = std::mem::take(self);
-        let verdict = match line.is_long {
-            true => judge.judge_torn(&line.bytes),
-            false => judge.judge(&line.bytes),
+        let is_forgotten = match line.is_long {
+            true => gate.is_long_line_forgotten(&line.bytes),
+            false => gate.is_line_forgotten(&line.bytes),
         };
-        (verdict == Verdict::Forgotten && line.length > 0).then(|| at - line.length..at)
+        (is_forgotten && line.length > 0).then(|| at - line.length..at)
     }
 }

@@ -1,7 +1,7 @@
 //! Writes batches: truth, cursor and projection of each in one transaction.
 //!
-//! A batch names the place in each file that it goes on from. If another process has moved that
-//! place, the whole batch is dropped and its files are looked at again.
+//! A batch names the position in each file that it continues from. If another process has moved
+//! that position, the whole batch is dropped and its files are planned again.
 
 use std::collections::HashSet;
 use std::rc::Rc;
@@ -12,6 +12,7 @@ use rusqlite::Transaction;
 
 use super::batch::{Batch, Piece, SpanPlan};
 use super::discover::RootPath;
+use super::forgotten::Gate;
 use super::index::IndexUpdate;
 use super::plan::Job;
 use super::position::{Position, is_at, is_followed};
@@ -20,19 +21,18 @@ use crate::base::ids::{GenerationId, Seq, SourceId};
 use crate::base::paths::path_bytes;
 use crate::project::rebuild::{self, Followed};
 use crate::project::{Fold, keys, tail};
-use crate::truth::forgotten::Forgotten;
 use crate::truth::journal::{self, Event};
 use crate::truth::{chunks, indexes, records};
 use crate::wire::SyncReport;
 use crate::{Error, Result};
 
-/// What runtimes have appended meanwhile is folded in first, for about so long.
+/// The longest time spent on projecting records that runtimes appended, before a batch is written.
 const LONGEST_FOLLOW: Duration = Duration::from_millis(100);
 
-/// What the writer knows of a file while its pieces come in.
+/// The writer's state of a file while its pieces arrive.
 #[derive(Debug, Clone)]
 pub(crate) enum Progress {
-    /// Not in the ledger.
+    /// The file is not in the ledger.
     New,
     At(Position),
     /// Another process was faster.
@@ -55,19 +55,19 @@ pub(crate) struct Writer<'a> {
     pub(crate) progress: Vec<Progress>,
     pub(crate) fold: Fold,
     pub(crate) written: Written,
-    /// Whether the projection was up to date when the transaction began.
+    /// True if the projection was up to date when the transaction began.
     pub(super) is_projecting: bool,
     /// Generations whose tail may have changed in this transaction.
     pub(super) tails: HashSet<GenerationId>,
     data_version: i64,
-    /// The sessions that were forgotten when the files were looked at …
-    forgotten: &'a Forgotten,
-    /// … and those that are now, if they are others.
-    forgotten_since: Option<Forgotten>,
+    /// The gate when the files were planned.
+    gate: &'a Gate,
+    /// The gate of this transaction, if other sessions are forgotten by now.
+    changed_gate: Option<Gate>,
 }
 
 impl<'a> Writer<'a> {
-    /// Adds what was written to a report. The fold counts problems over all writers of a sync.
+    /// Adds the counts to a report. The fold counts problems over all writers of a sync.
     pub(crate) fn add_to(&self, report: &mut SyncReport) {
         report.records_added += self.written.records;
         report.sources_added += self.written.sources;
@@ -79,7 +79,7 @@ impl<'a> Writer<'a> {
     pub(crate) fn new(
         roots: &'a [RootPath],
         jobs: &'a [Job],
-        forgotten: &'a Forgotten,
+        gate: &'a Gate,
         report: &SyncReport,
     ) -> Writer<'a> {
         let progress = jobs
@@ -105,33 +105,32 @@ impl<'a> Writer<'a> {
             is_projecting: false,
             tails: HashSet::new(),
             data_version: -1,
-            forgotten,
-            forgotten_since: None,
+            gate,
+            changed_gate: None,
         }
     }
 
-    /// From now on another connection is written through: who wrote meanwhile is not known.
+    /// Resets the state of a connection: another process may have written since.
     pub(crate) fn reconnected(&mut self) {
         self.data_version = -1;
     }
 
-    /// Must come first in every transaction.
+    /// Prepares the writer. Must come first in every transaction.
     pub(crate) fn begin(&mut self, tx: &Transaction<'_>) -> Result<()> {
         let version: i64 =
             tx.prepare_cached("PRAGMA data_version")?.query_row([], |row| row.get(0))?;
         if version != self.data_version {
             self.fold.let_go();
             self.data_version = version;
-            self.forgotten_since =
-                Some(Forgotten::load(tx)?).filter(|forgotten| forgotten != self.forgotten);
+            self.changed_gate = self.gate.changed(tx)?;
         }
-        // If another process rebuilds, truth goes on and the projection follows later.
+        // If another process rebuilds, only truth is written and the projection catches up later.
         let followed = rebuild::follow(tx, &mut self.fold, LONGEST_FOLLOW)?;
         self.is_projecting = followed == Followed::Wholly;
         Ok(())
     }
 
-    /// Must come last in every transaction.
+    /// Saves the projection's state. Must come last in every transaction.
     pub(crate) fn end(&mut self, tx: &Transaction<'_>) -> Result<()> {
         if self.is_projecting {
             self.fold.save(tx)?;
@@ -158,7 +157,7 @@ impl<'a> Writer<'a> {
             }
             return Ok(());
         }
-        // What is not part of the batch's run of records comes first and gets its seqs first.
+        // Records outside the batch's run come first and get the lower seqs.
         let mut positions = Vec::with_capacity(batch.pieces.len());
         let mut pieces = batch.pieces;
         for piece in &mut pieces {
@@ -192,23 +191,21 @@ impl<'a> Writer<'a> {
         Ok(())
     }
 
-    /// True if every file of the batch is where the batch takes it up.
+    /// Returns whether every file of the batch is at the position that the batch continues from.
     fn may_write(&self, tx: &Transaction<'_>, batch: &Batch) -> Result<bool> {
         let mut checked = HashSet::new();
         let shares_bytes = batch.same_as.iter().any(Option::is_some);
-        if self.forgotten_since.is_some() && shares_bytes {
+        if self.changed_gate.is_some() && shares_bytes {
             return Ok(false);
         }
         for piece in &batch.pieces {
             if !checked.insert(piece.job) {
                 continue;
             }
-            if let Some(forgotten) = &self.forgotten_since {
+            if let Some(gate) = &self.changed_gate {
                 let origin = self.origin(piece.job)?;
                 let format = format_of(self.roots, self.job(piece.job)?);
-                if forgotten.claims(format, &origin)
-                    || crate::truth::forgotten::shared_lines::is_shared(&origin)
-                {
+                if gate.file(format, &origin).may_hold_forgotten() {
                     return Ok(false);
                 }
             }
@@ -229,7 +226,7 @@ impl<'a> Writer<'a> {
         Ok(true)
     }
 
-    /// True if an index is still the one that an update was compared with.
+    /// Returns whether an index is still the one that an update was compared with.
     fn is_same_index(
         &self,
         tx: &Transaction<'_>,
@@ -244,7 +241,7 @@ impl<'a> Writer<'a> {
         Ok(marker == known.marker)
     }
 
-    /// Replaces the bytes of an index, and writes down what matters of the change.
+    /// Replaces the bytes of an index, and appends the changes that matter to the journal.
     pub(super) fn index(
         &mut self,
         tx: &Transaction<'_>,
@@ -291,7 +288,7 @@ impl<'a> Writer<'a> {
         self.jobs.get(number).ok_or_else(|| Error::damaged("a piece of no file".to_owned()))
     }
 
-    /// Format, root and path of a job.
+    /// Returns the format, root and path of a job.
     pub(super) fn name(&self, number: usize) -> Result<(&'static str, Vec<u8>, &'a [u8])> {
         let job = self.job(number)?;
         Ok((format_of(self.roots, job).name(), path_bytes(&job.root_path), &job.path))
@@ -307,11 +304,11 @@ impl SpanPlan {
 }
 
 pub(super) fn format_of(roots: &[RootPath], job: &Job) -> &'static dyn Format {
-    // Jobs are made from these roots; the first format is never reached.
+    // Jobs are made from these roots, so the fallback is never used.
     roots.get(job.root).map_or(quipu_transcript::format::FORMATS[0], |root| root.format)
 }
 
-/// How far each job got, for looking again at those that were dropped.
+/// Returns the number of dropped jobs, which are planned again.
 pub(crate) fn dropped(progress: &[Progress]) -> usize {
     progress.iter().filter(|progress| matches!(progress, Progress::Dropped)).count()
 }

@@ -1,30 +1,30 @@
-//! How a ledger comes to be: whole, or not at all.
+//! Creates a ledger: complete, or not at all.
 //!
-//! A new ledger is built under another name and then given its own, so a file of that name is either
-//! complete or not ours. Until then nobody else sees it, and what a crash leaves of it is thrown
-//! away. It needs no log, then: what the first seconds of a first import bring is written once, into
-//! the file itself, and not twice. An import that is killed in these seconds begins anew.
+//! A new ledger is built under another name and then renamed, so a file with the ledger's name is
+//! either complete or not ours. No other process opens it before, and the next process removes what
+//! a crash leaves of it. It therefore needs no log: the first seconds of a first import are written
+//! once, into the file itself. An import that is killed in these seconds starts again.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::ErrorKind;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
+use rusqlite::{Connection, OpenFlags, TransactionBehavior};
 
 use crate::base::ids::{GenerationId, SourceId};
 use crate::base::sidecar::beside;
-use crate::file::ledger_path::{aside_now, rename_to_nothing, set_log_aside, sync_folder};
+use crate::file::ledger_path::{name_for_log, rename_to_nothing, set_log_aside, sync_folder};
 use crate::file::schema;
 use crate::{Error, Result};
 
-/// What the name of a ledger that is built goes on with; then comes the number of a process.
+/// The suffix of a staging file's name, before the number of the process.
 const NEW: &str = ".new-";
 
-/// What SQLite puts beside a file, and the file itself.
+/// The suffixes of the file itself and of all files that SQLite creates beside it.
 const BESIDE: [&str; 4] = ["", "-wal", "-shm", "-journal"];
 
-/// A ledger without a name. Dropping it removes it.
+/// A ledger in a staging file. Dropping it removes the file.
 #[derive(Debug)]
 pub(crate) struct Building {
     file: PathBuf,
@@ -32,7 +32,7 @@ pub(crate) struct Building {
 }
 
 impl Building {
-    /// Builds an empty ledger that will stand at `path`. The lock is held.
+    /// Builds an empty ledger for `path`. The caller holds the lock.
     pub(crate) fn begin(path: &Path) -> Result<Building> {
         remove_unfinished(path);
         let file = beside(path, &format!("{NEW}{}", std::process::id()));
@@ -47,34 +47,34 @@ impl Building {
         Ok(building)
     }
 
-    /// The file, under the name that it has for now.
+    /// Returns the path of the staging file.
     pub(crate) fn file(&self) -> &Path {
         &self.file
     }
 
-    /// Where it will stand.
+    /// Returns the path that the ledger will get.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Gives it its name: nobody has it open any more, and all of it is on disk. False if another
-    /// ledger has that name by now, or whoever waited for us for too long has taken this one away to
-    /// build one; then this one is no more.
-    pub(crate) fn place(self) -> Result<bool> {
-        match self.try_place() {
+    /// Syncs the closed file and renames it to its path. Returns false, and drops it, if another
+    /// ledger is at that path by now, or if a process that waited too long for this one removed the
+    /// staging file.
+    pub(crate) fn publish(self) -> Result<bool> {
+        match self.try_publish() {
             Err(_) if fs::symlink_metadata(&self.file).is_err_and(|error| is_absent(&error)) => {
                 Ok(false)
             }
             Ok(true) => {
-                // What was collected is not collected again: its name has to last, too.
+                // Collected files are not collected again, so the name has to survive a crash.
                 sync_folder(&self.path)?;
                 Ok(true)
             }
-            not_placed => not_placed,
+            not_published => not_published,
         }
     }
 
-    fn try_place(&self) -> Result<bool> {
+    fn try_publish(&self) -> Result<bool> {
         crate::file::free_space::check(&self.file)?;
         let conn = self.connect()?;
         let mode: String =
@@ -82,7 +82,7 @@ impl Building {
         if !mode.eq_ignore_ascii_case("wal") {
             return Err(Error::NotALedger {
                 path: self.path.clone(),
-                why: "its file system cannot hold a write-ahead log".to_owned(),
+                why: "its file system does not support a write-ahead log".to_owned(),
             });
         }
         conn.close().map_err(|(_, error)| error)?;
@@ -92,7 +92,7 @@ impl Building {
         if fs::symlink_metadata(&self.path).is_ok() {
             return Ok(false);
         }
-        set_log_aside(&self.path, &aside_now(&self.path))?;
+        set_log_aside(&self.path, &name_for_log(&self.path))?;
         match rename_to_nothing(&self.file, &self.path) {
             Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(false),
             Err(error) => Err(Error::io("rename", &self.file)(error)),
@@ -100,7 +100,7 @@ impl Building {
         }
     }
 
-    /// Nobody sees the file before it is whole: it is synced once, at the end.
+    /// Opens the staging file without syncing: it is synced once, at the end.
     fn connect(&self) -> Result<Connection> {
         let conn = Connection::open_with_flags(
             &self.file,
@@ -113,26 +113,26 @@ impl Building {
 
 impl Drop for Building {
     fn drop(&mut self) {
-        // What has its name by now is not there under this one.
+        // After the rename there is no file with these names.
         for suffix in BESIDE {
             let _ = fs::remove_file(beside(&self.file, suffix));
         }
     }
 }
 
-/// Builds an empty ledger, and has it stand at `path` unless another one does. The lock is held.
+/// Creates an empty ledger at `path` unless another one is there. The caller holds the lock.
 pub(crate) fn create(path: &Path) -> Result<()> {
-    Building::begin(path)?.place().map(drop)
+    Building::begin(path)?.publish().map(drop)
 }
 
-/// Has a connection write past any log, and nothing to disk before it is asked to.
+/// Makes a connection write without a log and without syncing.
 pub(crate) fn unlogged(conn: &Connection) -> Result<()> {
     conn.pragma_update(None, "journal_mode", "MEMORY")?;
     conn.pragma_update(None, "synchronous", "OFF")?;
     Ok(())
 }
 
-/// Removes what processes left behind that were killed while they built a ledger.
+/// Removes staging files of processes that were killed while they built a ledger.
 pub(crate) fn remove_unfinished(path: &Path) {
     let Some(name) = path.file_name() else { return };
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
@@ -145,7 +145,7 @@ pub(crate) fn remove_unfinished(path: &Path) {
     }
 }
 
-/// Whether only something that was being built is called so, after the ledger's name.
+/// Returns whether the rest of a file's name, after the ledger's name, is that of a staging file.
 fn is_unfinished(rest: &[u8]) -> bool {
     let Some(rest) = rest.strip_prefix(NEW.as_bytes()) else { return false };
     let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
@@ -174,32 +174,12 @@ fn fill(conn: &mut Connection) -> Result<()> {
             schema::projection_version(),
         ),
     )?;
-    create_journal(&tx)?;
+    tx.execute_batch(include_str!("schema/journal.sql"))?;
     Ok(tx.commit()?)
 }
 
-/// The journal: the ledger's own source, which is there from the beginning.
+/// The journal: the ledger's own source, which exists from the beginning.
 pub(crate) const JOURNAL: SourceId = SourceId(1);
 
 /// The only generation of the journal.
 pub(crate) const JOURNAL_GENERATION: GenerationId = GenerationId(1);
-
-/// The name of the journal's format.
-pub(crate) const JOURNAL_FORMAT: &str = "journal";
-
-/// Creates the journal in a new ledger.
-fn create_journal(tx: &Transaction<'_>) -> Result<()> {
-    tx.execute(
-        "INSERT INTO sources (id, kind, format, root, path, first_path, generation)
-         VALUES (?1, 'journal', ?2, x'', x'', x'', ?3)",
-        (JOURNAL, JOURNAL_FORMAT, JOURNAL_GENERATION),
-    )?;
-    tx.execute(
-        "INSERT INTO generations
-            (id, source, number, began, device, inode, size, mtime_ns, ctime_ns, cursor,
-             tail_length, tail_stands, head, head_length, marker, records)
-         VALUES (?1, ?2, 1, 'first', 0, 0, 0, 0, 0, 0, 0, 0, x'', 0, x'', 0)",
-        (JOURNAL_GENERATION, JOURNAL),
-    )?;
-    Ok(())
-}

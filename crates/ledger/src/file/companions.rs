@@ -1,11 +1,14 @@
-//! The modes of a ledger's log and its shared memory.
+//! The kinds and modes of a ledger's companions: its write-ahead log, its journal and its shared
+//! memory.
 //!
-//! SQLite creates both with the mode that the ledger has at that moment, and leaves them there if it
-//! may not write to the ledger. After `chmod 444`, one read and `chmod 600`, the shared memory would
-//! still be read-only, and so would the ledger.
+//! SQLite opens any file with such a name, and waits forever for the other end of a named pipe.
+//!
+//! SQLite creates the log and its shared memory with the ledger's mode at that moment, and leaves
+//! them behind if it may not write to the ledger. After `chmod 444`, one read and `chmod 600`, the
+//! shared memory would still be read-only, and so would the ledger.
 
 use std::fs;
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::Path;
 
 use rustix::fs::Access;
@@ -13,15 +16,51 @@ use rustix::fs::Access;
 use crate::base::sidecar::beside;
 use crate::{Error, Result};
 
-/// Gives the log and its shared memory the ledger's mode, as SQLite would if it made them now. An
-/// error names the one that cannot be written to.
+/// The endings of the names that SQLite gives to files beside a ledger.
+const SUFFIXES: [&str; 3] = ["-wal", "-shm", "-journal"];
+
+/// Fails if a companion of the ledger at `path` exists and is not a regular file. Opens no file.
+pub(crate) fn check_kinds(path: &Path) -> Result<()> {
+    for file in SUFFIXES.map(|suffix| beside(path, suffix)) {
+        if let Ok(meta) = fs::symlink_metadata(&file)
+            && !meta.is_file()
+        {
+            return Err(Error::Companion { path: file, what: kind(meta.file_type()) });
+        }
+    }
+    Ok(())
+}
+
+/// Returns the name of a kind of file, with its article.
+fn kind(kind: fs::FileType) -> &'static str {
+    if kind.is_symlink() {
+        "a symbolic link"
+    } else if kind.is_dir() {
+        "a folder"
+    } else if kind.is_fifo() {
+        "a named pipe"
+    } else if kind.is_socket() {
+        "a socket"
+    } else {
+        "a device"
+    }
+}
+
+/// Gives the log and its shared memory the ledger's mode, as if SQLite created them now. Fails with
+/// the path of a file that cannot be written to, or of a folder in which no file can be created.
 pub(crate) fn make_writable(path: &Path) -> Result<()> {
-    let check = |file: &Path| {
+    let check = |action, file: &Path| {
         rustix::fs::access(file, Access::WRITE_OK)
-            .map_err(|error| Error::io("write to", file)(error.into()))
+            .map_err(|error| Error::io(action, file)(error.into()))
     };
-    // SQLite would open what it may not write to, and leave shared memory beside it.
-    check(path)?;
+    // SQLite would open the file for reading only, and leave shared memory beside it.
+    check("write to", path)?;
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    for file in ["-wal", "-shm"].map(|suffix| beside(path, suffix)) {
+        if fs::symlink_metadata(&file).is_err() {
+            check("create a file in", folder.unwrap_or(Path::new(".")))?;
+        }
+    }
     let Ok(ledger) = fs::symlink_metadata(path) else { return Ok(()) };
     if ledger.mode() & 0o200 == 0 {
         return Ok(());
@@ -30,10 +69,10 @@ pub(crate) fn make_writable(path: &Path) -> Result<()> {
         let Ok(meta) = fs::symlink_metadata(&file) else { continue };
         let mode = ledger.mode() & 0o777;
         if meta.is_file() && meta.uid() == ledger.uid() && meta.mode() & 0o777 != mode {
-            // If it is not ours, what counts is whether we may write to it.
+            // Another user's file cannot be changed; the check below decides.
             let _ = fs::set_permissions(&file, fs::Permissions::from_mode(mode));
         }
-        check(&file)?;
+        check("write to", &file)?;
     }
     Ok(())
 }

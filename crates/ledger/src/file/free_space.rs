@@ -1,5 +1,5 @@
-//! Room on the ledger's disk for what SQLite puts beside the file: even reading takes 32 KiB of it, the
-//! shared memory of the write-ahead log.
+//! Free space on the ledger's disk for the files that SQLite creates beside it. Even reading takes
+//! 32 KiB: the shared memory of the write-ahead log.
 
 use std::path::Path;
 
@@ -7,30 +7,32 @@ use rustix::fs::StatVfs;
 
 use crate::{Error, Result};
 
-/// With less free space than this, an error that says nothing else is about room.
-const LITTLE: u64 = 64 << 10;
+/// The free space, in bytes, below which an unspecific error of SQLite counts as a full disk.
+const NEARLY_FULL: u64 = 64 << 10;
 
-/// SQLite writes one byte per this many bytes of shared memory. If blocks of the disk are
-/// smaller, the others may not be had later, and touching them ends the process (SIGBUS).
-const PAGE: u64 = 4096;
+/// The distance, in bytes, at which SQLite writes one byte to allocate shared memory. If blocks of
+/// the disk are smaller, holes remain, and touching one on a full disk ends the process (SIGBUS).
+const SHARED_MEMORY_STEP: u64 = 4096;
 
-/// As much shared memory as a log of 128 MiB takes.
+/// The size, in bytes, of the shared memory for a log of 128 MiB.
 pub(crate) const SHARED_MEMORY: u64 = 128 << 10;
 
-/// True if next to nothing is free on the disk of `path`.
-pub(crate) fn is_short(path: &Path) -> bool {
-    disk(path).is_some_and(|disk| free(&disk) < LITTLE || disk.f_favail == 0)
+/// Returns whether the disk of `path` is nearly full.
+pub(crate) fn is_nearly_full(path: &Path) -> bool {
+    disk(path).is_some_and(|disk| free(&disk) < NEARLY_FULL || disk.f_favail == 0)
 }
 
-/// True if the disk of `path` may have no room for shared memory that SQLite thinks to have.
+/// Returns whether SQLite would leave holes in shared memory on the disk of `path`.
 pub(crate) fn has_small_blocks(path: &Path) -> bool {
-    disk(path).is_some_and(|disk| disk.f_frsize < PAGE)
+    disk(path).is_some_and(|disk| disk.f_frsize < SHARED_MEMORY_STEP)
 }
 
-/// Refuses a disk with small blocks on which the shared memory has no room.
+/// Refuses a disk with small blocks that has no room for the shared memory.
 pub(crate) fn check(path: &Path) -> Result<()> {
     match disk(path) {
-        Some(disk) if disk.f_frsize < PAGE && free(&disk) < SHARED_MEMORY + LITTLE => {
+        Some(disk)
+            if disk.f_frsize < SHARED_MEMORY_STEP && free(&disk) < SHARED_MEMORY + NEARLY_FULL =>
+        {
             Err(Error::NoRoom { path: path.to_owned() })
         }
         _ => Ok(()),
@@ -42,7 +44,7 @@ fn disk(path: &Path) -> Option<StatVfs> {
     rustix::fs::statvfs(folder.unwrap_or(Path::new("."))).ok()
 }
 
-/// Some of a disk may be kept for root.
+/// Returns the free bytes. A part of the disk may be reserved for root.
 fn free(disk: &StatVfs) -> u64 {
     let blocks = if rustix::process::geteuid().is_root() { disk.f_bfree } else { disk.f_bavail };
     blocks.saturating_mul(disk.f_frsize)

@@ -1,4 +1,7 @@
-//! The file itself, open: connections, migrations, and the one way to write to it.
+//! The open file: connections, migrations, and the one function that writes to it.
+//!
+//! Never prints and never retries a failed transaction. All rows are written through
+//! [`Ledger::write`], except by migrations.
 
 mod staging;
 
@@ -15,34 +18,34 @@ use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
 use crate::base::sidecar::{beside, log_length};
 use crate::file::building::create;
 use crate::file::ledger_path::{
-    Found, aside_now, in_real_folder, inspect, make_room, set_log_aside,
+    FoundAtPath, in_real_folder, inspect, make_room, name_for_log, set_log_aside,
 };
 use crate::file::lock::WriteLock;
-use crate::file::open_files::{FileId, Opened};
+use crate::file::open_files::{FileId, OpenFile};
 use crate::file::{companions, free_space, read_only, schema};
 use crate::{Error, Result, Trouble};
-use staging::Unnamed;
+use staging::Staging;
 
-/// However long somebody waited for a turn, SQLite is asked for so long.
+/// The shortest time that SQLite's own lock is waited for, even if all time was spent in the queue.
 const LEAST_WAIT: Duration = Duration::from_millis(50);
 
-/// How long a writer waits for another one.
+/// The time that a writer waits for another one before it fails with [`Error::Busy`].
 pub(crate) const LONGEST_WAIT: Duration = Duration::from_secs(10);
 
-/// How long a call of the store waits for a projection that is being derived again. It derives what
-/// it waits for itself, in turns with the other process; a million records take about a minute.
+/// The time that a call of the store waits for a projection that lacks records. The call projects
+/// them itself, in turns with the other process; a million records take about a minute.
 const LONGEST_CATCH_UP: Duration = Duration::from_secs(600);
 
-/// How often a ledger is opened again that was replaced while it was being opened.
+/// The number of attempts to open a ledger that is replaced while it is opened.
 const TRIES: usize = 8;
 
-/// How long a checkpoint that may as well come later waits for readers.
+/// The time that a checkpoint waits for readers, if it may as well come later.
 const SHORT_WAIT: Duration = Duration::from_millis(100);
 
-/// A log of so many pages is written back while others go on writing.
+/// The length of the log, in pages, from which it is written back while other processes write.
 const LONG_LOG: i64 = 1024;
 
-/// Fewer unused pages than this are kept for what comes next.
+/// The number of unused pages that are kept in the file for later records.
 const TRIM_ABOVE: i64 = 16;
 
 /// An open ledger.
@@ -51,28 +54,33 @@ pub struct Ledger {
     path: PathBuf,
     conn: Connection,
     lock: Option<Arc<WriteLock>>,
-    /// After the connection: it is closed first.
-    opened: Opened,
-    /// Once it is set, nothing more is written.
+    /// Declared after the connection, so that the connection is closed first.
+    opened: OpenFile,
+    /// Once it is set, no further transaction begins.
     stop: Option<Arc<AtomicBool>>,
-    /// Set while somebody waits for an answer.
+    /// Set while a reader waits for this process to finish collecting.
     hurry: Option<Hurry>,
-    /// For another writer, when nobody is in a hurry.
+    /// The wait for another writer, when there is no hurry.
     longest_wait: Duration,
-    /// For a projection that lacks records.
+    /// The wait for a projection that lacks records.
     longest_catch_up: Duration,
-    /// Whoever had the turn when this one last waited for it, has not given it back in time.
+    /// Set if the last wait for a turn timed out.
     has_missed_turn: bool,
-    /// How the search index is read and written, where that is not detected.
+    /// True if the ledger is written with a write-ahead log, unlike a backup.
+    has_log: bool,
+    /// True if SQLite reads the file without its log and without locks (`read_only`).
+    is_immutable: bool,
+    /// The forced access to the search index; `None` detects it.
     fts5: Option<Access>,
-    /// Set while it is built. Last: it is closed before it is removed.
-    unnamed: Option<Unnamed>,
+    /// Set while the ledger is in a staging file. Declared last: the file is closed before it is
+    /// removed.
+    staging: Option<Staging>,
 }
 
-/// How long collecting may keep somebody waiting.
+/// Limits for collecting while a reader waits.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Hurry {
-    /// For another writer, each time.
+    /// The wait for another writer, for each transaction.
     pub(crate) wait: Duration,
     /// No new transaction begins after this moment.
     pub(crate) until: Instant,
@@ -82,7 +90,7 @@ impl Ledger {
     /// Opens the ledger at `path` for reading and writing, creating it and its folder if absent.
     pub fn open(path: &Path) -> Result<Ledger> {
         assert_sqlite()?;
-        // A file that is refused is left alone: not even a lock is put beside it.
+        // A refused file is left alone: not even a lock is created beside it.
         let found = inspect(path)?;
         if read_only::is_backup(path, &found) {
             return Err(Error::IsBackup { path: path.to_owned() });
@@ -90,17 +98,17 @@ impl Ledger {
         make_room(path)?;
         let lock = Arc::new(WriteLock::beside(path)?);
         match found {
-            Found::Nothing => {
+            FoundAtPath::Nothing => {
                 let _held = lock.acquire(LONGEST_WAIT);
                 // Another process may have been first.
-                if let Found::Nothing = inspect(path)? {
+                if let FoundAtPath::Nothing = inspect(path)? {
                     create(path)?;
                 }
             }
-            Found::Ledger { .. } => companions::make_writable(path)?,
+            FoundAtPath::Ledger { .. } => companions::make_writable(path)?,
         }
         let (conn, opened) = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
-        // SQLite opens what it may not write to all the same.
+        // SQLite opens a file without write permission for reading, without an error.
         if conn.is_readonly("main")? {
             let source = std::io::ErrorKind::PermissionDenied.into();
             return Err(Error::Io { action: "write to", path: path.to_owned(), source });
@@ -108,14 +116,19 @@ impl Ledger {
         conn.pragma_update(None, "synchronous", "NORMAL")?;
         let mut ledger = Ledger::of(path.to_owned(), conn, opened);
         ledger.lock = Some(lock);
-        ledger.bring_up()?;
+        ledger.upgrade()?;
         ledger.opened.note_log(path);
         Ok(ledger)
     }
 
+    /// Returns whether a ledger is at `path`. Something else there is an error.
+    pub fn is_at(path: &Path) -> Result<bool> {
+        Ok(matches!(inspect(path)?, FoundAtPath::Ledger { .. }))
+    }
+
     /// Opens an existing ledger of this version for reading only.
     pub(crate) fn open_up_to_date(path: &Path) -> Result<Ledger> {
-        let ledger = Ledger::open_as_it_is(path)?;
+        let ledger = Ledger::open_any_version(path)?;
         let conn = &ledger.conn;
         if !schema::is_newest(conn)? || schema::has_older_shape(conn)? {
             return Err(Error::Older { path: path.to_owned() });
@@ -123,31 +136,28 @@ impl Ledger {
         Ok(ledger)
     }
 
-    /// The same, of a ledger that may have to be brought up to date first: to copy it.
-    pub(crate) fn open_as_it_is(path: &Path) -> Result<Ledger> {
-        Ledger::look_into(path).map(|(ledger, _)| ledger)
-    }
-
-    /// The same, and whether it is written with a log: of a file that may not be written to, SQLite
-    /// does not tell.
-    pub(crate) fn look_into(path: &Path) -> Result<(Ledger, bool)> {
+    /// Opens an existing ledger of any known version for reading only.
+    pub(crate) fn open_any_version(path: &Path) -> Result<Ledger> {
         assert_sqlite()?;
-        let Found::Ledger { has_log } = inspect(path)? else {
+        let FoundAtPath::Ledger { has_log } = inspect(path)? else {
             return Err(Error::Absent { path: path.to_owned() });
         };
-        let (conn, opened) = connect_to_read(path)?;
+        let (conn, opened, is_immutable) = connect_to_read(path)?;
         refuse_newer(&conn, path)?;
-        let has_log = match has_log {
+        let mut ledger = Ledger::of(path.to_owned(), conn, opened);
+        ledger.is_immutable = is_immutable;
+        ledger.has_log = match has_log {
             Some(has_log) => has_log,
-            None => conn
+            None => ledger
+                .conn
                 .pragma_query_value(None, "journal_mode", |row| row.get::<_, String>(0))?
                 .eq_ignore_ascii_case("wal"),
         };
-        Ok((Ledger::of(path.to_owned(), conn, opened), has_log))
+        Ok(ledger)
     }
 
-    /// Without a lock, and so for reading only, or for nobody else.
-    pub(crate) fn of(path: PathBuf, conn: Connection, opened: Opened) -> Ledger {
+    /// Wraps a connection without a lock: for reading only, or for a file no other process knows.
+    pub(crate) fn of(path: PathBuf, conn: Connection, opened: OpenFile) -> Ledger {
         Ledger {
             path,
             conn,
@@ -158,56 +168,74 @@ impl Ledger {
             longest_wait: LONGEST_WAIT,
             longest_catch_up: LONGEST_CATCH_UP,
             has_missed_turn: false,
+            has_log: true,
+            is_immutable: false,
             fts5: None,
-            unnamed: None,
+            staging: None,
         }
     }
 
-    /// Whether nothing was ever collected into it.
+    /// Returns whether nothing was ever collected into the ledger.
     pub fn is_empty(&self) -> Result<bool> {
         let collected = "SELECT EXISTS (SELECT 1 FROM generations WHERE records > 0 AND id > 1)";
         Ok(!self.conn.query_row(collected, [], |row| row.get::<_, bool>(0))?)
     }
 
-    /// Where it is.
+    /// Returns the path of the file.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// True if it was opened for writing.
+    /// Returns whether the ledger is written with a write-ahead log, as far as that is known: SQLite
+    /// reports the journal mode only of a file that it reads with locks.
+    pub(crate) fn has_log(&self) -> bool {
+        self.has_log
+    }
+
+    /// Returns whether SQLite reads the file without its log and without locks.
+    pub(crate) fn is_immutable(&self) -> bool {
+        self.is_immutable
+    }
+
+    /// Returns whether the ledger was opened for writing.
     pub(crate) fn is_writable(&self) -> bool {
         self.lock.is_some()
     }
 
-    /// The connection, for reading.
+    /// Returns the connection, for reading.
     pub(crate) fn conn(&self) -> &Connection {
         &self.conn
     }
 
-    /// The connection, to set it up for one purpose.
+    /// Returns the connection, for changing its settings.
     pub(crate) fn conn_mut(&mut self) -> &mut Connection {
         &mut self.conn
     }
 
-    /// Runs `write` in one transaction: all of it is stored, or nothing.
+    /// Runs `write` in one transaction: either all of it is stored or nothing.
     pub(crate) fn write<T>(
         &mut self,
         write: impl FnOnce(&Transaction<'_>) -> Result<T>,
     ) -> Result<T> {
+        self.try_write(write).map_err(|error| or_no_room(error, &self.path))
+    }
+
+    fn try_write<T>(&mut self, write: impl FnOnce(&Transaction<'_>) -> Result<T>) -> Result<T> {
         if self.stop.as_ref().is_some_and(|stop| stop.load(Ordering::Relaxed)) {
             return Err(Error::Stopped);
         }
         let wait = self.hurry.map_or(self.longest_wait, |hurry| hurry.wait);
         let began = Instant::now();
-        // A turn that did not come in time is not waited for again and again: SQLite keeps order, too.
+        // After one timeout, the queue is hardly waited for: SQLite's lock orders the writers as
+        // well.
         let patience = if self.has_missed_turn { LEAST_WAIT.min(wait) } else { wait };
         let held = self.lock.as_ref().map(|lock| lock.acquire(patience));
         self.has_missed_turn = held.as_ref().is_some_and(|held| !held.is_held());
-        // Whoever is in a hurry does not stand in a second queue.
+        // With a reader waiting, SQLite's lock is not waited for after the queue.
         if self.hurry.is_some() && held.as_ref().is_some_and(|held| !held.is_held()) {
             return Err(Error::Busy { path: self.path.clone(), seconds: 0 });
         }
-        // What was spent in our queue is not spent in SQLite's once more.
+        // Time spent in the queue counts against the wait for SQLite's lock.
         let left = wait.saturating_sub(began.elapsed()).max(LEAST_WAIT.min(wait));
         self.conn.busy_timeout(left)?;
         let tx = self
@@ -215,17 +243,14 @@ impl Ledger {
             .transaction_with_behavior(TransactionBehavior::Immediate)
             .map_err(|error| busy(error, &self.path))?;
         tx.busy_timeout(wait)?;
-        // Nobody swaps the file while somebody writes; whoever comes after a swap sees it here.
+        // The file is only swapped while its lock is held, so a swap shows here at the latest.
         if !self.opened.is_at(&self.path) {
             return Err(Error::Replaced { path: self.path.clone() });
         }
         if user_version(&tx)? != schema::truth_version() {
             return Err(Error::Upgraded);
         }
-        let projection: i64 = tx
-            .prepare_cached("SELECT projection_version FROM ledger")?
-            .query_row([], |row| row.get(0))?;
-        if projection > schema::projection_version() {
+        if matches!(schema::derived(&tx)?, schema::Derived::Newer { .. }) {
             return Err(Error::Upgraded);
         }
         let value = write(&tx)?;
@@ -234,27 +259,36 @@ impl Ledger {
         Ok(value)
     }
 
-    /// Reads one state of the ledger until it is closed. Meanwhile the log cannot be cut off.
+    /// Begins a read transaction that lasts until [`Ledger::release`] or until the ledger is closed.
+    /// The log cannot be truncated meanwhile, and nothing can be written through this connection.
     pub(crate) fn hold(&self) -> Result<()> {
         self.conn.execute_batch("BEGIN")?;
-        // The first read chooses the state.
+        // The snapshot is taken by the first read.
         user_version(&self.conn)?;
         Ok(())
     }
 
-    /// The queue of writers, to see whether another process waits for its turn.
+    /// Ends the read transaction of [`Ledger::hold`], if there is one.
+    pub(crate) fn release(&self) -> Result<()> {
+        if !self.conn.is_autocommit() {
+            self.conn.execute_batch("COMMIT")?;
+        }
+        Ok(())
+    }
+
+    /// Returns the queue of writers, to see whether another process waits for its turn.
     pub(crate) fn queue(&self) -> Option<Arc<WriteLock>> {
         self.lock.clone()
     }
 
-    /// From now on, or no longer, somebody waits for an answer.
+    /// Sets or clears the limits for collecting while a reader waits.
     pub(crate) fn set_hurry(&mut self, hurry: Option<Hurry>) -> Result<()> {
         self.conn.busy_timeout(hurry.map_or(self.longest_wait, |hurry| hurry.wait))?;
         self.hurry = hurry;
         Ok(())
     }
 
-    /// Another writer is waited for no longer than this.
+    /// Sets how long a write waits for another writer.
     pub(crate) fn set_longest_wait(&mut self, longest: Duration) -> Result<()> {
         self.conn.busy_timeout(longest)?;
         self.longest_wait = longest;
@@ -271,12 +305,12 @@ impl Ledger {
         self.longest_catch_up
     }
 
-    /// The moment after which whoever is in a hurry does not want to wait any more.
+    /// Returns the moment after which no new transaction should begin, if a reader waits.
     pub(crate) fn deadline(&self) -> Option<Instant> {
         self.hurry.map(|hurry| hurry.until)
     }
 
-    /// Gives unused pages back to the file system when they have become many.
+    /// Returns unused pages to the file system when there are many.
     pub(crate) fn trim(&mut self) -> Result<()> {
         let number = |name: &str| -> Result<i64> {
             Ok(self.conn.pragma_query_value(None, name, |row| row.get(0))?)
@@ -284,7 +318,7 @@ impl Ledger {
         let (unused, all) = (number("freelist_count")?, number("page_count")?);
         if unused > TRIM_ABOVE.max(all / 64) {
             self.write(|tx| {
-                // One step frees one page.
+                // One step of the statement frees one page.
                 let mut vacuum = tx.prepare(&format!("PRAGMA incremental_vacuum({unused})"))?;
                 let mut steps = vacuum.query([])?;
                 while steps.next()?.is_some() {}
@@ -294,14 +328,14 @@ impl Ledger {
         Ok(())
     }
 
-    /// Writes the WAL back into the file and shortens it, if nobody is in the way.
+    /// Writes the log back into the file and truncates it, if no reader prevents it.
     pub fn checkpoint(&self) -> Result<()> {
         self.conn.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?;
         Ok(())
     }
 
-    /// Writes the WAL back into the file when it has become long, so that it is begun anew: what is
-    /// written over is on disk sooner than what is added. Those who write wait for the end of it only.
+    /// Writes the log back into the file when it is long, so that it restarts from its beginning:
+    /// overwriting a file is faster than extending it. Writers wait only for the last part.
     pub(crate) fn write_back(&self) -> Result<()> {
         let frames: i64 =
             self.conn.query_row("PRAGMA wal_checkpoint(NOOP)", [], |row| row.get(1))?;
@@ -310,12 +344,13 @@ impl Ledger {
         }
         let passive = || self.conn.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()));
         passive()?;
-        // What was written meanwhile; and nobody adds to it before it is done.
+        // The second pass writes the frames added meanwhile. The lock keeps writers from adding
+        // more.
         let _held = self.lock.as_ref().map(|lock| lock.acquire(SHORT_WAIT));
         Ok(passive()?)
     }
 
-    /// The same, without waiting for those who read.
+    /// Checkpoints, but waits for readers only briefly.
     pub(crate) fn try_checkpoint(&self) -> Result<()> {
         self.conn.busy_timeout(SHORT_WAIT)?;
         let done = self.checkpoint();
@@ -323,31 +358,31 @@ impl Ledger {
         done
     }
 
-    /// Which file it is.
+    /// Returns the device and inode of the file.
     pub(crate) fn file(&self) -> FileId {
         self.opened.file()
     }
 
-    /// True if its path leads to another file now, or to none.
+    /// Returns whether the ledger's path leads to another file now, or to none.
     pub(crate) fn is_replaced(&self) -> bool {
         !self.opened.is_at(&self.path)
     }
 
-    /// If another file has its name now, takes its log away from there: SQLite leaves the log of a
-    /// file that was moved where it is, and would apply it to the other one. What is in it goes
-    /// back into its own file; if somebody is in the way, it is put aside.
-    pub(crate) fn leave(&self) -> Result<()> {
+    /// Moves the log away if another file has the ledger's path now: SQLite would apply the log to
+    /// that file, because it finds logs by name. The log is written back into its own file first;
+    /// if another process prevents that, it is kept under another name.
+    pub(crate) fn detach_log(&self) -> Result<()> {
         let Some(lock) = &self.lock else { return Ok(()) };
         if !self.is_replaced() || !self.opened.has_log_at(&self.path) {
             return Ok(());
         }
         let _held = lock.acquire(LONGEST_WAIT);
-        let is_written_back = self.cut_log(SHORT_WAIT).unwrap_or(false);
-        // Meanwhile another process may have done the same.
+        let is_written_back = self.truncate_log(SHORT_WAIT).unwrap_or(false);
+        // Another process may have moved it meanwhile.
         if !self.opened.has_log_at(&self.path) {
             return Ok(());
         }
-        let aside = aside_now(&self.path);
+        let aside = name_for_log(&self.path);
         set_log_aside(&self.path, &aside)?;
         if is_written_back {
             let _ = fs::remove_file(beside(&aside, "-wal"));
@@ -363,14 +398,15 @@ impl Ledger {
         }
     }
 
-    /// Reads and writes the search index in this way, whatever would be detected. Tests compare both.
+    /// Sets how the search index is read and written, instead of detecting it. Tests compare both
+    /// ways.
     #[doc(hidden)]
     pub fn force_fts5_access(&mut self, access: Access) {
         self.fts5 = Some(access);
     }
 
-    /// Counts the steps of SQLite's machine that answers take from now on. Tests count work where
-    /// time would say nothing.
+    /// Counts the virtual machine steps that SQLite takes from now on. Tests count steps because
+    /// times vary.
     #[doc(hidden)]
     pub fn count_steps(&mut self) -> Result<Arc<AtomicU64>> {
         const AT_ONCE: u8 = 16;
@@ -384,15 +420,15 @@ impl Ledger {
         Ok(steps)
     }
 
-    /// From the moment that `stop` is set, work on this ledger ends between two transactions with
-    /// [`Error::Stopped`].
+    /// Ends work on this ledger with [`Error::Stopped`], between two transactions, once `stop` is
+    /// set.
     pub(crate) fn stop_on(&mut self, stop: Arc<AtomicBool>) {
         self.stop = Some(stop);
     }
 
-    /// Cuts the WAL off, so that no old page is left in it. False if another process still needs
-    /// it after `longest`.
-    pub(crate) fn cut_log(&self, longest: Duration) -> Result<bool> {
+    /// Truncates the log, so that no old page stays in it. Returns false if another process still
+    /// needs it after `longest`.
+    pub(crate) fn truncate_log(&self, longest: Duration) -> Result<bool> {
         self.conn.busy_timeout(longest)?;
         let is_busy =
             self.conn.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get::<_, bool>(0));
@@ -400,8 +436,8 @@ impl Ledger {
         Ok(!is_busy?)
     }
 
-    /// Writes the whole file anew from its rows, so that nothing is left of what was deleted.
-    pub(crate) fn write_anew(&mut self) -> Result<()> {
+    /// Rewrites the whole file from its rows, so that no trace of deleted rows stays.
+    pub(crate) fn vacuum(&mut self) -> Result<()> {
         let _held = self.lock.as_ref().map(|lock| lock.acquire(LONGEST_WAIT));
         // The copy may be larger than memory.
         self.conn.pragma_update(None, "temp_store", "FILE")?;
@@ -410,12 +446,13 @@ impl Ledger {
         written.map_err(|error| busy(error, &self.path))
     }
 
-    /// Migrates truth, and empties a projection that another version made.
-    fn bring_up(&mut self) -> Result<()> {
+    /// Migrates truth if it is of an older version, and turns the log on.
+    fn upgrade(&mut self) -> Result<()> {
         refuse_newer(&self.conn, &self.path)?;
         if !schema::is_newest(&self.conn)? {
             self.migrate().inspect_err(|_| {
-                // A file that cannot be migrated stays as it is: its log is not written back either.
+                // A file that cannot be migrated stays as it is, so its log is not written back
+                // either.
                 let option = DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE;
                 let _ = self.conn.set_db_config(option, true);
             })?;
@@ -429,14 +466,14 @@ impl Ledger {
             .conn
             .transaction_with_behavior(TransactionBehavior::Immediate)
             .map_err(|error| busy(error, &self.path))?;
-        // While we waited, another process may have migrated it, and further than we can.
+        // Another process may have migrated it meanwhile, perhaps to a version newer than ours.
         refuse_newer(&tx, &self.path)?;
         schema::migrate_truth(&tx)?;
         tx.commit().map_err(|error| busy(error, &self.path))
     }
 
-    /// A backup that was put in place by hand has no write-ahead log: gives it one. If others are in
-    /// the way, the ledger works without, and the next one to open it tries again.
+    /// Switches a file to a write-ahead log. A backup that was moved to the ledger's path has none.
+    /// If another process prevents it, the ledger works without one, and the next open tries again.
     fn use_log(&self) -> Result<()> {
         let mode: String = self.conn.pragma_query_value(None, "journal_mode", |row| row.get(0))?;
         if mode.eq_ignore_ascii_case("wal") {
@@ -456,56 +493,59 @@ impl Ledger {
 
 impl Drop for Ledger {
     fn drop(&mut self) {
-        // Whoever goes on with another file of that name asks for it and hears of a failure.
-        let _ = self.leave();
+        // A held snapshot keeps the log from being written back.
+        let _ = self.release();
+        // Callers that go on with the new file call `detach_log` themselves and see its error.
+        let _ = self.detach_log();
     }
 }
 
-/// Opens the file at `path`, and makes sure that nobody put another one there meanwhile: the log
-/// that is read by name would belong to that one.
-fn connect(path: &Path, access: OpenFlags) -> Result<(Connection, Opened)> {
+/// Opens the file at `path`, and checks that no other file was moved there meanwhile: the log is
+/// opened by name and would belong to that file.
+fn connect(path: &Path, access: OpenFlags) -> Result<(Connection, OpenFile)> {
     free_space::check(path)?;
     let (conn, opened) = connect_as(path, &in_real_folder(path), access)?;
     match opened.back_shared_memory(path) {
         Ok(()) => Ok((conn, opened)),
         Err(error) => {
-            // Before what it has open.
+            // The connection closes before the file's entry in the registry is removed.
             drop(conn);
             Err(error)
         }
     }
 }
 
-/// The same for reading only. A file that nothing can be put beside is read as it stands, if all of it
-/// is in the file.
-fn connect_to_read(path: &Path) -> Result<(Connection, Opened)> {
+/// Opens the file at `path` for reading only, and returns whether it was opened as immutable. That is
+/// done where no file can be created beside it, if all its records are in the file.
+fn connect_to_read(path: &Path) -> Result<(Connection, OpenFile, bool)> {
     let access = OpenFlags::SQLITE_OPEN_READ_ONLY;
     let as_it_stands = || {
         let name = read_only::immutable(&in_real_folder(path));
-        connect_as(path, &name, access | OpenFlags::SQLITE_OPEN_URI)
+        let (conn, opened) = connect_as(path, &name, access | OpenFlags::SQLITE_OPEN_URI)?;
+        Ok((conn, opened, true))
     };
-    let is_closed = read_only::is_closed(path);
-    if is_closed && read_only::is_left(path) {
+    let is_unwritable = read_only::is_unwritable(path);
+    if is_unwritable && read_only::is_quiescent(path) {
         return as_it_stands();
     }
     let error = match connect(path, access) {
         Err(error) => error,
-        connected => return connected,
+        Ok((conn, opened)) => return Ok((conn, opened, false)),
     };
-    // A disk that cannot be written to may have no room either.
+    // A disk that cannot be written to may also be full.
     let is_stopped = matches!(error.trouble(), Trouble::ReadOnly | Trouble::DiskFull);
     match log_length(path) {
         0 if error.trouble() == Trouble::DiskFull => as_it_stands(),
-        0 if is_stopped && is_closed => as_it_stands(),
-        _ if is_stopped && is_closed => Err(Error::HiddenLog { path: path.to_owned() }),
+        0 if is_stopped && is_unwritable => as_it_stands(),
+        _ if is_stopped && is_unwritable => Err(Error::HiddenLog { path: path.to_owned() }),
         _ => Err(error),
     }
 }
 
-/// The same; SQLite knows it as `name`.
-fn connect_as(path: &Path, name: &Path, access: OpenFlags) -> Result<(Connection, Opened)> {
+/// Opens the file at `path` under the name that SQLite is given.
+fn connect_as(path: &Path, name: &Path, access: OpenFlags) -> Result<(Connection, OpenFile)> {
     for _ in 0..TRIES {
-        let opened = Opened::at(path)?;
+        let opened = OpenFile::at(path)?;
         let conn = Connection::open_with_flags(
             name,
             access | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_NOFOLLOW,
@@ -516,10 +556,7 @@ fn connect_as(path: &Path, name: &Path, access: OpenFlags) -> Result<(Connection
             user_version(&conn)?;
             Ok(conn)
         });
-        let conn = conn.map_err(|error| match error {
-            Error::Sqlite(error) if is_about_disk(&error) && free_space::is_short(path) => {
-                Error::NoRoom { path: path.to_owned() }
-            }
+        let conn = conn.map_err(|error| match or_no_room(error, path) {
             Error::Sqlite(error) => busy(error, path),
             error => error,
         });
@@ -530,40 +567,41 @@ fn connect_as(path: &Path, name: &Path, access: OpenFlags) -> Result<(Connection
     Err(Error::Replaced { path: path.to_owned() })
 }
 
-/// A second connection that only writes the log back, beside whoever writes.
+/// A second connection that only checkpoints, while the first one writes.
 pub(crate) struct Checkpointer {
     conn: Connection,
-    // After the connection: the file is open as long as that is.
-    _opened: Opened,
+    // Declared after the connection, so that the connection is closed first.
+    _opened: OpenFile,
 }
 
 impl Checkpointer {
-    /// Opens a ledger that is there.
+    /// Opens an existing ledger.
     pub(crate) fn open(path: &Path) -> Result<Checkpointer> {
         let (conn, opened) = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
         conn.pragma_update(None, "synchronous", "NORMAL")?;
         Ok(Checkpointer { conn, _opened: opened })
     }
 
-    /// Writes back what is committed and nobody else needs in the log. Keeps nobody waiting.
+    /// Writes committed pages back that no reader needs in the log. Never blocks readers or
+    /// writers.
     pub(crate) fn write_back(&self) -> Result<()> {
         self.conn.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()))?;
         Ok(())
     }
 }
 
-/// Settings of every connection.
+/// Applies the settings of every connection.
 pub(crate) fn set_up(conn: &Connection) -> Result<()> {
     conn.busy_timeout(LONGEST_WAIT)?;
     conn.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
     conn.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
-    // Without it, a statement that could use a partial index is planned anew for every value.
+    // Without it, a statement that could use a partial index is planned again for every value.
     conn.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     conn.pragma_update(None, "cell_size_check", true)?;
     conn.pragma_update(None, "mmap_size", 0)?;
     conn.pragma_update(None, "temp_store", "MEMORY")?;
-    // Three times as much makes nothing faster, an import slower: it is memory touched for the first
-    // time.
+    // A cache three times as large makes reads no faster and an import slower: it touches new
+    // memory.
     conn.pragma_update(None, "cache_size", -8192)?;
     conn.pragma_update(None, "journal_size_limit", 64 << 20)?;
     conn.pragma_update(None, "wal_autocheckpoint", 8192)?;
@@ -575,7 +613,7 @@ fn user_version(conn: &Connection) -> Result<i64> {
     Ok(conn.prepare_cached("PRAGMA user_version")?.query_row([], |row| row.get(0))?)
 }
 
-/// A schema that we do not know is left alone.
+/// Refuses a file with a newer schema.
 fn refuse_newer(conn: &Connection, path: &Path) -> Result<()> {
     let (found, known) = (user_version(conn)?, schema::truth_version());
     if found > known {
@@ -584,13 +622,23 @@ fn refuse_newer(conn: &Connection, path: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Whether SQLite could not read, write or create something, and does not say why.
+/// Replaces an error that a full disk may have caused by one that names the full disk.
+fn or_no_room(error: Error, path: &Path) -> Error {
+    match error {
+        Error::Sqlite(error) if is_about_disk(&error) && free_space::is_nearly_full(path) => {
+            Error::NoRoom { path: path.to_owned() }
+        }
+        error => error,
+    }
+}
+
+/// Returns whether the error may be about a full disk: SQLite reports it in several ways.
 fn is_about_disk(error: &rusqlite::Error) -> bool {
     use rusqlite::ErrorCode::{CannotOpen, DiskFull, SystemIoFailure};
     matches!(error.sqlite_error_code(), Some(CannotOpen | DiskFull | SystemIoFailure))
 }
 
-/// A lock that could not be had in time becomes a sentence that says so.
+/// Turns a lock timeout of SQLite into [`Error::Busy`].
 fn busy(error: rusqlite::Error, path: &Path) -> Error {
     match error.sqlite_error_code() {
         Some(rusqlite::ErrorCode::DatabaseBusy | rusqlite::ErrorCode::DatabaseLocked) => {
@@ -603,7 +651,7 @@ fn busy(error: rusqlite::Error, path: &Path) -> Error {
 fn assert_sqlite() -> Result<()> {
     if rusqlite::version_number() < schema::OLDEST_SQLITE {
         return Err(Error::damaged(format!(
-            "built with SQLite {}, which can corrupt files; 3.51.3 is the oldest safe one",
+            "built with SQLite {}, which can corrupt files; 3.51.3 or newer is required",
             rusqlite::version()
         )));
     }

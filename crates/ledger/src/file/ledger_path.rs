@@ -1,7 +1,7 @@
-//! What stands at a ledger's path, and whether one can stand there.
+//! The path of a ledger: which file is there, and whether a ledger may be there.
 //!
-//! A file that is not ours, newer, or no SQLite file is refused before SQLite ever sees it, and left
-//! untouched. How a new one comes to stand there: `building`.
+//! A file of another program, of a newer version, or without SQLite's header is refused before
+//! SQLite opens it, and left untouched. Creating a ledger is the job of `building`.
 
 use std::fs::{self, File};
 use std::io::{ErrorKind, Read};
@@ -9,28 +9,31 @@ use std::os::unix::fs::{DirBuilderExt, FileTypeExt};
 use std::path::{Path, PathBuf};
 
 use crate::base::sidecar::beside;
-use crate::file::{open_files, schema};
+use crate::file::{companions, open_files, schema};
 use crate::{Error, Result};
 
-/// What stands at a ledger's path.
-pub(crate) enum Found {
+/// The file found at a ledger's path.
+pub(crate) enum FoundAtPath {
     Nothing,
     Ledger {
-        /// It is written with a log beside it; a copy of one is not. `None` if that was not looked
-        /// at because the file is open here.
+        /// True if the file uses a write-ahead log; a backup does not. `None` if the file is open
+        /// in this process, so that its header may not be read.
         has_log: Option<bool>,
     },
 }
 
-/// Looks at the first bytes of the file, without SQLite.
-pub(crate) fn inspect(path: &Path) -> Result<Found> {
+/// Inspects the first bytes of the file, without SQLite.
+pub(crate) fn inspect(path: &Path) -> Result<FoundAtPath> {
     let refuse = |why: &str| Err(Error::NotALedger { path: path.to_owned(), why: why.to_owned() });
     if path.as_os_str().as_encoded_bytes().ends_with(b"/") {
         return refuse("it is a folder");
     }
     let meta = match fs::symlink_metadata(path) {
         Ok(meta) => meta,
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Found::Nothing),
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            companions::check_kinds(path)?;
+            return Ok(FoundAtPath::Nothing);
+        }
         Err(error) => return Err(Error::io("look at", path)(error)),
     };
     let kind = meta.file_type();
@@ -49,11 +52,14 @@ pub(crate) fn inspect(path: &Path) -> Result<Found> {
             .map_err(Error::io("open", path))
             .map(|mut file| file.read_exact(&mut header))
     });
-    // What is open as a ledger is one.
-    let Some(read) = read else { return Ok(Found::Ledger { has_log: None }) };
+    // A file that this process has open as a ledger is one.
+    let Some(read) = read else {
+        companions::check_kinds(path)?;
+        return Ok(FoundAtPath::Ledger { has_log: None });
+    };
     if let Err(error) = read? {
         return match error.kind() {
-            ErrorKind::UnexpectedEof => refuse("it is too short to be one"),
+            ErrorKind::UnexpectedEof => refuse("it is too short"),
             _ => Err(Error::io("read", path)(error)),
         };
     }
@@ -64,12 +70,13 @@ pub(crate) fn inspect(path: &Path) -> Result<Found> {
     if application_id != schema::APPLICATION_ID {
         return refuse("it is an SQLite file of another program");
     }
-    // Which version of SQLite may write it: 2 if that needs a log.
-    Ok(Found::Ledger { has_log: Some(header[18] == 2) })
+    companions::check_kinds(path)?;
+    // The file format's write version: 2 means a write-ahead log.
+    Ok(FoundAtPath::Ledger { has_log: Some(header[18] == 2) })
 }
 
-/// The same name through no link but perhaps the last: SQLite refuses, where it is asked to refuse
-/// one, a link to any folder above the file as well, and people's homes and disks are such links.
+/// Returns the path with every link resolved except the last component. SQLite's `NOFOLLOW` refuses
+/// links in folders as well, and people's homes and disks often are such links.
 pub(crate) fn in_real_folder(path: &Path) -> PathBuf {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     match (fs::canonicalize(folder.unwrap_or(Path::new("."))), path.file_name()) {
@@ -78,14 +85,14 @@ pub(crate) fn in_real_folder(path: &Path) -> PathBuf {
     }
 }
 
-/// Makes sure that a ledger can stand at `path`.
+/// Creates the folder of `path`, and refuses one on a network file system.
 pub(crate) fn make_room(path: &Path) -> Result<()> {
     create_folder(path)?;
     refuse_remote(path)
 }
 
-/// Moves a log away whose ledger is gone or about to go: SQLite finds logs by their name alone, and
-/// would apply it to the next ledger of that name. What is in it is kept as the log of `aside`.
+/// Renames the log of a ledger that is gone or about to go. SQLite finds logs by name and would
+/// apply it to the next ledger at that path. The records in it are kept as the log of `aside`.
 pub(crate) fn set_log_aside(path: &Path, aside: &Path) -> Result<()> {
     for suffix in ["-wal", "-journal"] {
         let log = beside(path, suffix);
@@ -100,12 +107,12 @@ pub(crate) fn set_log_aside(path: &Path, aside: &Path) -> Result<()> {
     Ok(())
 }
 
-/// What a log that is put aside now is the log of.
-pub(crate) fn aside_now(path: &Path) -> PathBuf {
+/// Returns the name to keep a log under from now on, with the current time in it.
+pub(crate) fn name_for_log(path: &Path) -> PathBuf {
     beside(path, &format!(".before-{}", crate::base::clock::now_ms()))
 }
 
-/// Creates the ledger's folder, for its owner only.
+/// Creates the ledger's folder, accessible to its owner only.
 pub(crate) fn create_folder(path: &Path) -> Result<()> {
     let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) else {
         return Ok(());
@@ -120,24 +127,24 @@ pub(crate) fn create_folder(path: &Path) -> Result<()> {
         .map_err(Error::io("create folder", folder))
 }
 
-/// Waits until the disk has the names of a file's folder.
+/// Syncs the folder of a file, so that the file's name survives a crash.
 pub(crate) fn sync_folder(file: &Path) -> Result<()> {
     let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());
     let folder = folder.unwrap_or(Path::new("."));
     File::open(folder).and_then(|folder| folder.sync_all()).map_err(Error::io("write", folder))
 }
 
-/// Renames only if nothing has that name, not even since we looked.
+/// Renames a file only if the new name is free, without a gap between check and rename.
 pub(crate) fn rename_to_nothing(from: &Path, to: &Path) -> std::io::Result<()> {
     use rustix::fs::CWD;
     use rustix::io::Errno;
     match rustix::fs::renameat_with(CWD, from, CWD, to, rustix::fs::RenameFlags::NOREPLACE) {
         Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => {
-            // This file system has no such rename. A link is never made over anything either.
+            // This file system has no such rename. Creating a link also fails if the name is taken.
             match fs::hard_link(from, to) {
                 Ok(()) => fs::remove_file(from),
                 Err(error) if error.kind() == ErrorKind::AlreadyExists => Err(error),
-                // Nor links: what remains is to look once more.
+                // It has no links either, so a check before the rename has to do.
                 Err(_) if fs::symlink_metadata(to).is_err() => fs::rename(from, to),
                 Err(_) => Err(ErrorKind::AlreadyExists.into()),
             }
@@ -146,11 +153,12 @@ pub(crate) fn rename_to_nothing(from: &Path, to: &Path) -> std::io::Result<()> {
     }
 }
 
-/// File systems of other machines, by the number that Linux gives them: NFS, SMB, CIFS, SMB2, AFS, 9p.
+/// Network file systems, by Linux's magic number: NFS, SMB, CIFS, SMB2, AFS, 9p.
 #[cfg(target_os = "linux")]
 const REMOTE: &[u64] = &[0x6969, 0x517B, 0xFF53_4D42, 0xFE53_4D42, 0x5346_414F, 0x0102_1997];
 
-/// A write-ahead log needs memory shared between processes, which no other machine can share.
+/// Refuses a network file system: a write-ahead log needs memory that all processes share, and
+/// machines cannot share it.
 #[cfg(target_os = "linux")]
 pub(crate) fn refuse_remote(path: &Path) -> Result<()> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
@@ -159,7 +167,7 @@ pub(crate) fn refuse_remote(path: &Path) -> Result<()> {
     if REMOTE.contains(&(stat.f_type as u64 & 0xFFFF_FFFF)) {
         return Err(Error::NotALedger {
             path: path.to_owned(),
-            why: "it is on a network file system, which cannot hold one safely".to_owned(),
+            why: "it is on a network file system, where SQLite is not safe".to_owned(),
         });
     }
     Ok(())

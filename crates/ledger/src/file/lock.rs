@@ -1,9 +1,9 @@
-//! Fairness between writers, for which SQLite's own lock is no help: with it alone, one of 16
-//! writers may wait 12 seconds while another writes thousands of times.
+//! Fairness between writers. With SQLite's own lock alone, one of 16 writers may wait 12 seconds
+//! while another one writes thousands of times.
 //!
-//! Writers queue on `flock` of a permanent sidecar file. The lock dies with its process, so it can
-//! never be stale, and it is for fairness only: SQLite's lock remains the authority, and whoever
-//! cannot get ours in time goes on without it.
+//! Writers queue on `flock` of a permanent sidecar file. The kernel drops the lock with its
+//! process, so it is never stale. It only orders the writers: SQLite's lock remains the authority,
+//! and a writer that does not get this one in time goes on without it.
 
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::OpenOptionsExt;
@@ -14,28 +14,28 @@ use std::time::Duration;
 use crate::base::sidecar::beside;
 use crate::{Error, Result};
 
-/// The sidecars of one ledger.
+/// The lock files of one ledger.
 #[derive(Debug)]
 pub(crate) struct WriteLock {
     path: PathBuf,
-    /// Waiters hold this one shared while they wait.
+    /// Locked as shared by each waiting writer, so that the current one can see that others wait.
     waiters: File,
     spare: Arc<Spare>,
 }
 
-/// The file that the last turn was had with, to be used for the next one.
+/// The file of the last turn, reused for the next one.
 type Spare = Mutex<Option<File>>;
 
 /// A turn to write. Dropping it ends the turn.
 #[derive(Debug)]
-pub(crate) struct Held {
+pub(crate) struct Turn {
     file: Option<File>,
     spare: Arc<Spare>,
 }
 
-impl Drop for Held {
+impl Drop for Turn {
     fn drop(&mut self) {
-        // What cannot be unlocked is closed, which ends the turn as well.
+        // A file that cannot be unlocked is closed, which ends the turn as well.
         if let Some(file) = self.file.take()
             && file.unlock().is_ok()
             && let Ok(mut spare) = self.spare.lock()
@@ -45,20 +45,20 @@ impl Drop for Held {
     }
 }
 
-impl Held {
-    /// False if the turn could not be had in time.
+impl Turn {
+    /// Returns whether the turn came in time.
     pub(crate) fn is_held(&self) -> bool {
         self.file.is_some()
     }
 }
 
-/// Whether anybody ever waited here to write. Whoever reads leaves no sidecar.
+/// Returns whether a writer ever opened the ledger at `path`. Readers leave no lock file.
 pub(crate) fn has_queue(path: &Path) -> bool {
     beside(path, ".lock").exists()
 }
 
 impl WriteLock {
-    /// The lock of the ledger at `path`.
+    /// Opens the lock of the ledger at `path`.
     pub(crate) fn beside(path: &Path) -> Result<WriteLock> {
         let lock = beside(path, ".lock");
         let waiters = open(&beside(path, ".wait"))?;
@@ -66,9 +66,9 @@ impl WriteLock {
         Ok(WriteLock { path: lock, waiters, spare: Arc::default() })
     }
 
-    /// Waits for a turn, at most `longest`.
-    pub(crate) fn acquire(&self, longest: Duration) -> Held {
-        let held = |file| Held { file, spare: Arc::clone(&self.spare) };
+    /// Waits for a turn, for at most `longest`.
+    pub(crate) fn acquire(&self, longest: Duration) -> Turn {
+        let held = |file| Turn { file, spare: Arc::clone(&self.spare) };
         let spare = self.spare.lock().ok().and_then(|mut spare| spare.take());
         let Some(file) = spare.or_else(|| open(&self.path).ok()) else { return held(None) };
         if file.try_lock().is_ok() {
@@ -76,8 +76,8 @@ impl WriteLock {
         }
         let announced = self.waiters.try_lock_shared().is_ok();
         let (send, receive) = mpsc::channel();
-        // A blocking flock has no time limit, so a thread waits for it. If we stop waiting, the
-        // thread drops the lock as soon as it gets it.
+        // A blocking flock has no time limit, so a thread waits for it. After a timeout, the thread
+        // drops the lock as soon as it gets it.
         std::thread::spawn(move || {
             if file.lock().is_ok() {
                 let _ = send.send(file);
@@ -90,8 +90,8 @@ impl WriteLock {
         held
     }
 
-    /// True if another process waits for its turn.
-    pub(crate) fn someone_waits(&self) -> bool {
+    /// Returns whether another process waits for its turn.
+    pub(crate) fn has_waiters(&self) -> bool {
         match self.waiters.try_lock() {
             Ok(()) => {
                 let _ = self.waiters.unlock();

@@ -1,4 +1,6 @@
 //! The SQLite file: its path, opening and creating it, locks, schema, read-only ledgers, snapshots.
+//!
+//! Knows nothing of sessions or records.
 
 pub(crate) mod building;
 pub(crate) mod companions;

@@ -1,10 +1,10 @@
-//! Which files this process has open as ledgers, and whether a path still leads to them.
+//! The files that this process has open as ledgers, and whether a path still leads to them.
 //!
-//! SQLite's locks are POSIX locks. They belong to the process, not to a descriptor, and closing any
-//! descriptor of a file drops all that the process holds on it. A second look at the header of an
-//! open ledger would so unlock it under the connection that uses it, and another process that ends
-//! would take itself for the last one and remove the write-ahead log. Whoever wants to read a
-//! ledger's file without SQLite therefore asks here first.
+//! SQLite's locks are POSIX locks: they belong to the process, and closing any descriptor of a file
+//! drops all locks that the process holds on it. Reading the header of an open ledger through
+//! another descriptor would unlock it under the connection that uses it. Another process that
+//! closes the ledger would then believe to be the last one and remove the write-ahead log. Code
+//! that reads a ledger's file without SQLite therefore calls [`unless_open`].
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
@@ -16,44 +16,45 @@ use crate::base::sidecar::beside;
 use crate::file::free_space;
 use crate::{Error, Result};
 
-/// A file, whatever its names are: device and inode.
+/// A file's device and inode.
 pub(crate) type FileId = (u64, u64);
 
-/// Open ledgers. A process-wide fact, because the locks are.
+/// All open ledgers of this process. Global, because POSIX locks belong to the process.
 static OPEN: Mutex<BTreeMap<FileId, Entry>> = Mutex::new(BTreeMap::new());
 
 #[derive(Default)]
 struct Entry {
-    /// How often it is open.
+    /// The number of times the file is open.
     times: usize,
-    /// The shared memory of its log, if we had to open it. SQLite has locks on that file too, so it
-    /// stays open as long as the ledger.
+    /// The log's shared memory, if [`OpenFile::back_shared_memory`] opened it. SQLite locks that file
+    /// too, so it stays open as long as the ledger.
     memory: Option<File>,
 }
 
 /// A ledger file that this process has open. Must outlive its connection.
 #[derive(Debug)]
-pub(crate) struct Opened {
+pub(crate) struct OpenFile {
     file: FileId,
-    /// Its write-ahead log. SQLite finds logs by their name alone; this tells whose it is.
+    /// The file's write-ahead log. SQLite finds logs by name alone; the inode shows whose log it
+    /// is.
     log: Option<FileId>,
 }
 
-impl Opened {
-    /// Notes that the file at `path` is about to be opened.
-    pub(crate) fn at(path: &Path) -> Result<Opened> {
+impl OpenFile {
+    /// Registers the file at `path` before it is opened.
+    pub(crate) fn at(path: &Path) -> Result<OpenFile> {
         let meta = fs::symlink_metadata(path).map_err(Error::io("look at", path))?;
         let file = (meta.dev(), meta.ino());
         registry().entry(file).or_default().times += 1;
-        Ok(Opened { file, log: None })
+        Ok(OpenFile { file, log: None })
     }
 
-    /// True while `path` leads to this file. After a swap it leads to another one.
+    /// Returns whether `path` still leads to this file.
     pub(crate) fn is_at(&self, path: &Path) -> bool {
         id(path) == Some(self.file)
     }
 
-    /// Makes sure that the disk has all of the shared memory of the open log, where SQLite does not.
+    /// Allocates the shared memory of the open log on disk, where SQLite leaves holes in it.
     #[cfg(target_os = "linux")]
     pub(crate) fn back_shared_memory(&self, path: &Path) -> Result<()> {
         use rustix::fs::FallocateFlags;
@@ -64,13 +65,13 @@ impl Opened {
         let entry = open.entry(self.file).or_default();
         if entry.memory.is_none() {
             let memory = beside(path, "-shm");
-            // Without one, or with one that is not ours to write to, nothing can be done.
+            // If it is absent or not writable, there is nothing to allocate.
             entry.memory = OpenOptions::new().read(true).write(true).open(memory).ok();
         }
         let Some(memory) = &entry.memory else { return Ok(()) };
         match rustix::fs::fallocate(memory, FallocateFlags::empty(), 0, free_space::SHARED_MEMORY) {
             Err(rustix::io::Errno::NOSPC) => Err(Error::NoRoom { path: path.to_owned() }),
-            // Not every file system can.
+            // Not every file system supports the call.
             _ => Ok(()),
         }
     }
@@ -80,25 +81,25 @@ impl Opened {
         Ok(())
     }
 
-    /// Notes which file the log is, now that it is open.
+    /// Records which file the log is, now that it is open.
     pub(crate) fn note_log(&mut self, path: &Path) {
         let log = id(&beside(path, "-wal"));
-        // If the file was swapped meanwhile, the log may be the other one's.
+        // If the file was swapped meanwhile, the log may belong to the other one.
         self.log = log.filter(|_| self.is_at(path));
     }
 
-    /// True if what is found as the log of `path` is the log of this file.
+    /// Returns whether the log at `path` is the log of this file.
     pub(crate) fn has_log_at(&self, path: &Path) -> bool {
         self.log.is_some() && id(&beside(path, "-wal")) == self.log
     }
 
-    /// Which file this is.
+    /// Returns the device and inode of the file.
     pub(crate) fn file(&self) -> FileId {
         self.file
     }
 }
 
-impl Drop for Opened {
+impl Drop for OpenFile {
     fn drop(&mut self) {
         let mut open = registry();
         if let Some(entry) = open.get_mut(&self.file) {
@@ -110,14 +111,14 @@ impl Drop for Opened {
     }
 }
 
-/// Runs `look`, which may open and close the file, unless the file is open as a ledger here.
+/// Runs `look`, which may open and close the file, unless this process has it open as a ledger.
 pub(crate) fn unless_open<T>(meta: &fs::Metadata, look: impl FnOnce() -> T) -> Option<T> {
     let open = registry();
-    // The registry stays locked meanwhile: nobody opens the file while it is looked at.
+    // The registry stays locked, so no thread opens the file meanwhile.
     (!open.contains_key(&(meta.dev(), meta.ino()))).then(look)
 }
 
-/// Which file has that name.
+/// Returns the device and inode of the file at `path`.
 fn id(path: &Path) -> Option<FileId> {
     fs::symlink_metadata(path).ok().map(|meta| (meta.dev(), meta.ino()))
 }

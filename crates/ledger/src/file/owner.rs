@@ -1,4 +1,6 @@
-//! Which machine collects into a ledger, and whether this process may write to it.
+//! The machine that collects into a ledger, and errors about permissions.
+//!
+//! Never decides whether to collect: callers compare the machine and act on it.
 
 use crate::file::ledger::Ledger;
 use crate::{Error, Result, Trouble};
@@ -14,7 +16,8 @@ pub fn adopt(ledger: &mut Ledger, machine: &str) -> Result<()> {
     })
 }
 
-/// Returns the machine that collects into a ledger; `None` if it is too old to know.
+/// Returns the machine that collects into a ledger; `None` if the ledger is of a version without
+/// it.
 pub(crate) fn collector(ledger: &Ledger) -> Result<Option<String>> {
     let conn = ledger.conn();
     let knows = "SELECT count(*) FROM pragma_table_info('ledger') WHERE name = 'collector'";
@@ -24,7 +27,7 @@ pub(crate) fn collector(ledger: &Ledger) -> Result<Option<String>> {
     Ok(conn.query_row("SELECT collector FROM ledger", [], |row| row.get(0))?)
 }
 
-/// Returns true for an error of opening that reading may not have: no right to write.
+/// Returns whether opening failed for lack of write permission, so that reading may still work.
 pub(crate) fn is_about_access(error: &Error) -> bool {
     error.trouble() == Trouble::ReadOnly
         || matches!(error, Error::Io { source, .. }

@@ -1,11 +1,11 @@
-//! Ledgers that we may read but not write to: on a read-only disk, in a folder of somebody else, a
-//! copy that was made read-only, a backup.
+//! Ledgers that this process may read but not write to: on a read-only disk, in a folder of another
+//! user, a copy without write permission, a backup.
 //!
-//! Even for reading, SQLite wants to put the shared memory of the write-ahead log beside the file.
-//! Where it cannot, or would leave it there as unwritable as the file is, or where the disk is full,
-//! the file is read as it stands; unless a log lies beside it whose records are not in the file yet.
-//! SQLite then knows nothing of others who write: while another process does, there is shared memory
-//! already, and the ordinary way is open.
+//! Even for reading, SQLite creates the shared memory of the write-ahead log beside the file. Where
+//! it cannot, where that file would be left behind without write permission, or where the disk is
+//! full, the ledger is opened as immutable: SQLite takes no lock and reads no log. That is safe
+//! only if no log with newer records lies beside the file. While another process writes, shared
+//! memory exists, and the file is opened in the ordinary way.
 
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -14,10 +14,10 @@ use rustix::fs::{Access, StatVfsMountFlags};
 
 use crate::base::sidecar::{beside, log_length};
 use crate::file::ledger::Ledger;
-use crate::file::ledger_path::Found;
+use crate::file::ledger_path::FoundAtPath;
 use crate::file::lock;
 
-/// The name by which SQLite reads the file as it stands, without its log and without locks.
+/// Returns the URI by which SQLite opens the file as immutable: without its log and without locks.
 pub(crate) fn immutable(path: &Path) -> PathBuf {
     let mut name = "file:".to_owned();
     for byte in path.as_os_str().as_bytes() {
@@ -32,31 +32,31 @@ pub(crate) fn immutable(path: &Path) -> PathBuf {
     PathBuf::from(name)
 }
 
-/// Whether this is a copy that `backup` made, and still one: written without a log, and nobody ever
-/// stood in line beside it. Permissions would not say so, least of all to root. A ledger that lost its
-/// log when a restore was killed has its queue beside it, and so has a copy that somebody put in a
-/// ledger's place by hand; either gets a log again.
-pub(crate) fn is_backup(path: &Path, found: &Found) -> bool {
+/// Returns whether the file is a copy that `backup` made and that is still only a copy: it has no
+/// log, and no writer's lock lies beside it. Permissions cannot decide it, because root ignores
+/// them. A ledger that lost its log when a restore was killed has a lock beside it, and so has a
+/// copy that was moved to a ledger's path by hand; both get a log again.
+pub(crate) fn is_backup(path: &Path, found: &FoundAtPath) -> bool {
     let has_log = match found {
-        Found::Nothing => return false,
+        FoundAtPath::Nothing => return false,
         _ if lock::has_queue(path) => return false,
-        Found::Ledger { has_log: Some(has_log) } => *has_log,
-        // It is open here, so SQLite has to be asked.
-        Found::Ledger { has_log: None } => {
-            Ledger::look_into(path).map_or(true, |(_, has_log)| has_log)
+        FoundAtPath::Ledger { has_log: Some(has_log) } => *has_log,
+        // The file is open in this process, so only SQLite may read its header.
+        FoundAtPath::Ledger { has_log: None } => {
+            Ledger::open_any_version(path).map_or(true, |ledger| ledger.has_log())
         }
     };
     !has_log
 }
 
-/// Whether the file can be read as it stands: nothing of it is in a log, and nothing shows that
-/// another process has it open.
-pub(crate) fn is_left(path: &Path) -> bool {
+/// Returns whether the file can be opened as immutable: all its records are in the file, and
+/// nothing shows that another process has it open.
+pub(crate) fn is_quiescent(path: &Path) -> bool {
     log_length(path) == 0 && !beside(path, "-shm").exists()
 }
 
-/// Whether we may not write to the file, or not beside it.
-pub(crate) fn is_closed(path: &Path) -> bool {
+/// Returns whether this process may not write to the file or to its folder.
+pub(crate) fn is_unwritable(path: &Path) -> bool {
     let is_read_only =
         rustix::fs::statvfs(path).is_ok_and(|disk| disk.f_flag.contains(StatVfsMountFlags::RDONLY));
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());

@@ -1,24 +1,26 @@
-//! What the file must look like: its marks, its truth schema and how that came about.
+//! The schema: the file's identification, the steps that make truth, and the projection's tables.
 //!
-//! Truth is migrated by an append-only list and never dropped. The projection is dropped and
-//! derived again whenever [`PROJECTION_SHAPE`] or a decoder changes.
+//! Truth is migrated by an append-only list of steps and never dropped. The projection is dropped
+//! and derived again when [`PROJECTION_SHAPE`] changes, or the decoder of a format with records.
 
 mod shape;
 
-use rusqlite::Connection;
+use std::cmp::Ordering;
 
-use quipu_transcript::format::FORMATS;
+use rusqlite::{Connection, ErrorCode};
+
+use quipu_transcript::format;
 
 use crate::{Error, Result};
 pub(crate) use shape::{Shape, has_column};
 
-/// Written into the SQLite header: `quip`.
+/// SQLite's application id of a ledger: `quip` in ASCII.
 pub(crate) const APPLICATION_ID: i32 = 0x7175_6970;
 
-/// The bundled SQLite must be at least this: older ones can corrupt a WAL file with two writers.
+/// The oldest SQLite that may be bundled: older ones can corrupt a log with two writers.
 pub(crate) const OLDEST_SQLITE: i32 = 3_051_003;
 
-/// One step per truth schema version; `user_version` counts them. Never edited: a test holds their
+/// The steps of the truth schema; `user_version` counts them. Never edited: a test holds their
 /// hashes.
 const TRUTH: &[&str] = &[
     // 1: the first one.
@@ -35,42 +37,96 @@ const TRUTH: &[&str] = &[
 
 const PROJECTION: &str = include_str!("schema/projection.sql");
 
-/// The shape of the projection tables. Raise it with any change to `projection.sql` or to the fold.
-const PROJECTION_SHAPE: i64 = 11;
+/// The version of the projection's tables. Raise it with any change to `projection.sql` or to the
+/// fold.
+const PROJECTION_SHAPE: i64 = 12;
 
-/// A projection's version is its shape times this, plus the versions of the decoders.
+/// The factor of the shape in a projection's version. Before shape 12 the versions of all decoders
+/// were added; now the table `decoders` has them.
 const SHAPES: i64 = 1_000_000;
 
-/// The truth schema this version writes.
+/// Returns the truth schema that this build writes.
 pub(crate) fn truth_version() -> i64 {
     TRUTH.len() as i64
 }
 
-/// The projection this version writes: its shape and every decoder's version.
+/// Returns the version of the projection's tables that this build writes.
 pub(crate) fn projection_version() -> i64 {
-    FORMATS.iter().fold(PROJECTION_SHAPE * SHAPES, |sum, format| sum + i64::from(format.version()))
+    PROJECTION_SHAPE * SHAPES
 }
 
-/// True if the projection's tables are those of an older version, so that queries would not find
-/// their columns.
+/// How a ledger's projection relates to the one that this version derives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Derived {
+    /// It is the same.
+    Current,
+    /// The tables, or the decoder of a format that has records here, are of an older version.
+    Older,
+    /// The tables or a decoder are of a newer version.
+    Newer {
+        /// Its version.
+        found: i64,
+        /// The version that is known here; 0 for a format that is not.
+        known: i64,
+    },
+}
+
+/// Compares a ledger's projection with the one that this version derives.
+pub(crate) fn derived(conn: &Connection) -> Result<Derived> {
+    let found: i64 = conn
+        .prepare_cached("SELECT projection_version FROM ledger")?
+        .query_row([], |row| row.get(0))?;
+    let known = projection_version();
+    match found.cmp(&known) {
+        Ordering::Less => Ok(Derived::Older),
+        Ordering::Greater => Ok(Derived::Newer { found, known }),
+        Ordering::Equal => decoders(conn),
+    }
+}
+
+/// The same for the decoders alone.
+fn decoders(conn: &Connection) -> Result<Derived> {
+    let mut derived = Derived::Current;
+    let mut statement = match conn.prepare_cached("SELECT format, version FROM decoders") {
+        // A projection that lost this table is not whole: it has to be derived again.
+        Err(error) if error.sqlite_error_code() == Some(ErrorCode::Unknown) => {
+            return Ok(Derived::Older);
+        }
+        statement => statement?,
+    };
+    let mut rows = statement.query([])?;
+    while let Some(row) = rows.next()? {
+        let name = row.get_ref(0)?.as_str().map_err(rusqlite::Error::from)?;
+        let known = format::by_name(name).map_or(0, |format| i64::from(format.version()));
+        let found: i64 = row.get(1)?;
+        match found.cmp(&known) {
+            Ordering::Less => derived = Derived::Older,
+            Ordering::Greater => return Ok(Derived::Newer { found, known }),
+            Ordering::Equal => {}
+        }
+    }
+    Ok(derived)
+}
+
+/// Returns whether the projection's tables are of an older shape, so that queries would fail.
 pub(crate) fn has_older_shape(conn: &Connection) -> Result<bool> {
     let version: i64 =
         conn.query_row("SELECT projection_version FROM ledger", [], |row| row.get(0))?;
     Ok(version / SHAPES < PROJECTION_SHAPE)
 }
 
-/// What an earlier shape of a version lacks: before versions were frozen, some of them grew.
-struct Late {
-    /// The version that it belongs to.
+/// A column that some ledgers of a version lack: before versions were frozen, some of them grew.
+struct LateColumn {
+    /// The version that the column belongs to.
     version: i64,
     table: &'static str,
     column: &'static str,
-    /// Adds it.
+    /// The statements that add it.
     sql: &'static str,
 }
 
-const LATE: &[Late] = &[
-    Late {
+const LATE_COLUMNS: &[LateColumn] = &[
+    LateColumn {
         version: 1,
         table: "records",
         column: "same_as",
@@ -78,20 +134,20 @@ const LATE: &[Late] = &[
               DROP INDEX generations_by_head;
               CREATE INDEX generations_by_head ON generations (head, head_length);",
     },
-    Late {
+    LateColumn {
         version: 2,
         table: "row_cursors",
         column: "rows",
         // A session whose rows were not counted is compared as a whole once.
         sql: "ALTER TABLE row_cursors ADD COLUMN rows INTEGER NOT NULL DEFAULT 0;",
     },
-    Late {
+    LateColumn {
         version: 2,
         table: "pending",
         column: "sum",
         sql: "ALTER TABLE pending ADD COLUMN sum INTEGER;",
     },
-    Late {
+    LateColumn {
         version: 2,
         table: "tails",
         column: "sum",
@@ -99,16 +155,16 @@ const LATE: &[Late] = &[
     },
 ];
 
-/// A table of each version that an earlier one may have already: one shape of version 3 had all of
-/// what is version 4 now.
-const EARLY: &[(i64, &str)] = &[(4, "damaged")];
+/// A table of a version that some ledgers of the version before have already: one form of version 3
+/// had everything that is version 4 now.
+const EARLY_TABLES: &[(i64, &str)] = &[(4, "damaged")];
 
-/// True if truth is of the newest version and nothing is missing from it.
+/// Returns whether truth is of the newest version and complete.
 pub(crate) fn is_newest(conn: &Connection) -> Result<bool> {
     if version(conn)? != truth_version() {
         return Ok(false);
     }
-    for late in LATE {
+    for late in LATE_COLUMNS {
         if !has_column(conn, late.table, late.column)? {
             return Ok(false);
         }
@@ -121,14 +177,14 @@ pub(crate) fn create_truth(conn: &Connection) -> Result<()> {
     take_steps(conn, 0)
 }
 
-/// Brings truth to the newest version, after a rehearsal. Runs inside one transaction.
+/// Migrates truth to the newest version, after a rehearsal. Runs inside one transaction.
 pub(crate) fn migrate_truth(conn: &Connection) -> Result<()> {
     rehearse(conn)?;
     take_steps(conn, version(conn)?)
 }
 
-/// Refuses a file that cannot be brought to the newest version. Changes nothing in it: its tables,
-/// without rows, are migrated in memory.
+/// Refuses a file that cannot be migrated. Changes nothing in it: its tables, without rows, are
+/// migrated in memory.
 pub(crate) fn rehearse(conn: &Connection) -> Result<()> {
     let version = version(conn)?;
     let other = |what: String| Error::Shape { version, what };
@@ -144,10 +200,10 @@ pub(crate) fn rehearse(conn: &Connection) -> Result<()> {
     }
 }
 
-/// What SQLite says about a step that cannot be taken.
+/// Returns SQLite's message about a step that failed.
 fn cause(error: &Error) -> String {
     match error {
-        // Without the statement, which is the whole step.
+        // The statement is left out: it is the whole step.
         Error::Sqlite(rusqlite::Error::SqlInputError { msg, .. }) => msg.clone(),
         error => error.to_string(),
     }
@@ -155,14 +211,14 @@ fn cause(error: &Error) -> String {
 
 /// Completes version `from` and takes the steps after it.
 fn take_steps(conn: &Connection, from: i64) -> Result<()> {
-    for late in LATE.iter().filter(|late| late.version <= from) {
+    for late in LATE_COLUMNS.iter().filter(|late| late.version <= from) {
         if !has_column(conn, late.table, late.column)? {
             conn.execute_batch(late.sql)?;
         }
     }
     let steps = (1..).zip(TRUTH).skip(usize::try_from(from).unwrap_or(0));
     for (version, step) in steps {
-        let early = EARLY.iter().find(|(of, _)| *of == version);
+        let early = EARLY_TABLES.iter().find(|(of, _)| *of == version);
         if early.is_none_or(|(_, table)| !names(conn, "table").is_ok_and(has(table))) {
             conn.execute_batch(step)?;
         }
@@ -174,7 +230,7 @@ fn has(name: &str) -> impl FnOnce(Vec<String>) -> bool + '_ {
     move |names| names.iter().any(|other| other == name)
 }
 
-/// Which version truth is of.
+/// Returns the version of truth in the file.
 fn version(conn: &Connection) -> Result<i64> {
     Ok(conn.pragma_query_value(None, "user_version", |row| row.get(0))?)
 }
@@ -182,11 +238,11 @@ fn version(conn: &Connection) -> Result<i64> {
 /// Creates the empty projection.
 pub(crate) fn create_projection(conn: &Connection) -> Result<()> {
     conn.execute_batch(PROJECTION)?;
-    // `search::merge` merges a little with every commit.
+    // The fold merges a little with every commit.
     Ok(quipu_fts5::configure(conn)?)
 }
 
-/// Drops every view and every projection table, whichever version made them.
+/// Drops every view and every projection table, of any version.
 pub(crate) fn drop_projection(conn: &Connection) -> Result<()> {
     for view in names(conn, "view")? {
         conn.execute_batch(&format!("DROP VIEW \"{}\"", view.replace('"', "\"\"")))?;
@@ -197,14 +253,14 @@ pub(crate) fn drop_projection(conn: &Connection) -> Result<()> {
     Ok(())
 }
 
-/// The names of all tables that are not truth. Shadow tables of the search index go with it.
+/// Returns the names of all projection tables. The index's shadow tables are dropped with it.
 pub(crate) fn projection_tables(conn: &Connection) -> Result<Vec<String>> {
     let mut tables = names(conn, "table")?;
     tables.retain(|name| !TRUTH_TABLES.contains(&name.as_str()));
     Ok(tables)
 }
 
-/// The names of everything of that type that is neither SQLite's own nor a part of the search index.
+/// Returns the names of that type that belong neither to SQLite nor to the search index.
 fn names(conn: &Connection, kind: &str) -> Result<Vec<String>> {
     let mut statement = conn.prepare(
         "SELECT name FROM sqlite_schema
@@ -216,7 +272,7 @@ fn names(conn: &Connection, kind: &str) -> Result<Vec<String>> {
     Ok(statement.query_map([kind], |row| row.get(0))?.collect::<Result<_, _>>()?)
 }
 
-/// The tables that `rebuild` must leave alone.
+/// The tables of truth, which `rebuild` leaves alone.
 pub(crate) const TRUTH_TABLES: &[&str] = &[
     "ledger",
     "sources",
@@ -254,7 +310,7 @@ mod tests {
         assert!(projection_tables(&tx).unwrap().is_empty());
     }
 
-    /// Ledgers and backups of each version exist: what a version is can not change any more.
+    /// Ledgers and backups of each version exist, so no version can change any more.
     #[test]
     fn versions_of_truth_are_frozen() {
         let hashes: Vec<String> =

@@ -1,20 +1,20 @@
-//! One state of the ledger for several questions.
+//! One read transaction for several queries.
 //!
-//! Each question on its own takes and gives back a lock, which for small ones costs more than the
-//! answer. Nobody should hold a state while somebody else reads what was printed, though: as long as
-//! it is held, the write-ahead log grows.
+//! Every query on its own takes and releases a lock, which costs more than a small query itself.
+//! Callers never hold a snapshot while a person reads the output: the log grows as long as it is
+//! held.
 
 use rusqlite::Connection;
 
 use crate::Result;
 
-/// What is asked while it lives is answered from one state.
+/// A read transaction. All queries while it exists see one state of the ledger.
 pub(crate) struct Snapshot<'c> {
     conn: &'c Connection,
 }
 
 impl<'c> Snapshot<'c> {
-    /// `None` if there is one already.
+    /// Begins a read transaction; `None` if one is open already.
     pub(crate) fn of(conn: &'c Connection) -> Result<Option<Snapshot<'c>>> {
         if !conn.is_autocommit() {
             return Ok(None);
@@ -26,7 +26,7 @@ impl<'c> Snapshot<'c> {
 
 impl Drop for Snapshot<'_> {
     fn drop(&mut self) {
-        // Nothing was written: there is nothing to lose.
+        // Nothing was written, so an error loses nothing.
         let _ = self.conn.prepare_cached("COMMIT").and_then(|mut commit| commit.execute([]));
     }
 }

@@ -1,7 +1,9 @@
-//! Reading what is there now: a reader brings the ledger up to date first, if it is this machine's
-//! to collect into, and keeps nobody waiting for that.
+//! Reads current data: a reader first collects new bytes, if this machine collects into the ledger,
+//! for a short time only.
 //!
-//! A backup, a ledger of another machine and a file that cannot be written to are read as they are.
+//! A backup, a ledger of another machine and a file without write permission are read as they are.
+//! The answer is read from one snapshot, and records missing from the projection are counted in that
+//! snapshot: another process may begin a rebuild at any time.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -9,61 +11,61 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 
 use crate::base::clock;
-use crate::collect::{Progress, RootPath, foresee, sweep};
+use crate::collect::{Progress, RootPath, count_pending, sweep};
 use crate::file::ledger::{Hurry, Ledger};
 use crate::file::owner::{adopt, collector, is_about_access};
 use crate::project::rebuild;
 use crate::{Error, Result, Trouble};
 
-/// How long a reader waits for the ledger to be brought up to date.
+/// The time that a reader waits for the ledger to be brought up to date.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Patience {
-    /// Not at all: what is in the ledger is good enough.
+    /// No time: the ledger is read as it is.
     None,
-    /// As long as nobody notices: for another writer 50 ms, for collecting 300 ms.
+    /// A short time: 50 ms for another writer, 300 ms for collecting and projecting.
     Short,
-    /// Until everything is collected.
+    /// The time until everything is collected.
     Long,
 }
 
-/// For another writer.
+/// The time that a reader with short patience waits for another writer.
 const SHORT_WAIT: Duration = Duration::from_millis(50);
 
-/// For collecting.
+/// The time that a reader with short patience collects and projects.
 const SHORT_SWEEP: Duration = Duration::from_millis(300);
 
-/// What an answer is worth.
+/// The currency of an answer.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Freshness {
-    /// Everything that was written before this moment (milliseconds UTC) is in the answer.
+    /// The answer holds everything written before this time, milliseconds UTC.
     pub fresh_as_of: i64,
-    /// New bytes in files that are not in the answer; `None` where nobody looked.
+    /// The number of new bytes in files that the answer lacks; `None` if that was not checked.
     pub pending_bytes: Option<u64>,
-    /// Files that are new or have grown and are not in the answer yet.
+    /// The number of new or grown files that the answer lacks.
     #[serde(skip)]
     pub pending_files: u64,
-    /// Databases with something new in them that is not in the answer yet.
+    /// The number of changed databases that the answer lacks.
     #[serde(skip)]
     pub pending_databases: u64,
-    /// Records that nothing was derived from yet: a rebuild was interrupted.
+    /// The number of records that are not projected yet, during a rebuild or after an interrupted one.
     #[serde(skip)]
     pub unprojected: u64,
-    /// Another process was writing all the time.
+    /// True if another process was writing the whole time.
     #[serde(skip)]
     pub was_busy: bool,
-    /// What should have been read and cannot be: where, and why.
+    /// Files that cannot be read: the path and the reason.
     #[serde(skip)]
     pub unreadable: Vec<(String, String)>,
 }
 
 impl Freshness {
-    /// True if something new is known to be missing from the answer.
+    /// Returns whether the answer is known to lack new data.
     pub fn is_behind(&self) -> bool {
         self.was_busy || self.pending_files > 0 || self.pending_databases > 0
     }
 }
 
-/// Whose ledger it is.
+/// The relation of a ledger to this machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Whose {
     /// This machine collects into it.
@@ -78,37 +80,39 @@ pub enum Whose {
     NoRoom,
 }
 
-/// A ledger that was opened to be read.
+/// A ledger that was opened for reading.
 #[derive(Debug)]
 pub struct Reader {
     /// The ledger.
     pub ledger: Ledger,
-    /// Whose it is. Only ours can be brought up to date.
+    /// Its relation to this machine. Only `Ours` can be brought up to date.
     pub whose: Whose,
+    /// Set if the answer has to be read through a connection that cannot write.
+    pub is_apart: bool,
 }
 
-/// Opens a ledger to read from it. One that `machine` collects into can be written to, and is
+/// Opens a ledger for reading. A ledger that `machine` collects into is opened for writing, and
 /// created if there is none; any other is opened for reading only.
 pub fn open_to_read(path: &Path, machine: &str) -> Result<Reader> {
-    let (mut whose, is_there) = match Ledger::look_into(path) {
-        Ok((ledger, has_log)) => (whose(&ledger, has_log, machine)?, true),
+    let (mut whose, is_there) = match Ledger::open_any_version(path) {
+        Ok(ledger) => (whose(&ledger, machine)?, true),
         Err(Error::Absent { .. }) => (Whose::Ours, false),
         Err(error) => return Err(error),
     };
     if whose == Whose::Ours {
         whose = match Ledger::open(path) {
-            Ok(ledger) => return Ok(Reader { ledger, whose }),
+            Ok(ledger) => return Ok(Reader { ledger, whose, is_apart: false }),
             Err(error) if is_there && error.trouble() == Trouble::DiskFull => Whose::NoRoom,
             Err(error) if is_about_access(&error) => Whose::ReadOnly,
             Err(error) => return Err(error),
         };
     }
-    Ok(Reader { ledger: Ledger::open_read_only(path)?, whose })
+    Ok(Reader { ledger: Ledger::open_read_only(path)?, whose, is_apart: false })
 }
 
-fn whose(ledger: &Ledger, has_log: bool, machine: &str) -> Result<Whose> {
-    // A copy has no write-ahead log.
-    if !has_log {
+fn whose(ledger: &Ledger, machine: &str) -> Result<Whose> {
+    // A backup has no write-ahead log.
+    if !ledger.has_log() {
         return Ok(Whose::Backup);
     }
     Ok(match collector(ledger)? {
@@ -118,7 +122,8 @@ fn whose(ledger: &Ledger, has_log: bool, machine: &str) -> Result<Whose> {
 }
 
 impl Reader {
-    /// Brings the ledger up to date as far as patience allows, and says how far that was.
+    /// Brings the ledger up to date as far as `patience` allows, and returns how current it is.
+    /// From then on the ledger is read in one snapshot, until it is dropped or refreshed again.
     pub fn refresh(
         &mut self,
         roots: &[RootPath],
@@ -126,11 +131,75 @@ impl Reader {
         patience: Patience,
         progress: &mut dyn FnMut(Progress),
     ) -> Result<Freshness> {
+        self.ledger.release()?;
+        let short = (patience != Patience::Long)
+            .then(|| Hurry { wait: SHORT_WAIT, until: Instant::now() + SHORT_SWEEP });
+        let mut freshness = self.collected(roots, machine, patience, short, progress)?;
+        freshness.unprojected = self.hold(short)?;
+        Ok(freshness)
+    }
+
+    /// Runs `wait`, which may take any time, without a snapshot, and holds another one after it. Fails
+    /// with [`Error::Behind`] if that one lacks more records than `unprojected`.
+    pub fn between<T>(ledger: &Ledger, unprojected: u64, wait: impl FnOnce() -> T) -> Result<T> {
+        ledger.release()?;
+        let waited = wait();
+        ledger.hold()?;
+        if self::unprojected(ledger)? > unprojected {
+            return Err(rebuild::behind(ledger)?);
+        }
+        Ok(waited)
+    }
+
+    /// Holds a snapshot in which nothing is missing that was there when this began, and returns how
+    /// many records are missing from it. If that cannot be had in time, it is any snapshot.
+    fn hold(&mut self, short: Option<Hurry>) -> Result<u64> {
+        let mut writer = None;
+        if self.is_apart && self.ledger.is_writable() {
+            let reader = Ledger::open_read_only(self.ledger.path())?;
+            writer = Some(std::mem::replace(&mut self.ledger, reader));
+        }
+        let limit = Instant::now() + self.ledger.longest_catch_up();
+        let mut last = None;
+        let mut can_wait = self.whose == Whose::Ours;
+        loop {
+            self.ledger.hold()?;
+            let now = rebuild::projected(self.ledger.conn())?;
+            // Stops at the record seen first, so that a busy appender cannot starve the reader.
+            let last = *last.get_or_insert(rebuild::last(self.ledger.conn())?);
+            if !can_wait || now.is_some_and(|now| now.to >= last) {
+                return unprojected(&self.ledger);
+            }
+            self.ledger.release()?;
+            let writer = writer.as_mut().unwrap_or(&mut self.ledger);
+            // An answer that lacks something known is worth all the time that is left.
+            writer.set_hurry(short.map(|Hurry { until, .. }| Hurry {
+                wait: until.saturating_duration_since(Instant::now()),
+                until,
+            }))?;
+            let brought_up = rebuild::bring_up_until(writer, limit);
+            writer.set_hurry(None)?;
+            match brought_up {
+                Err(error) if short.is_some() && is_in_the_way(&error) => can_wait = false,
+                Err(error) if error.trouble() == Trouble::DiskFull => can_wait = false,
+                brought_up => brought_up?,
+            }
+        }
+    }
+
+    fn collected(
+        &mut self,
+        roots: &[RootPath],
+        machine: &str,
+        patience: Patience,
+        short: Option<Hurry>,
+        progress: &mut dyn FnMut(Progress),
+    ) -> Result<Freshness> {
         if self.whose != Whose::Ours {
             return self.as_collected();
         }
-        match self.collect(roots, machine, patience, progress) {
-            // Half of a projection can be read; one of another version cannot.
+        match self.collect(roots, machine, patience, short, progress) {
+            // A partial projection can be read; one of another version cannot.
             Err(error)
                 if error.trouble() == Trouble::DiskFull
                     && rebuild::projected(self.ledger.conn())?.is_some() =>
@@ -147,18 +216,19 @@ impl Reader {
         roots: &[RootPath],
         machine: &str,
         patience: Patience,
+        short: Option<Hurry>,
         progress: &mut dyn FnMut(Progress),
     ) -> Result<Freshness> {
-        // Answers from a projection that is not there would be wrong, not old.
-        rebuild::bring_up(&mut self.ledger, &mut |done, total| {
-            progress(Progress::Rebuilding { done, total });
-        })?;
+        // A partial projection can be read; one of another version cannot.
+        if rebuild::projected(self.ledger.conn())?.is_none() {
+            rebuild::bring_up(&mut self.ledger, &mut |done, total| {
+                progress(Progress::Rebuilding { done, total });
+            })?;
+        }
         if patience == Patience::None {
             return self.as_collected();
         }
-        let now = Instant::now();
-        let hurry = Hurry { wait: SHORT_WAIT, until: now + SHORT_SWEEP };
-        self.ledger.set_hurry((patience == Patience::Short).then_some(hurry))?;
+        self.ledger.set_hurry(short)?;
         let began = clock::now_ms();
         let swept = adopt(&mut self.ledger, machine)
             .and_then(|()| sweep(&mut self.ledger, roots, progress));
@@ -181,11 +251,12 @@ impl Reader {
                     .map(|(path, why)| (path.display().to_string(), why))
                     .collect(),
             }),
-            Err(error) if patience == Patience::Short && error.trouble() == Trouble::Busy => {
-                // What the other one has stored meanwhile is not in the answer either.
-                let pending = foresee(&self.ledger, roots)?;
+            Err(error) if short.is_some() && is_in_the_way(&error) => {
+                // Records that the other process stores meanwhile are not in the answer either.
+                let pending = count_pending(&self.ledger, roots)?;
                 Ok(Freshness {
-                    was_busy: true,
+                    // A projection that is behind is counted in records.
+                    was_busy: !matches!(error, Error::Behind { .. }),
                     pending_bytes: Some(pending.bytes),
                     pending_files: pending.files,
                     ..self.as_collected()?
@@ -195,17 +266,21 @@ impl Reader {
         }
     }
 
-    /// What an answer is worth that comes from the ledger alone.
+    /// Returns the currency of the ledger as it is.
     fn as_collected(&self) -> Result<Freshness> {
         let fresh_as_of = "SELECT coalesce(collected_at, created_at) FROM ledger";
         let fresh_as_of = self.ledger.conn().query_row(fresh_as_of, [], |row| row.get(0))?;
-        let unprojected = unprojected(&self.ledger)?;
-        Ok(Freshness { fresh_as_of, unprojected, ..Freshness::default() })
+        Ok(Freshness { fresh_as_of, ..Freshness::default() })
     }
 }
 
-/// How many records nothing was derived from yet. The next sync, or any reader that may write, goes
-/// on with it.
+/// Returns true if another process keeps this one from writing, or if the time is over.
+fn is_in_the_way(error: &Error) -> bool {
+    error.trouble() == Trouble::Busy
+}
+
+/// Returns the number of records that are not projected yet. The next sync, or any reader that may
+/// write, projects them.
 pub fn unprojected(ledger: &Ledger) -> Result<u64> {
     let sql = "SELECT count(*) FROM records WHERE seq > (SELECT projected_to FROM ledger)";
     Ok(ledger.conn().query_row(sql, [], |row| row.get::<_, i64>(0))?.cast_unsigned())

@@ -1,7 +1,8 @@
-//! Work on a whole ledger: forgetting, checking, backups, restoring, exporting, bringing it up to
-//! date before it is read.
+//! Work on a whole ledger: forget, doctor, backup, restore, export, status, and collecting before a
+//! read.
 
 pub(crate) mod backup;
+mod damaged_indexes;
 pub(crate) mod doctor;
 pub mod export;
 pub(crate) mod forget;

@@ -1,8 +1,8 @@
-//! Ledgers of an older version that cannot be brought up to date where they are: backups, and files
-//! that may not be written to.
+//! Ledgers of an older version, opened for reading: reading never migrates the file itself.
 //!
-//! They are read all the same: a copy is brought up to date, in a temporary file that has no name and
-//! is gone with the process. That costs a rebuild for every command; restoring the backup costs one.
+//! A copy is migrated in a temporary file that has no name and ends with the process. That costs a
+//! rebuild for every command. Opening the ledger for writing migrates it once, and so does restoring
+//! a backup.
 
 use rusqlite::backup::{Backup, StepResult};
 use rusqlite::{Connection, TransactionBehavior};
@@ -10,39 +10,33 @@ use rusqlite::{Connection, TransactionBehavior};
 use std::path::Path;
 
 use crate::file::ledger::{LONGEST_WAIT, Ledger, set_up};
-use crate::file::ledger_path::inspect;
-use crate::file::open_files::Opened;
-use crate::file::{read_only, schema};
+use crate::file::open_files::OpenFile;
+use crate::file::schema;
 use crate::project::rebuild;
 use crate::{Error, Result};
 
-/// Pages that are copied at once.
+/// The number of pages that are copied at once.
 const STEP: i32 = 1024;
 
 impl Ledger {
-    /// Opens an existing ledger for reading only. One of an older version that others may bring up to
-    /// date is refused; of one that stays as it is, a copy is brought up to date.
+    /// Opens an existing ledger for reading only. Of a ledger of an older version, a migrated copy is
+    /// opened.
     pub fn open_read_only(path: &Path) -> Result<Ledger> {
         match Ledger::open_up_to_date(path) {
-            Err(Error::Older { .. }) if stays_as_it_is(path)? => bring_up_copy(path),
+            Err(Error::Older { .. }) => bring_up_copy(path),
             opened => opened,
         }
     }
 
-    /// True if it is a copy of an older ledger, brought up to date to be read.
+    /// Returns whether this is the migrated copy of an older ledger.
     pub fn is_copy(&self) -> bool {
         self.conn().path().is_none_or(str::is_empty)
     }
 }
 
-/// Whether nothing that we could do would bring the file at `path` up to date.
-fn stays_as_it_is(path: &Path) -> Result<bool> {
-    Ok(read_only::is_closed(path) || read_only::is_backup(path, &inspect(path)?))
-}
-
 fn bring_up_copy(path: &Path) -> Result<Ledger> {
-    let old = Ledger::open_as_it_is(path)?;
-    // Without a name, SQLite makes a temporary file that nothing else finds.
+    let old = Ledger::open_any_version(path)?;
+    // Without a name, SQLite creates a temporary file that no other process can find.
     let mut conn = Connection::open("")?;
     copy(old.conn(), &mut conn, path)?;
     drop(old);
@@ -52,7 +46,7 @@ fn bring_up_copy(path: &Path) -> Result<Ledger> {
     schema::migrate_truth(&tx)?;
     rebuild::empty(&tx)?;
     tx.commit()?;
-    let mut ledger = Ledger::of(path.to_owned(), conn, Opened::at(path)?);
+    let mut ledger = Ledger::of(path.to_owned(), conn, OpenFile::at(path)?);
     rebuild::catch_up(&mut ledger, &mut |_, _| {})?;
     ledger.conn().pragma_update(None, "query_only", true)?;
     Ok(ledger)

@@ -1,6 +1,6 @@
-//! Gives collected files back, byte for byte; those that were compressed, decompressed; those that
-//! could not be decompressed to their end, also as they were. Only ever creates files: one that is
-//! there with the same bytes is fine, another one is left alone and named.
+//! Restores collected files byte for byte. A compressed file is written decompressed; if it could
+//! not be decompressed to its end, its compressed bytes are written as well. Never replaces a file:
+//! an existing one with the same bytes is fine, any other is left alone and reported.
 
 mod file;
 mod names;
@@ -24,41 +24,41 @@ use crate::wire::{MissingFile, RestoreReport, RestoredFile};
 use crate::{Error, Result, Trouble};
 pub(crate) use file::safe;
 use file::{Bytes, Written, write};
-use names::{Life, Names};
+use names::{Names, RestoredGeneration};
 
-/// What to give back.
+/// The files to restore.
 #[derive(Debug, Clone, Copy)]
 pub enum What<'a> {
-    /// Every file that was collected.
+    /// Every collected file.
     All,
-    /// The files of one session and of its sub-agents, by an unambiguous beginning of its id.
+    /// The files of one session and of its sub-agents, by an unambiguous prefix of its id.
     Session(&'a str),
-    /// The files of that name: a whole path, or the end of one (`MEMORY.md`, `cron/jobs.json`).
+    /// The files with that name: a whole path, or the end of one (`MEMORY.md`, `cron/jobs.json`).
     Source(&'a Path),
 }
 
-/// Which lives of a file to give back.
+/// The generations of a file to restore.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Generations {
     /// The newest one, under the file's own name.
     Newest,
     /// This one, under the file's own name.
     Number(i64),
-    /// All of them; older ones as `<name>.generation-<number>`, or below `<format>.aside` where
-    /// that name is another file's or too long.
+    /// All of them. Older ones are named `<name>.generation-<number>`, or go below `<format>.aside`
+    /// if that name is taken or too long.
     All,
 }
 
-/// What a compressed file is called behind the name that it is given back under.
+/// The suffix of a compressed file, which its decompressed form lacks.
 const COMPRESSED: &[u8] = b".zst";
 
-/// What the index in a database is called, below the database's own name.
+/// The name of a database's index, below the database's own name.
 const INDEX: &str = "sessions.json";
 
 /// Writes files under `to/<format>/<path relative to its root>`.
 ///
-/// What cannot be written is named in the report, and the rest goes on; files that are there already
-/// are counted. So the same call again completes what an earlier one began.
+/// A file that cannot be written is listed in the report, and the others are restored. An existing
+/// file with the same bytes is counted. So repeating the call completes an interrupted one.
 pub fn restore(
     ledger: &Ledger,
     what: What<'_>,
@@ -98,7 +98,7 @@ pub fn restore(
         let format: String = row.get(1)?;
         let root: Vec<u8> = row.get(2)?;
         let path: Vec<u8> = row.get(3)?;
-        // Numbered before anything is left out, so that a root always has the same folder.
+        // Folders are numbered before anything is left out, so that a root always has the same one.
         let folder = names.folder(&format, &root);
         let (generation, number): (GenerationId, i64) = (row.get(4)?, row.get(5)?);
         let is_newest: bool = row.get(7)?;
@@ -113,7 +113,7 @@ pub fn restore(
         let from_rows: bool = row.get(8)?;
         let is_compressed =
             !from_rows && format::by_name(&format).is_some_and(|f| f.is_compressed(&path));
-        let life = Life {
+        let to_restore = RestoredGeneration {
             source,
             format: &format,
             root: &root,
@@ -126,7 +126,7 @@ pub fn restore(
             is_damaged: row.get(11)?,
         };
         let was = String::from_utf8_lossy(&path).into_owned();
-        let places = match names.places(&folder, &life) {
+        let places = match names.places(&folder, &to_restore) {
             Ok(places) => places,
             Err(error) => {
                 report.leave_out(&to.join(&folder).join(&was), number, error)?;
@@ -182,8 +182,8 @@ pub fn restore(
 }
 
 impl RestoreReport {
-    /// Notes a file that cannot be given back, so that the rest can. What is wrong with more than
-    /// one file is an error: the ledger itself, or a full disk.
+    /// Adds a file that cannot be restored to the report. An error that affects more than one file
+    /// (of the ledger itself, or a full disk) is returned.
     fn leave_out(&mut self, path: &Path, generation: i64, error: Error) -> Result<()> {
         let path = path.display().to_string();
         if error.trouble() == Trouble::Damaged {
@@ -202,22 +202,22 @@ impl RestoreReport {
     }
 }
 
-/// Returns whether no file at all can be written any more.
+/// Returns whether no further file can be written.
 fn is_full(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }
 
-/// Where a session's transcript is.
+/// The location of a session's transcript.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InPlace {
     /// The file.
     pub path: PathBuf,
-    /// It was gone, and was written anew.
+    /// True if the file was gone and has been restored.
     pub restored: bool,
 }
 
-/// Makes sure that a session's transcript is where its agent looks for it: one that is gone is
-/// written anew, one that is there is left alone. `None` if the session never had a file.
+/// Restores a session's transcript to the path where its agent expects it, unless a file is there.
+/// Returns `None` if the session never had a file.
 pub fn put_back(ledger: &Ledger, session: SessionRow) -> Result<Option<InPlace>> {
     complete(ledger, &mut |conn| put_back_from(conn, session))
 }
@@ -254,7 +254,7 @@ fn put_back_from(conn: &Connection, session: SessionRow) -> Result<Option<InPlac
     Ok(None)
 }
 
-/// The sources of a session and of the sub-agents that work for it.
+/// Returns the sources of a session and of its sub-agents.
 pub(crate) fn sources_of(conn: &Connection, session: SessionRow) -> Result<Vec<SourceId>> {
     let mut statement = conn.prepare(&format!(
         "{} SELECT DISTINCT ss.source
@@ -265,7 +265,7 @@ pub(crate) fn sources_of(conn: &Connection, session: SessionRow) -> Result<Vec<S
     Ok(statement.query_map([session], |row| row.get(0))?.collect::<Result<_, _>>()?)
 }
 
-/// The sources of that name, wherever they were; at least one.
+/// Returns the sources with that name in any root. Fails if there are none.
 fn sources_at(conn: &Connection, name: &Path) -> Result<Vec<SourceId>> {
     let mut statement = conn.prepare(
         "SELECT id, root, path, first_path,
@@ -284,7 +284,7 @@ fn sources_at(conn: &Connection, name: &Path) -> Result<Vec<SourceId>> {
             let mut path = root.join(OsStr::from_bytes(path));
             let mut is_named = path.ends_with(name);
             if row.get(4)? {
-                // What a database says about keys has no file of its own; this is its name here.
+                // The keys of a database have no file of their own; this is their name here.
                 path.push(INDEX);
                 is_named |= path.ends_with(name);
             }

@@ -1,4 +1,5 @@
-//! What the ledger holds, what it left out and what is at risk. Looks at the disk, opens no source.
+//! Describes the contents of the ledger, what it left out and what is at risk. Lists files on disk
+//! but never opens a source.
 
 use std::collections::BTreeMap;
 use std::os::unix::ffi::OsStrExt;
@@ -12,14 +13,14 @@ use crate::Result;
 use crate::base::clock;
 use crate::base::paths::absolute;
 use crate::base::sidecar::log_length;
-use crate::collect::damaged_indexes;
 use crate::collect::rows::databases;
 use crate::collect::{
-    Discovery, MOST_LINKS, MOST_NAMED, RootPath, RootState, discover, known, leave_out, resolve,
+    Discovery, Gate, MOST_LINKS, MOST_NAMED, RootPath, RootState, discover, known, resolve,
     summarise,
 };
 use crate::file::ledger::Ledger;
 use crate::file::schema;
+use crate::ops::damaged_indexes;
 use crate::ops::freshness::unprojected;
 use crate::read::search;
 use crate::truth::damaged;
@@ -30,12 +31,12 @@ use crate::wire::{
 
 const DAY_MS: i64 = 24 * 60 * 60 * 1000;
 
-/// Says what the ledger holds, and what is under `roots` that it does not.
+/// Describes the contents of the ledger, and the files under `roots` that it lacks.
 pub fn status(ledger: &Ledger, roots: &[RootPath]) -> Result<Status> {
     describe(ledger.conn(), ledger_status(ledger)?, roots)
 }
 
-/// Says what is under `roots`, as for an empty ledger at `path`. Creates nothing on disk.
+/// Describes the files under `roots` for an empty ledger at `path`. Creates nothing on disk.
 pub fn status_without_ledger(path: &Path, roots: &[RootPath]) -> Result<Status> {
     let mut conn = Connection::open_in_memory()?;
     let tx = conn.transaction()?;
@@ -61,8 +62,8 @@ fn describe(conn: &Connection, ledger: LedgerStatus, roots: &[RootPath]) -> Resu
     let mut discovery = discover(&resolved, &|root, path| {
         by_path.contains_key(&(root.format.name(), root.path.as_os_str().as_bytes(), path))
     });
+    Gate::load(conn)?.leave_out(&resolved, &mut discovery);
     let forgotten = Forgotten::load(conn)?;
-    leave_out(&forgotten, &resolved, &mut discovery);
     discovery.skip_unreadable(&resolved);
     let unknown = unknown_types(conn)?;
     let mut formats = Vec::new();
@@ -71,7 +72,7 @@ fn describe(conn: &Connection, ledger: LedgerStatus, roots: &[RootPath]) -> Resu
         status.damaged.append(&mut damaged_indexes(conn, *format, &known, &forgotten)?);
         formats.push(status);
     }
-    // Most ledgers hold no sessions of their own.
+    // Most ledgers hold no native sessions.
     let own = format_status(conn, &Native, roots, &resolved, &discovery, &unknown)?;
     if own.records > 0 {
         formats.push(own);
@@ -201,7 +202,7 @@ fn format_status(
     })
 }
 
-/// What is kept of each priority, the most important first.
+/// Returns the contents of each priority, the most important first.
 fn priorities(conn: &Connection, format: &dyn Format) -> Result<Vec<PriorityStatus>> {
     let mut statement = conn.prepare(
         "SELECT s.first_path,
@@ -237,7 +238,7 @@ fn priorities(conn: &Connection, format: &dyn Format) -> Result<Vec<PriorityStat
     Ok(priorities.into_values().collect())
 }
 
-/// Files of unknown names in which nothing was found, and databases that cannot be read.
+/// Returns files without a record, and databases that cannot be read.
 fn refused(conn: &Connection, format: &str) -> Result<Vec<SkippedFiles>> {
     let mut statement = conn.prepare(
         "SELECT refused, path, 0 FROM sources
@@ -247,7 +248,7 @@ fn refused(conn: &Connection, format: &str) -> Result<Vec<SkippedFiles>> {
     grouped(format, statement.query([format, FORGOTTEN])?)
 }
 
-/// Compressed files, and archives in databases, that cannot be decompressed to their end.
+/// Returns compressed files, and archives in databases, that cannot be decompressed to their end.
 fn damaged(conn: &Connection, format: &str) -> Result<Vec<SkippedFiles>> {
     let mut groups = Vec::new();
     for is_kept in [true, false] {
@@ -266,11 +267,11 @@ fn damaged(conn: &Connection, format: &str) -> Result<Vec<SkippedFiles>> {
     Ok(groups)
 }
 
-/// Indexes that make no sense, each by itself: what they said last is kept.
+/// Returns indexes that cannot be read, each by itself. Their last readable version is kept.
 fn damaged_indexes(
     conn: &Connection,
     format: &dyn Format,
-    known: &[known::Known],
+    known: &[known::KnownSource],
     forgotten: &Forgotten,
 ) -> Result<Vec<SkippedFiles>> {
     let damaged = damaged_indexes::damaged(conn, known, forgotten)?.into_iter();
@@ -278,7 +279,7 @@ fn damaged_indexes(
         .filter(|(known, _)| known.format == format.name())
         .map(|(known, why)| SkippedFiles {
             format: known.format.clone(),
-            reason: format!("an index that cannot be read: {why}"),
+            reason: format!("an unreadable index: {why}"),
             files: 1,
             folders: 0,
             paths: vec![String::from_utf8_lossy(&known.path).into_owned()],
@@ -287,8 +288,8 @@ fn damaged_indexes(
         .collect())
 }
 
-/// Groups rows of a reason, a path, and whether that is in a database; those of a group follow one
-/// another.
+/// Groups consecutive rows with the same reason. The columns are the reason, the path, and whether
+/// it is in a database.
 fn grouped(format: &str, mut rows: Rows<'_>) -> Result<Vec<SkippedFiles>> {
     let mut groups: Vec<SkippedFiles> = Vec::new();
     while let Some(row) = rows.next()? {
@@ -315,7 +316,7 @@ fn grouped(format: &str, mut rows: Rows<'_>) -> Result<Vec<SkippedFiles>> {
     Ok(groups)
 }
 
-/// The transcript that the agent's clean-up would take first.
+/// Returns the transcript that the agent's clean-up would delete first.
 fn oldest(
     format: &dyn Format,
     roots: &[RootPath],
@@ -347,18 +348,19 @@ fn count(conn: &Connection, sql: &str) -> Result<u64> {
     Ok(count.cast_unsigned())
 }
 
-/// For each format how many entries there are of each type that is not known.
+/// The number of entries of each unknown type, by format.
 type UnknownTypes = BTreeMap<String, BTreeMap<String, u64>>;
 
-/// All entries are gone through for it, so it is done once, and not at all where all are known.
+/// Counts entries of unknown types. It reads all entries, so it runs once, and not if all types are
+/// known.
 fn unknown_types(conn: &Connection) -> Result<UnknownTypes> {
     let mut statement = conn.prepare(
         "SELECT s.format, k.type, count(*)
            FROM entry_rows e
            CROSS JOIN kinds k ON k.id = e.kind
            CROSS JOIN sessions s ON s.id = e.session
-          WHERE EXISTS (SELECT 1 FROM kinds WHERE is_known = 0)
-            AND e.kind IN (SELECT id FROM kinds WHERE is_known = 0)
+          WHERE EXISTS (SELECT 1 FROM kinds WHERE form = 'unknown')
+            AND e.kind IN (SELECT id FROM kinds WHERE form = 'unknown')
           GROUP BY s.format, k.type",
     )?;
     let mut rows = statement.query([])?;

@@ -1,5 +1,7 @@
-//! Records that the newest generation of their source no longer holds. They stay readable and
-//! searchable; this table only says that the agent's file has lost them.
+//! The records that the newest generation of their source no longer contains.
+//!
+//! They stay readable and searchable. This table only marks that the agent's file has lost them; it
+//! never removes a record.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +11,7 @@ use crate::Result;
 use crate::base::ids::{GenerationId, Seq, SourceId};
 use crate::truth::spans;
 
-/// Brings `absent` up to date for a source that has a new generation.
+/// Updates `absent` for a source that has a new generation.
 pub(crate) fn mark(tx: &Transaction<'_>, source: SourceId) -> Result<()> {
     let newest: Option<GenerationId> = tx
         .prepare_cached("SELECT generation FROM sources WHERE id = ?1")?
@@ -25,14 +27,15 @@ pub(crate) fn mark(tx: &Transaction<'_>, source: SourceId) -> Result<()> {
             && let Some(row) = rows.next()?
         {
             missing.remove(&row.get(0)?);
-            // What came back is not missing where it stood before either.
+            // A record with the same bytes is back in the file, so the older one is not missing
+            // either.
             if let Some(same) = row.get(2)? {
                 missing.remove(&same);
             }
             left = left.saturating_sub(row.get::<_, i64>(1)? as u64);
         }
     }
-    // Only the difference is written: a rewrite that changes one line changes one row here.
+    // Only the difference is written: a rewrite of one line changes one row.
     let mut stale = Vec::new();
     {
         let mut known = tx.prepare_cached("SELECT seq FROM absent WHERE seq BETWEEN ?1 AND ?2")?;
@@ -55,7 +58,7 @@ pub(crate) fn mark(tx: &Transaction<'_>, source: SourceId) -> Result<()> {
     Ok(())
 }
 
-/// All records that a source ever had.
+/// Returns all records that a source ever had.
 fn own_records(tx: &Transaction<'_>, source: SourceId) -> Result<BTreeSet<Seq>> {
     Ok(own_ranges(tx, source)?
         .into_iter()

@@ -1,5 +1,6 @@
-//! What the writer needs to know of a record, owned and flattened, so that decoding can happen on
-//! other threads. Pure: the same record always gives the same draft.
+//! Drafts: the decoded content of a record, owned and flat, so that other threads can decode.
+//!
+//! The same record always has the same draft. Never reads or writes the ledger.
 
 use std::borrow::Cow;
 
@@ -11,7 +12,7 @@ use quipu_transcript::entry::{
 use quipu_transcript::format::{Format, Origin, Part};
 use quipu_transcript::problem::{Problem, ProblemKind};
 use quipu_transcript::record::{self, OVERSIZE_HEAD};
-use quipu_transcript::story::mentions_error;
+use quipu_transcript::story::{self, mentions_error};
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
 use super::search::{self, SearchText};
@@ -19,7 +20,7 @@ use super::usage::Model;
 use crate::base::ids::{PackedId, Seq};
 use crate::project::interned::kinds;
 
-/// What one record says.
+/// The decoded content of one record.
 #[derive(Debug, Default)]
 pub(crate) struct Draft {
     pub(crate) entries: Vec<DraftEntry>,
@@ -29,8 +30,8 @@ pub(crate) struct Draft {
 }
 
 impl Draft {
-    /// Gathers the words of its entry, so that FTS5 need not. Further entries of a welded line have
-    /// numbers far from those of their neighbours; FTS5 puts them in order.
+    /// Collects the words of the first entry, so that FTS5 need not. Further entries of a line with
+    /// several records have distant numbers, so FTS5 indexes them itself.
     pub(crate) fn gather_words(&mut self, postings: &mut PostingsBuilder) {
         if let Some(entry) = self.entries.first_mut()
             && entry.text.is_indexed()
@@ -40,14 +41,15 @@ impl Draft {
         }
     }
 
-    /// About what it takes in memory, and in rows.
+    /// Returns the approximate size of the draft in memory and in rows, in bytes.
     pub(crate) fn weight(&self) -> usize {
         let boxed = size_of::<DraftUsage>() + size_of::<DraftCompaction>();
         (self.entries.len() + 1) * (size_of::<DraftEntry>() + boxed)
     }
 }
 
-/// More records than this on one line are no accident; the rest stays in the record.
+/// The largest number of entries that are read from one line, against hostile input. The rest stays
+/// in the record.
 const MOST_WELDED: usize = 4096;
 
 /// One entry of a record.
@@ -61,9 +63,9 @@ pub(crate) struct DraftEntry {
     pub(crate) marks: Marks,
     pub(crate) content: i64,
     pub(crate) text: SearchText,
-    /// Which one it is among those whose words were gathered; its text is indexed with them.
+    /// The number of the entry's words among the collected words; `None` if FTS5 indexes the text.
     pub(crate) words: Option<DocNumber>,
-    /// `text.prose` is what the human or the agent said.
+    /// True if `text.prose` is text of the human or the agent.
     pub(crate) is_message: bool,
     pub(crate) calls: Vec<DraftCall>,
     pub(crate) results: Vec<DraftResult>,
@@ -75,7 +77,7 @@ pub(crate) struct DraftEntry {
     pub(crate) problems: Vec<Problem>,
 }
 
-/// What an entry says about its parent.
+/// The parent that an entry names.
 #[derive(Debug)]
 pub(crate) enum DraftParent {
     Unsaid,
@@ -84,19 +86,34 @@ pub(crate) enum DraftParent {
     After(PackedId),
 }
 
-/// What only some kinds of entries carry.
+/// The data that only some kinds of entries have.
 #[derive(Debug)]
 pub(crate) enum Detail {
     None,
     Header,
+    /// The model that answers from this entry on.
+    ModelChange(Box<Model>),
     Compaction(Box<DraftCompaction>),
-    Custom { custom_type: String, data: Option<String> },
-    Label { target: PackedId, label: Option<String> },
-    Leaf { target: Option<PackedId> },
+    Custom {
+        custom_type: String,
+        data: Option<String>,
+    },
+    Label {
+        target: PackedId,
+        label: Option<String>,
+    },
+    Leaf {
+        target: Option<PackedId>,
+    },
     Prompt,
-    Document { bytes: u64 },
+    Document {
+        bytes: u64,
+    },
     CronRun(Box<CronRun<'static>>),
-    CronJobs { bytes: u64, jobs: Vec<CronJob> },
+    CronJobs {
+        bytes: u64,
+        jobs: Vec<CronJob>,
+    },
 }
 
 #[derive(Debug)]
@@ -127,18 +144,18 @@ pub(crate) struct DraftResult {
     pub(crate) output_name: Option<Box<str>>,
 }
 
-/// A bill, with what tells it from the same bill elsewhere.
+/// The usage of a response, with hashes that identify its copies.
 #[derive(Debug)]
 pub(crate) struct DraftUsage {
     pub(crate) usage: Usage,
     pub(crate) model: Model,
-    /// Hash of the response's id; `None`: the record stands for its own response.
+    /// The hash of the response's id; `None` if the entry is a response of its own.
     pub(crate) message: Option<i64>,
-    /// Hash of the request's id, 0 when unknown.
+    /// The hash of the request's id; 0 if it is unknown.
     pub(crate) request: i64,
 }
 
-/// What an entry says about its session.
+/// A fact that an entry states about its session.
 #[derive(Debug)]
 pub(crate) enum Fact {
     Cwd(Box<str>),
@@ -157,7 +174,7 @@ pub(crate) enum Fact {
     Spawned { call: Box<str>, agent_id: Box<str> },
 }
 
-/// Turns records of one source into drafts.
+/// A decoder that turns records of one source into drafts.
 #[derive(Clone, Copy)]
 pub(crate) struct Drafter<'a> {
     format: &'static dyn Format,
@@ -169,7 +186,7 @@ impl<'a> Drafter<'a> {
         Drafter { format, origin }
     }
 
-    /// Reads a whole record.
+    /// Decodes a whole record.
     pub(crate) fn draft(&self, bytes: &[u8]) -> Draft {
         let line = bytes.trim_ascii();
         let content = short_hash(xxh3_64(line));
@@ -181,14 +198,14 @@ impl<'a> Drafter<'a> {
                 left_out += 1;
                 return;
             }
-            // The same record is the same alone and beside others.
+            // A record has the same hash alone and on a line with other records.
             let content = match entry.part.clone().and_then(|part| line.get(part)) {
                 Some(part) => short_hash(xxh3_64(part)),
                 None => content,
             };
             let drafted = self.entry(entry, content, bytes.len() as u64);
             if entries.is_empty() {
-                // Nearly always the only one; a grown vector would have room for four.
+                // Most lines have one entry; without this, the vector would allocate room for four.
                 entries.reserve_exact(1);
             }
             entries.push(drafted);
@@ -200,7 +217,7 @@ impl<'a> Drafter<'a> {
         Draft { entries, problems, same_as: None }
     }
 
-    /// Reads the head of a record that is too long to be read whole.
+    /// Decodes the head of a record that is too long to be read whole.
     pub(crate) fn draft_oversize(&self, head: &[u8], length: u64) -> Draft {
         let mut hasher = Xxh3::new();
         hasher.update(head);
@@ -209,7 +226,7 @@ impl<'a> Drafter<'a> {
         let mut entries = Vec::new();
         let (format, origin) = (self.format, self.origin);
         let problems = record::read_oversize(format, origin, head, length, &mut |entry| {
-            // Each is another one.
+            // Each entry gets a hash of its own.
             let content = content.wrapping_add(entries.len() as i64);
             let mut drafted = self.entry(entry, content, length);
             drafted.text.left_out += length - head.len() as u64;
@@ -218,8 +235,8 @@ impl<'a> Drafter<'a> {
         Draft { entries, problems, same_as: None }
     }
 
-    /// The text of each entry of a record, whole: also what is not indexed because it is too much
-    /// or no words. Of a record that is `too_long`, with its length, the text of its head.
+    /// Returns the whole text of each entry of a record, including text that is not indexed. For a
+    /// record that is `too_long`, given its length, returns the text of its head.
     pub(crate) fn texts(&self, bytes: &[u8], too_long: Option<u64>) -> Vec<SearchText> {
         let mut texts = Vec::new();
         let mut each = |entry: &Entry<'_>| {
@@ -240,7 +257,7 @@ impl<'a> Drafter<'a> {
     fn entry(&self, entry: &Entry<'_>, content: i64, bytes: u64) -> DraftEntry {
         let Gathered { mut text, calls, results, detail } = gather(entry, bytes);
         text.seal();
-        // Words beside a tool's result are the human's.
+        // Text next to a tool's result comes from the human.
         let is_message = matches!(entry.role, Some(Role::User | Role::Assistant | Role::Tool))
             && matches!(entry.kind, Kind::Message)
             && !entry.marks.is_meta
@@ -258,9 +275,13 @@ impl<'a> Drafter<'a> {
                 ),
             ..entry.marks
         };
-        let is_known = !matches!(entry.kind, Kind::Unknown);
+        let form = match &entry.kind {
+            Kind::Document => self.origin.part.as_str(),
+            kind => kind.as_str(),
+        };
+        let type_name = type_name(&entry.type_name);
         DraftEntry {
-            kind: kinds::Kind::new(static_name(&entry.type_name), is_known, entry.role, &marks),
+            kind: kinds::Kind::new(type_name, form, entry.role, &marks, story::folded(entry)),
             uuid: entry.id.as_deref().map(PackedId::pack),
             parent: match &entry.parent {
                 Parent::Unsaid => DraftParent::Unsaid,
@@ -295,7 +316,8 @@ impl<'a> Drafter<'a> {
                     Says::GitBranch(branch) => Fact::GitBranch(branch.as_ref().into()),
                     Says::ParentSession(parent) => Fact::ParentSession(parent.as_ref().into()),
                     Says::HeaderVersion(version) => Fact::HeaderVersion(version.as_ref().into()),
-                    // The file's name wins over what its records claim.
+                    // The session id in the file's name takes precedence over the one in its
+                    // records.
                     Says::SessionId(_) if self.origin.session.is_some() => return None,
                     Says::SessionId(id) => Fact::SessionId(id.as_ref().into()),
                     Says::Title(rank, title) => Fact::Title(*rank, title.as_ref().into()),
@@ -318,7 +340,7 @@ impl<'a> Drafter<'a> {
     }
 }
 
-/// What is collected from the pieces of an entry.
+/// The data collected from the blocks of an entry.
 struct Gathered {
     text: SearchText,
     calls: Vec<DraftCall>,
@@ -326,13 +348,14 @@ struct Gathered {
     detail: Detail,
 }
 
-/// Goes through the pieces of an entry.
+/// Collects the text, calls and results from the blocks of an entry.
 fn gather(entry: &Entry<'_>, bytes: u64) -> Gathered {
     let mut text = SearchText::default();
     let mut calls = Vec::new();
     let mut results = Vec::new();
-    // Calls that a note repeats are a sub-agent's, and counted in its own session.
-    let is_repeated = matches!(entry.kind, Kind::Note);
+    // A sub-agent's calls that another file repeats are counted only in the sub-agent's own
+    // session.
+    let is_repeated = matches!(entry.kind, Kind::Note | Kind::Relayed | Kind::Queue);
     for block in &entry.blocks {
         match block {
             Block::Text(words) => text.prose.push(words),
@@ -374,14 +397,14 @@ fn gather(entry: &Entry<'_>, bytes: u64) -> Gathered {
             Says::Title(TitleRank::Ai | TitleRank::Custom, title) | Says::Summary { title, .. } => {
                 text.prose.push(title)
             }
-            // The last prompt is found where it was typed.
+            // The last prompt is indexed at the entry in which it was typed.
             _ => {}
         }
     }
     Gathered { text, calls, results, detail }
 }
 
-/// What only this kind carries; text that belongs to it goes into the search text.
+/// Returns the data that only this kind of entry has. Adds its text to the search text.
 fn detail(entry: &Entry<'_>, text: &mut SearchText, bytes: u64) -> Detail {
     let owned = |value: &Option<Cow<'_, str>>| value.as_deref().map(str::to_owned);
     match &entry.kind {
@@ -419,11 +442,13 @@ fn detail(entry: &Entry<'_>, text: &mut SearchText, bytes: u64) -> Detail {
         Kind::Document => Detail::Document { bytes },
         Kind::CronRun(run) => Detail::CronRun(Box::new(own(run))),
         Kind::CronJobs(jobs) => Detail::CronJobs { bytes, jobs: jobs.clone() },
+        Kind::ModelChange => Detail::ModelChange(Box::new(model(entry))),
         Kind::Message
-        | Kind::ModelChange
         | Kind::ThinkingLevel(_)
         | Kind::ContextEdit { .. }
         | Kind::Reset { .. }
+        | Kind::Relayed
+        | Kind::Queue
         | Kind::Note
         | Kind::Unknown => Detail::None,
     }
@@ -445,7 +470,8 @@ fn own(run: &CronRun<'_>) -> CronRun<'static> {
     }
 }
 
-/// Payloads of custom entries above this stay in the record only.
+/// The largest payload of a custom entry that is copied into the projection, in bytes. A longer one
+/// stays in the record only, so that the projection stays small.
 const LONGEST_CUSTOM: usize = 64 << 10;
 
 fn usage(entry: &Entry<'_>) -> Option<DraftUsage> {
@@ -456,19 +482,20 @@ fn usage(entry: &Entry<'_>) -> Option<DraftUsage> {
             bytes.push(0);
             bytes.extend_from_slice(part.as_bytes());
         }
-        // 0 means "unknown".
+        // The value 0 means "unknown".
         xxh3_64(&bytes).max(1).cast_signed()
     };
     let (message, request) = match &entry.response {
         Some(Response { id, request }) => (
             Some(hash("response", &[id])),
-            // Compared only with those of other copies of the same response: four bytes are enough.
+            // Requests are compared only among copies of the same response, so four bytes are
+            // enough.
             request.as_deref().map_or(0, |request| {
                 hash("request", &[request]).rem_euclid(i64::from(i32::MAX)) + 1
             }),
         ),
         None => {
-            // OpenClaw copies entries when it forks: same id, same time, same model.
+            // A fork may copy entries: they have the same id, time and model.
             let known = entry.id.as_deref().zip(entry.time);
             let message = known.map(|(id, time)| {
                 let time = time.0.to_string();
@@ -477,49 +504,34 @@ fn usage(entry: &Entry<'_>) -> Option<DraftUsage> {
             (message, 0)
         }
     };
-    let name = |said: &Option<Cow<'_, str>>| said.as_deref().unwrap_or_default().into();
-    let model =
-        Model { model: name(&entry.model), provider: name(&entry.provider), api: name(&entry.api) };
-    Some(DraftUsage { usage, model, message, request })
+    Some(DraftUsage { usage, model: model(entry), message, request })
 }
 
-/// Four bytes are enough to tell a repeated entry from a new version of the same id.
+/// Returns the model that an entry names; missing parts are empty.
+fn model(entry: &Entry<'_>) -> Model {
+    let name = |said: &Option<Cow<'_, str>>| said.as_deref().unwrap_or_default().into();
+    Model { model: name(&entry.model), provider: name(&entry.provider), api: name(&entry.api) }
+}
+
+/// Returns four bytes of a hash: enough to distinguish a repeated entry from a new version of the
+/// same id.
 fn short_hash(hash: u64) -> i64 {
     i64::from((hash >> 32) as u32 >> 1)
 }
 
-/// Most type names are one of a few; those need no allocation.
-fn static_name(name: &str) -> Cow<'static, str> {
-    const COMMON: &[&str] = &[
-        "user",
-        "assistant",
-        "message",
-        "progress",
-        "system",
-        "attachment",
-        "file-history-snapshot",
-        "queue-operation",
-        "custom",
-        "tool-output",
-        "history",
-    ];
-    match COMMON.iter().find(|common| **common == name) {
-        Some(common) => Cow::Borrowed(common),
-        None if name.len() > LONGEST_TYPE => {
-            let mut end = LONGEST_TYPE;
-            while !name.is_char_boundary(end) {
-                end -= 1;
-            }
-            Cow::Owned(name.get(..end).unwrap_or_default().to_owned())
-        }
-        None => Cow::Owned(name.to_owned()),
+/// Returns a type name as it is stored: a long one is cut.
+fn type_name(name: &str) -> Box<str> {
+    let mut end = name.len().min(LONGEST_TYPE);
+    while !name.is_char_boundary(end) {
+        end -= 1;
     }
+    name.get(..end).unwrap_or_default().into()
 }
 
-/// Type names are short; a hostile one is cut.
+/// The largest length of a stored type name, in bytes. Real ones are short; a hostile one is cut.
 const LONGEST_TYPE: usize = 128;
 
-/// A draft for an unterminated tail that became a record because nothing will follow it.
+/// Marks the draft of a last line without a newline, to which nothing will be added.
 pub(crate) fn mark_unterminated(draft: &mut Draft, part: Part) {
     if part.framing() == quipu_transcript::format::Framing::Lines {
         draft.problems.push(Problem::new(ProblemKind::Unterminated, "no newline at the end"));

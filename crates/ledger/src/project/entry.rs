@@ -1,7 +1,10 @@
-//! Folds in one entry: finds its session, tells a repetition from a new version, hangs it off its
-//! parent, gives it a turn, pairs its tools and counts its bill.
+//! Projects one entry: finds its session, its parent and its turn, pairs its tool calls and counts
+//! its usage.
+//!
+//! A repeated entry adds no row but a sighting; a changed one supersedes the older version. Never
+//! reads the clock.
 
-use std::rc::Rc;
+use std::sync::Arc;
 
 use quipu_fts5::PendingPostings;
 use quipu_transcript::entry::Role;
@@ -22,7 +25,7 @@ use crate::project::interned::tools::Toolbox;
 use crate::project::source_state::Tip;
 
 impl Fold {
-    /// Folds in one entry of a record. Returns its session.
+    /// Projects one entry of a record. Returns its session.
     #[expect(clippy::too_many_arguments, reason = "everything that makes an entry")]
     pub(super) fn entry(
         &mut self,
@@ -35,7 +38,7 @@ impl Fold {
         entry: DraftEntry,
     ) -> Result<Option<SessionRow>> {
         if matches!(entry.detail, Detail::Document { .. }) {
-            // The call whose output it is is looked up by its row.
+            // The call that wrote this output is looked up by its row.
             self.sessions.save(tx)?;
         }
         let kind = self.kinds.number(tx, &entry.kind)?;
@@ -49,13 +52,15 @@ impl Fold {
         if tip.session != Some(row) {
             tip.session = Some(row);
             session.place(tx, place.source, place.origin)?;
-            // Others find the parent of a sub-agent through the row.
+            // Queries find the parent of a sub-agent through this row.
             session.save(tx, &name)?;
         }
         let mut problems = learn(tx, place, session, &entry)?;
+        tip.take_model(&entry);
 
-        // The same id again: a repetition is a sighting, anything else a newer version. A line that
-        // the session has elsewhere is a repetition too, with an id or without.
+        // An entry with a known id is a repetition if its content is the same; otherwise it is a
+        // newer version. A line that the session has elsewhere is a repetition too, even without an
+        // id.
         let older = match &entry.uuid {
             Some(uuid) => session.find(tx, uuid)?,
             None => None,
@@ -73,7 +78,7 @@ impl Fold {
             }
             return Ok(Some(row));
         }
-        // A list of prompts is of many sessions, each with its own time.
+        // A list of prompts belongs to many sessions, each with its own time.
         let is_prompt_list = matches!(entry.detail, Detail::Prompt);
         match tip.skew(entry.time).filter(|_| !is_prompt_list) {
             Some(skew) => problems.push(skew),
@@ -84,7 +89,7 @@ impl Fold {
         let mut standing = Standing { session: Some(row), ..Standing::default() };
         hang(tx, session, tip, &entry, id, &mut standing, &mut problems)?;
 
-        // A prompt begins a turn, unless it is a newer version of one that did.
+        // A prompt begins a turn, unless it is a newer version of a prompt that began one.
         let is_node = is_node(&entry);
         let is_prompt = entry.marks.is_prompt && is_node;
         standing.turn = turn_before(tx, session, tip, &entry, &standing, older)?;
@@ -133,6 +138,7 @@ impl Fold {
                 turn: standing.turn,
                 time: entry.time,
                 is_sidechain: entry.marks.is_sidechain,
+                model: draft.model.or(tip.model.as_deref()),
             };
             let grown = session.bills.add(tx, &mut self.models, &billed, draft)?;
             if let Some((turn, before, after)) = grown {
@@ -154,7 +160,7 @@ impl Fold {
         Ok(Some(row))
     }
 
-    /// Folds in an entry that belongs to no session.
+    /// Projects an entry that belongs to no session.
     #[expect(clippy::too_many_arguments, reason = "everything that makes an entry")]
     fn of_no_session(
         &mut self,
@@ -175,7 +181,7 @@ impl Fold {
             return Ok(());
         };
         insert_sighting(tx, id, known.id)?;
-        // A list of jobs that is as it once was is the newest again.
+        // If a list of jobs returns to an earlier state, that state is the newest again.
         if let Detail::CronJobs { jobs, .. } = &entry.detail {
             rows::replace_cron_jobs(tx, place, known.id, jobs)?;
         }
@@ -206,7 +212,7 @@ fn pair(
     Ok(())
 }
 
-/// Adds an entry and everything that is read from it alone.
+/// Adds an entry and all rows that depend on it alone.
 #[expect(clippy::too_many_arguments, reason = "everything that makes an entry")]
 fn insert(
     tx: &Transaction<'_>,
@@ -231,22 +237,22 @@ fn insert(
 }
 
 impl Fold {
-    /// The session that an entry belongs to: the file's, or the one that the record names. In a
-    /// transcript whose name does not tell, the header at its start names it for all that follow.
+    /// Returns the session of an entry: the one in the file's path, or the one that the record
+    /// names. If the path names none, the header at the start names the session of all later lines.
     fn session_name(
         &mut self,
         tx: &Transaction<'_>,
         place: &Place<'_>,
         tip: &Tip,
         entry: &DraftEntry,
-    ) -> Result<Option<Rc<Name>>> {
+    ) -> Result<Option<Arc<Name>>> {
         if let Some((source, name)) = &self.named
             && *source == place.source
         {
-            return Ok(Some(Rc::clone(name)));
+            return Ok(Some(Arc::clone(name)));
         }
-        if let Some(name) = Name::of(place.format, place.origin).map(Rc::new) {
-            self.named = Some((place.source, Rc::clone(&name)));
+        if let Some(name) = Name::of(place.format, place.origin).map(Arc::new) {
+            self.named = Some((place.source, Arc::clone(&name)));
             return Ok(Some(name));
         }
         let said = entry.says.iter().find_map(|fact| match fact {
@@ -261,14 +267,14 @@ impl Fold {
             Some(row)
                 if place.origin.part.is_transcript() && (place.start > 0 || said.is_none()) =>
             {
-                Ok(self.sessions.name_of(tx, place.format, row)?.map(Rc::new))
+                Ok(self.sessions.name_of(tx, place.format, row)?.map(Arc::new))
             }
-            _ => Ok(said.map(Rc::new)),
+            _ => Ok(said.map(Arc::new)),
         }
     }
 }
 
-/// The entry of the record that holds the same bytes, if it is of the same session.
+/// Returns the entry of the record with the same bytes, if it belongs to the same session.
 fn first_sighting(
     tx: &Transaction<'_>,
     same_as: Option<EntryId>,
@@ -293,7 +299,7 @@ fn insert_sighting(tx: &Transaction<'_>, id: EntryId, entry: EntryId) -> Result<
     Ok(())
 }
 
-/// Whether an entry is a node of the session's tree.
+/// Returns whether an entry is a node of the session's tree.
 pub(crate) fn is_node(entry: &DraftEntry) -> bool {
     match entry.detail {
         Detail::Header
@@ -302,12 +308,12 @@ pub(crate) fn is_node(entry: &DraftEntry) -> bool {
         | Detail::Document { .. }
         | Detail::CronRun(_)
         | Detail::CronJobs { .. } => false,
-        // Bookkeeping without an id of its own stands beside the conversation.
+        // A side entry without an id is not part of the conversation.
         _ => entry.uuid.is_some() || entry.role.is_some() || !entry.marks.is_side,
     }
 }
 
-/// Takes in what an entry says about its session. Returns what was odd.
+/// Stores the facts that an entry states about its session. Returns the problems found.
 fn learn(
     tx: &Transaction<'_>,
     place: &Place<'_>,
@@ -315,7 +321,8 @@ fn learn(
     entry: &DraftEntry,
 ) -> Result<Vec<Problem>> {
     let mut problems = Vec::new();
-    // A prompt list says where a prompt was typed, which the session itself knows better.
+    // A prompt list also names the working directory of a prompt, but the session's own records are
+    // more reliable.
     if place.origin.part == Part::PromptHistory {
         return Ok(problems);
     }
@@ -331,7 +338,8 @@ fn learn(
     Ok(problems)
 }
 
-/// A transcript with headers should have exactly one, at its start. Bare lines need none.
+/// Returns the problem of a missing or repeated header. A transcript has exactly one, at its start;
+/// bare lines need none.
 fn header_problem(place: &Place<'_>, tip: &mut Tip, entry: &DraftEntry) -> Option<Problem> {
     if !place.format.has_headers() || place.origin.part != Part::Transcript {
         return None;
@@ -347,7 +355,7 @@ fn header_problem(place: &Place<'_>, tip: &mut Tip, entry: &DraftEntry) -> Optio
     }
 }
 
-/// Finds the parent.
+/// Finds the entry's parent.
 fn hang(
     tx: &Transaction<'_>,
     session: &mut Session,
@@ -371,7 +379,8 @@ fn hang(
                 standing.missing = Some(uuid.clone());
             }
         },
-        // A compaction goes on from there, if that is known; otherwise it is a root like any other.
+        // A compaction continues after that entry if it is known; otherwise the compaction is a
+        // root.
         DraftParent::After(uuid) => {
             standing.parent = session.find(tx, uuid)?.map(|known| known.id);
         }
@@ -379,7 +388,7 @@ fn hang(
     Ok(())
 }
 
-/// The turn that an entry would belong to if it began none.
+/// Returns the turn of an entry that begins no turn itself.
 fn turn_before(
     tx: &Transaction<'_>,
     session: &mut Session,
@@ -402,7 +411,7 @@ fn turn_before(
     })
 }
 
-/// Whether an older version of the entry, the first of them, began a turn.
+/// Returns whether the first version of the entry began a turn.
 fn began_turn(tx: &Transaction<'_>, older: Option<Known>, uuid: Option<&PackedId>) -> Result<bool> {
     let Some(Known { id, turn: Some(turn), .. }) = older else { return Ok(false) };
     if turn == id {
@@ -413,7 +422,7 @@ fn began_turn(tx: &Transaction<'_>, older: Option<Known>, uuid: Option<&PackedId
         .exists((turn, uuid))?)
 }
 
-/// A newer version takes the place of an older one: what is shown and counted is the newest.
+/// Replaces the older version of an entry: only the newest version is shown and counted.
 fn supersede(at: tools::At<'_>, session: &mut Session, older: Known) -> Result<()> {
     session.columns.tool_calls -= session.calls.withdraw(at, older.id)?;
     let messages =
@@ -444,7 +453,7 @@ fn count(session: &mut Session, place: &Place<'_>, entry: &DraftEntry) {
     if columns.first_uuid.is_none() {
         columns.first_uuid.clone_from(&entry.uuid);
     }
-    // Progress of a sub-agent names the sub-agent's model.
+    // A sub-agent's progress entry names the sub-agent's model, so it is skipped.
     if let (Some(Role::Assistant), Some(model)) = (entry.role, &entry.model)
         && !entry.marks.is_side
         && columns.model.as_deref() != Some(model)
@@ -453,7 +462,7 @@ fn count(session: &mut Session, place: &Place<'_>, entry: &DraftEntry) {
     }
 }
 
-/// The leaf is the last node of the main line, or where a leaf entry moves it.
+/// Moves the leaf to the last node of the main line, or to the target of a leaf entry.
 fn move_leaf(
     tx: &Transaction<'_>,
     session: &mut Session,
@@ -463,7 +472,7 @@ fn move_leaf(
     is_node: bool,
     problems: &mut Vec<Problem>,
 ) -> Result<()> {
-    // A newer version stands where the older one stood.
+    // A newer version takes the position of the older one.
     let is_last = older.is_none_or(|older| session.columns.leaf == Some(older.id));
     match &entry.detail {
         Detail::Leaf { target: None } => session.columns.leaf = None,

@@ -1,6 +1,8 @@
-//! Who works for whom, as pieces of SQL: the one rule that everything about sub-agents follows.
+//! The relation between a session and its sub-agents, as fragments of SQL.
+//!
+//! Every query about sub-agents uses this one rule. Never runs a query itself.
 
-/// A condition: the session `child` works for the session `parent`.
+/// Expands to a condition: the session `child` works for the session `parent`.
 macro_rules! works_for {
     () => {
         "child.parent_id = parent.session_id
@@ -10,8 +12,8 @@ macro_rules! works_for {
 }
 pub(crate) use works_for;
 
-/// What stands after `FROM`: a session, `parent`, and a sub-agent of it, `child`, whose files lie in
-/// the folder of that session.
+/// Expands to the tables after `FROM`: a session `parent`, and a sub-agent `child` whose files are
+/// in the folder of that session.
 macro_rules! in_one_folder {
     () => {
         concat!(
@@ -22,7 +24,8 @@ macro_rules! in_one_folder {
 }
 pub(crate) use in_one_folder;
 
-/// The ids of agents that a sub-agent of this name may have: what follows an `agent-` in it.
+/// Returns the possible agent ids in the name of a sub-agent's session: each text after an
+/// `agent-`.
 pub(crate) fn agent_ids(session_id: &str) -> impl Iterator<Item = &str> {
     const BEGINNING: &str = "agent-";
     let places = session_id.match_indices(BEGINNING);

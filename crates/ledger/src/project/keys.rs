@@ -1,9 +1,8 @@
-//! Keys, and the sessions they lead to.
+//! Session keys, and the sessions to which they lead.
 //!
-//! `key_history` is folded from the journal, like everything that has to stay. `session_keys` shows
-//! the newest bytes of each index, counters and times included; it is a function of those bytes
-//! alone. Who works for whom follows from the history by a rule that does not depend on the order in
-//! which transcripts and indexes were collected.
+//! `key_history` comes from the journal and is permanent. `session_keys` shows the newest bytes of
+//! each index, with counters and times, and depends on nothing else. Parents of sessions follow
+//! from the history. The order in which transcripts and indexes are collected never changes them.
 
 use quipu_transcript::format;
 use quipu_transcript::index::Binding;
@@ -17,7 +16,7 @@ use crate::base::ids::{Seq, SourceId};
 use crate::truth::fields::Fields;
 use crate::truth::indexes;
 
-/// What the journal says about a key.
+/// A line of the journal about a key.
 pub(crate) struct Noted<'a> {
     pub(crate) key: &'a str,
     pub(crate) session: Option<&'a str>,
@@ -26,7 +25,7 @@ pub(crate) struct Noted<'a> {
     pub(crate) fields: &'a Map<String, Value>,
 }
 
-/// Folds in a line of the journal about a key.
+/// Projects a line of the journal about a key.
 pub(crate) fn note(tx: &Connection, seq: Seq, source: SourceId, noted: &Noted<'_>) -> Result<()> {
     let Some((format, agent)) = home(tx, source)? else { return Ok(()) };
     let fields = serde_json::to_string(noted.fields).unwrap_or_default();
@@ -49,7 +48,7 @@ pub(crate) fn note(tx: &Connection, seq: Seq, source: SourceId, noted: &Noted<'_
     if let Some(session) = noted.session {
         relink(tx, &Name { format, agent, id: session.to_owned() })?;
     }
-    // Children that were noted before their parent.
+    // Some children may have been stored before their parent.
     let children: Vec<(String, String)> = tx
         .prepare_cached(
             "SELECT DISTINCT agent, session_id FROM key_history
@@ -63,7 +62,7 @@ pub(crate) fn note(tx: &Connection, seq: Seq, source: SourceId, noted: &Noted<'_
     Ok(())
 }
 
-/// Folds in a line of the journal about a key of our own sessions.
+/// Projects a line of the journal about a key of a native session.
 pub(crate) fn patch(
     tx: &Connection,
     seq: Seq,
@@ -100,12 +99,12 @@ pub(crate) fn patch(
     }
 }
 
-/// Fields that say whom a session works for.
+/// Returns whether a field names the parent of a session.
 fn is_about_parents(name: &str) -> bool {
     matches!(name, "spawnedBy" | "parentSessionKey")
 }
 
-/// The format and the agent of an index.
+/// Returns the format and the agent of an index.
 fn home(conn: &Connection, source: SourceId) -> Result<Option<(&'static str, String)>> {
     let found: Option<(String, Vec<u8>)> = conn
         .prepare_cached("SELECT format, first_path FROM sources WHERE id = ?1")?
@@ -117,18 +116,18 @@ fn home(conn: &Connection, source: SourceId) -> Result<Option<(&'static str, Str
     }))
 }
 
-/// What the indexes say about a session.
+/// The data of the indexes about a session.
 #[derive(Debug, Default)]
 pub(crate) struct Link {
-    /// The key that last led to it.
+    /// The key that last led to the session.
     pub(crate) key: Option<String>,
     pub(crate) is_subagent: bool,
     pub(crate) parent_id: Option<String>,
-    /// The parent's agent, where it is another.
+    /// The parent's agent, if it is another one.
     pub(crate) parent_agent: Option<String>,
 }
 
-/// Looks up what the indexes say about a session.
+/// Returns the data of the indexes about a session.
 pub(crate) fn link(conn: &Connection, name: &Name) -> Result<Option<Link>> {
     if !format::by_name(name.format).is_some_and(format::Format::has_index) {
         return Ok(None);
@@ -145,7 +144,7 @@ pub(crate) fn link(conn: &Connection, name: &Name) -> Result<Option<Link>> {
     };
     let Some((key, ..)) = said("ORDER BY seq DESC")? else { return Ok(None) };
     let is_subagent = said("AND is_subagent")?.is_some();
-    // The first parent named stays: a session is started once.
+    // The first parent stays, because a session is started only once.
     let parent = match said("AND parent_key IS NOT NULL ORDER BY seq")? {
         Some((_, Some(parent_key), seq)) => parent(conn, name.format, &parent_key, seq)?,
         _ => None,
@@ -159,8 +158,8 @@ pub(crate) fn link(conn: &Connection, name: &Name) -> Result<Option<Link>> {
     }))
 }
 
-/// The session that a key led to when a child first named it: the last one before, or else the
-/// first one after.
+/// Returns the session to which a key led when a child first named it: the last one before, or else
+/// the first one after.
 fn parent(conn: &Connection, format: &str, key: &str, at: Seq) -> Result<Option<(String, String)>> {
     Ok(conn
         .prepare_cached(
@@ -172,7 +171,7 @@ fn parent(conn: &Connection, format: &str, key: &str, at: Seq) -> Result<Option<
         .optional()?)
 }
 
-/// Brings the row of a session up to date with what the indexes say.
+/// Updates the row of a session from the indexes.
 fn relink(tx: &Connection, name: &Name) -> Result<()> {
     let Some(link) = link(tx, name)? else { return Ok(()) };
     tx.prepare_cached(
@@ -193,7 +192,7 @@ fn relink(tx: &Connection, name: &Name) -> Result<()> {
     Ok(())
 }
 
-/// Shows what the newest version of an index changed.
+/// Applies the changes of the newest version of an index to `session_keys`.
 pub(crate) fn replace(
     tx: &Connection,
     source: SourceId,
@@ -212,7 +211,7 @@ pub(crate) fn replace(
     Ok(())
 }
 
-/// Shows what is noted about one key.
+/// Writes the row of one key.
 fn show(
     tx: &Connection,
     source: SourceId,
@@ -247,9 +246,9 @@ fn show(
     Ok(())
 }
 
-/// Where the fields of a key may name the channel; the first that does counts. Releases since 2026.7.2
-/// keep it in `delivery`, the documents show it in `deliveryContext`, and `origin` says where the
-/// first message came from.
+/// The fields of a key that may name its channel; the first one with a value counts. Releases since
+/// 2026.7.2 use `delivery`, its documentation shows `deliveryContext`, and `origin` holds
+/// the origin of the first message.
 const CHANNELS: &[&[&str]] = &[
     &["channel"],
     &["lastChannel"],
@@ -259,7 +258,7 @@ const CHANNELS: &[&[&str]] = &[
     &["origin", "provider"],
 ];
 
-/// The channel that a session's messages come through; where no field says it, the key may.
+/// Returns the channel of a session's messages, from its fields or else from its key.
 fn channel(binding: &Binding) -> Option<String> {
     let said = |path: &&[&str]| {
         let (first, rest) = path.split_first()?;
@@ -278,7 +277,7 @@ fn channel(binding: &Binding) -> Option<String> {
     }
 }
 
-/// Shows the newest version of every index.
+/// Writes the rows of the newest version of every index.
 pub(crate) fn replace_all(tx: &Connection) -> Result<()> {
     let sources: Vec<SourceId> = tx
         .prepare("SELECT source FROM indexes ORDER BY source")?

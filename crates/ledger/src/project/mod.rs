@@ -1,10 +1,11 @@
-//! Everything understood from truth. The projection is a fold over the records in seq order: each
-//! record changes it by its draft and by nothing else, so deriving it again from the first record
-//! gives the same rows as collecting did, whatever the batches were.
+//! The projection: everything that is derived from the records, as a fold over them in seq order.
 //!
-//! No row holds a wall-clock time but one that a record says. Facts across sessions follow order-free rules (`usage`).
+//! Each record changes the projection by its draft and by nothing else. A rebuild therefore creates
+//! the same rows as collecting did, for any batch sizes. A row never holds the current time, only
+//! times in records. Facts across sessions follow rules that do not depend on order (`usage`).
 
 pub(crate) mod absent;
+mod decoders;
 pub(crate) mod draft;
 pub(crate) mod entry;
 pub(crate) mod family;
@@ -17,6 +18,7 @@ mod rows;
 pub(crate) mod search;
 pub(crate) mod senders;
 pub(crate) mod session;
+pub(crate) mod session_sources;
 mod sessions;
 mod source_state;
 mod states;
@@ -27,7 +29,7 @@ mod turns;
 pub(crate) mod usage;
 pub(crate) mod usage_rollup;
 
-use std::rc::Rc;
+use std::sync::Arc;
 use std::thread;
 
 use quipu_fts5::PendingPostings;
@@ -44,7 +46,7 @@ pub(crate) use rows::Inserts;
 use session::Name;
 use sessions::Sessions;
 
-/// Where a record stands.
+/// The position of a record.
 #[derive(Clone, Copy)]
 pub(crate) struct Place<'a> {
     pub(crate) format: &'static dyn Format,
@@ -53,13 +55,14 @@ pub(crate) struct Place<'a> {
     pub(crate) generation: GenerationId,
     pub(crate) start: u64,
     pub(crate) length: u64,
-    /// It is of a database.
+    /// True if the record is a row of a database.
     pub(crate) is_row: bool,
 }
 
-/// The fold, with what it keeps in memory between records.
+/// The fold, with the state that it keeps in memory between records.
 #[derive(Debug, Default)]
 pub(crate) struct Fold {
+    decoders: decoders::Decoders,
     sessions: Sessions,
     kinds: crate::project::interned::kinds::Kinds,
     turns: turns::Turns,
@@ -67,23 +70,23 @@ pub(crate) struct Fold {
     toolbox: crate::project::interned::tools::Toolbox,
     targets: crate::project::interned::targets::Targets,
     tips: source_state::Tips,
-    /// The source of the last record, and the session that its path names.
-    named: Option<(SourceId, Rc<Name>)>,
+    /// The source of the last record, and the session in its path.
+    named: Option<(SourceId, Arc<Name>)>,
     /// Words that are not in the search index yet.
     pub(crate) words: PendingPostings,
-    /// How many problems were noted since counting began and are there still.
+    /// The number of unsolved problems stored since counting began.
     pub(crate) problems: u64,
-    /// The record that counting began with.
+    /// The first record that is counted.
     pub(crate) since: Option<Seq>,
 }
 
 impl Fold {
-    /// Goes on counting where the last one of a sync stopped.
+    /// Returns a fold that continues the counts of a sync.
     pub(crate) fn after(report: &SyncReport) -> Fold {
         Fold { problems: report.problems, since: report.since, ..Fold::default() }
     }
 
-    /// Folds in a record of a transcript or document.
+    /// Projects a record of a transcript or document.
     pub(crate) fn record(
         &mut self,
         tx: &Transaction<'_>,
@@ -93,6 +96,7 @@ impl Fold {
         mut draft: Draft,
     ) -> Result<()> {
         self.since.get_or_insert(seq);
+        self.decoders.note(tx, place.format)?;
         if place.is_row {
             let odd = row::problems(tx, place, seq, &mut draft)?;
             draft.problems.extend(odd);
@@ -111,12 +115,13 @@ impl Fold {
         Ok(())
     }
 
-    /// Folds in a record of the journal.
+    /// Projects a record of the journal.
     pub(crate) fn event(&mut self, tx: &Transaction<'_>, seq: Seq, event: &Event) -> Result<()> {
         let Some(source) = event.source() else { return senders::note(tx, seq, event) };
         if crate::truth::forgotten::is_forgotten(tx, source)? {
             return Ok(());
         }
+        self.decoders.note_source(tx, source)?;
         match event {
             Event::Key { key, session, parent_key, is_subagent, fields, .. } => {
                 self.sessions.save(tx)?;
@@ -175,14 +180,14 @@ impl Fold {
         self.sessions.save_states(tx)
     }
 
-    /// Writes what is only in memory. Must come before every commit.
+    /// Writes everything that is only in memory. Must be called before every commit.
     pub(crate) fn save(&mut self, tx: &Transaction<'_>) -> Result<()> {
         let page_size = match self.words.is_empty() {
             true => 0,
             false => quipu_fts5::page_size(tx)?,
         };
         let (words, sessions, turns) = (&self.words, &mut self.sessions, &mut self.turns);
-        // Words are merged meanwhile.
+        // Another thread merges the words in the meantime.
         let pages = thread::scope(|scope| {
             let merging = words.is_worth_a_thread().then(|| scope.spawn(|| words.merge(page_size)));
             sessions.save(tx)?;
@@ -191,7 +196,7 @@ impl Fold {
             sessions.recount(tx)?;
             match merging.map(thread::ScopedJoinHandle::join) {
                 Some(Ok(merged)) => merged,
-                // Whatever that thread has met, this one meets, too.
+                // If that thread panicked, this one meets the same error.
                 Some(Err(_)) | None => words.merge(page_size),
             }
             .map_err(crate::Error::from)
@@ -201,12 +206,12 @@ impl Fold {
         self.tips.save(tx)
     }
 
-    /// Drops what is in memory: the ledger may have been changed by others.
+    /// Drops the state in memory, because another connection may have changed the ledger.
     pub(crate) fn let_go(&mut self) {
         *self = Fold { problems: self.problems, since: self.since, ..Fold::default() };
     }
 
-    /// A copy of another source says nothing new, but its session is there all the same.
+    /// Adds the session of a source that is a copy of another. The copy has no new records.
     fn copied(
         &mut self,
         tx: &Transaction<'_>,
@@ -237,8 +242,8 @@ impl Fold {
         Ok(())
     }
 
-    /// Problems of these entries have solved themselves. What somebody noted before is no business
-    /// of this count.
+    /// Subtracts the solved problems of these entries. Problems from before counting began are not
+    /// part of the count.
     fn take_back(&mut self, entries: &[EntryId]) {
         let is_ours = |entry: &&EntryId| entry.seq() >= self.since;
         let ours = entries.iter().filter(is_ours).count();

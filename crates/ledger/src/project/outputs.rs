@@ -1,6 +1,8 @@
-//! Files that hold the whole output of a call. Sub-agents put theirs beside those of the session they
-//! work for, so such a file may belong to a call of either. Which of the two is collected first does
-//! not matter: the later one finds the other.
+//! Files that hold the whole output of a call.
+//!
+//! Sub-agents write theirs into the folder of their parent session, so a file may belong to a call
+//! of either session. The order of collecting never matters: the later of file and call finds the
+//! other.
 
 use rusqlite::Connection;
 
@@ -8,7 +10,7 @@ use super::family::in_one_folder;
 use crate::Result;
 use crate::base::ids::{EntryId, SessionRow};
 
-/// The newest collected file of that name that a call of the session can have written.
+/// Returns the newest collected file with that name that a call of the session may have written.
 pub(super) fn file(conn: &Connection, session: SessionRow, name: &str) -> Result<Option<EntryId>> {
     Ok(conn
         .prepare_cached(concat!(
@@ -24,7 +26,7 @@ pub(super) fn file(conn: &Connection, session: SessionRow, name: &str) -> Result
         .query_row((session, name), |row| row.get(0))?)
 }
 
-/// Gives a file of the session to the calls that name it.
+/// Attaches a file of the session to the calls that name it.
 pub(super) fn give(
     conn: &Connection,
     session: SessionRow,

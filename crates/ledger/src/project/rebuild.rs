@@ -1,5 +1,7 @@
-//! Derives the projection again from truth, in slices: a rebuild that is interrupted goes on where
-//! it stopped, with the next command that needs the projection.
+//! Derives the projection from the records, in slices.
+//!
+//! The next command that needs the projection continues an interrupted rebuild. Never changes a
+//! record.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -13,26 +15,28 @@ use super::draft::{Draft, Drafter, mark_unterminated};
 use super::{Fold, Inserts, Place, absent, keys, tail};
 use crate::base::ids::{GenerationId, Seq, SourceId};
 use crate::file::ledger::Ledger;
-use crate::file::schema;
+use crate::file::schema::{self, Derived};
 use crate::truth::chunks::RecordReader;
 use crate::truth::journal::{self, Event};
 use crate::wire::RebuildReport;
 use crate::{Error, Result};
 
-/// How much is projected between two commits.
+/// The number of bytes that are projected between two commits, to bound memory and the length of a
+/// transaction.
 const SLICE: u64 = 32 << 20;
 
-/// … or for how long: others want to write, too.
+/// The longest time between two commits, so that other processes can write.
 const LONGEST_SLICE: Duration = Duration::from_millis(500);
 
-/// More than so many records are not folded in one by one.
+/// The largest lag, in records, that is projected through FTS5 record by record. Above it, a
+/// catch-up in slices is faster.
 const MOST_FOLLOWED: i64 = 16_384;
 
-/// Words are sorted when they weigh this much.
+/// The size of collected words, in bytes, at which they are sorted. It bounds memory.
 const GATHERED: usize = 4 << 20;
 
-/// Drops the projection and derives it again. `progress` is told how many of how many records are
-/// done.
+/// Drops the projection and derives it again. Passes the number of finished records and of all
+/// records to `progress`.
 pub fn rebuild(ledger: &mut Ledger, progress: &mut dyn FnMut(u64, u64)) -> Result<RebuildReport> {
     rebuild_until(ledger, None, progress)
 }
@@ -47,7 +51,7 @@ fn rebuild_until(
     catch_up_until(ledger, until, progress)
 }
 
-/// Drops the projection; it is derived again by whoever catches up.
+/// Drops the projection. The next catch-up derives it again.
 pub(crate) fn empty(tx: &Transaction<'_>) -> Result<()> {
     schema::drop_projection(tx)?;
     schema::create_projection(tx)?;
@@ -58,36 +62,38 @@ pub(crate) fn empty(tx: &Transaction<'_>) -> Result<()> {
     Ok(())
 }
 
-/// How far the projection is.
+/// The progress of the projection.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Projected {
-    /// Every record up to this one is in it.
+    /// The last record up to which every record is projected.
     pub(crate) to: i64,
-    /// The last record that there is.
+    /// The last record of the ledger.
     pub(crate) last: i64,
 }
 
 impl Projected {
-    /// How many records it is behind.
+    /// Returns the number of records that are not projected yet.
     pub(crate) fn lag(self) -> i64 {
         self.last - self.to
     }
 }
 
-/// How far the projection is; `None` if it is another version's.
+/// Returns the progress of the projection; `None` if another version derived it.
 pub(crate) fn projected(conn: &Connection) -> Result<Option<Projected>> {
-    let (version, to, last): (i64, i64, i64) = conn
-        .prepare_cached(
-            "SELECT projection_version, projected_to, (SELECT coalesce(max(seq), 0) FROM records)
-               FROM ledger",
+    if schema::derived(conn)? != Derived::Current {
+        return Ok(None);
+    }
+    Ok(Some(
+        conn.prepare_cached(
+            "SELECT projected_to, (SELECT coalesce(max(seq), 0) FROM records) FROM ledger",
         )?
-        .query_row([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
-    Ok((version == schema::projection_version()).then_some(Projected { to, last }))
+        .query_row([], |row| Ok(Projected { to: row.get(0)?, last: row.get(1)? }))?,
+    ))
 }
 
-/// Returns the error that says how far the projection is.
+/// Returns the error that contains the progress of the projection.
 pub(crate) fn behind(ledger: &Ledger) -> Result<Error> {
-    // One of another version has nothing in it that can be read.
+    // A projection of another version cannot be read.
     let done = projected(ledger.conn())?.map_or(0, |projected| projected.to).cast_unsigned();
     let total = last(ledger.conn())?.cast_unsigned();
     Ok(Error::Behind { path: ledger.path().to_owned(), done, total })
@@ -100,8 +106,8 @@ pub(crate) fn last(conn: &Connection) -> Result<i64> {
         .query_row([], |row| row.get(0))?)
 }
 
-/// Whether every session and every key is in the projection. Lines that were appended to known
-/// sessions may be missing.
+/// Returns whether every session and every key is projected. Lines appended to known sessions may
+/// be missing.
 pub(crate) fn knows_sessions(conn: &Connection) -> Result<bool> {
     let Some(projected) = projected(conn)? else { return Ok(false) };
     if projected.lag() == 0 {
@@ -122,19 +128,19 @@ pub(crate) fn knows_sessions(conn: &Connection) -> Result<bool> {
     Ok(!others)
 }
 
-/// How [`follow`] ended.
+/// The result of [`follow`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Followed {
     /// The projection is up to date.
     Wholly,
-    /// There is more of the same.
+    /// More appended lines are missing.
     Partly,
-    /// More than appended lines is missing: [`catch_up`] is needed.
+    /// Records other than appended lines are missing, or too many: [`catch_up`] is needed.
     Not,
 }
 
-/// Folds in the lines that stores have appended, for about so long. What `fold` remembers has to be
-/// true.
+/// Projects the lines that stores have appended, for about `longest`. The state in `fold` must be
+/// current.
 pub(crate) fn follow(tx: &Transaction<'_>, fold: &mut Fold, longest: Duration) -> Result<Followed> {
     let Some(projected) = projected(tx)? else { return Ok(Followed::Not) };
     if projected.lag() == 0 {
@@ -158,12 +164,14 @@ fn has_other_than_appended(tx: &Transaction<'_>, after: i64) -> Result<bool> {
         .query_row([after], |row| row.get(0))?)
 }
 
-/// Folds in what stores have appended before this moment. False if more than that is missing.
+/// Projects the lines that stores appended before this call. Returns false if other records are
+/// missing too. Fails with [`Error::Behind`] after the ledger's deadline.
 pub(crate) fn keep_up(ledger: &mut Ledger) -> Result<bool> {
     let Some(Projected { last: until, .. }) = projected(ledger.conn())? else { return Ok(false) };
-    // Who goes on appending keeps nobody here.
+    // Stops at the record seen on entry, so that a busy appender cannot starve the caller.
     while projected(ledger.conn())?.is_none_or(|now| now.to < until) {
-        let followed = ledger.write(|tx| follow(tx, &mut Fold::default(), LONGEST_SLICE))?;
+        let longest = longest_slice(ledger)?;
+        let followed = ledger.write(|tx| follow(tx, &mut Fold::default(), longest))?;
         if followed == Followed::Not {
             return Ok(false);
         }
@@ -171,7 +179,7 @@ pub(crate) fn keep_up(ledger: &mut Ledger) -> Result<bool> {
     Ok(true)
 }
 
-/// Brings the projection up to the last record, the short way if that is enough.
+/// Projects everything up to the last record, by the fast way if that is enough.
 pub(crate) fn bring_up(ledger: &mut Ledger, progress: &mut dyn FnMut(u64, u64)) -> Result<()> {
     if !keep_up(ledger)? {
         catch_up(ledger, progress)?;
@@ -179,7 +187,7 @@ pub(crate) fn bring_up(ledger: &mut Ledger, progress: &mut dyn FnMut(u64, u64)) 
     Ok(())
 }
 
-/// The same, until `until` at the latest.
+/// Projects everything up to the last record, until `until` at the latest.
 pub(crate) fn bring_up_until(ledger: &mut Ledger, until: Instant) -> Result<()> {
     if !keep_up(ledger)? {
         catch_up_until(ledger, Some(until), &mut |_, _| {})?;
@@ -187,7 +195,7 @@ pub(crate) fn bring_up_until(ledger: &mut Ledger, until: Instant) -> Result<()> 
     Ok(())
 }
 
-/// Brings the projection up to the last record.
+/// Projects everything up to the last record, in slices.
 pub(crate) fn catch_up(
     ledger: &mut Ledger,
     progress: &mut dyn FnMut(u64, u64),
@@ -195,16 +203,24 @@ pub(crate) fn catch_up(
     catch_up_until(ledger, None, progress)
 }
 
-/// Brings the projection up to the last record, or fails with [`Error::Behind`] between two slices
-/// after `until`. Slices that were committed stay.
+/// Returns the longest time of the next slice. Fails with [`Error::Behind`] after the ledger's
+/// deadline.
+fn longest_slice(ledger: &Ledger) -> Result<Duration> {
+    match ledger.deadline().map(|deadline| deadline.saturating_duration_since(Instant::now())) {
+        None => Ok(LONGEST_SLICE),
+        Some(Duration::ZERO) => Err(behind(ledger)?),
+        Some(left) => Ok(left.min(LONGEST_SLICE)),
+    }
+}
+
+/// Projects everything up to the last record, in slices. Fails with [`Error::Behind`] between two
+/// slices after `until` or the ledger's deadline. Committed slices stay.
 pub(crate) fn catch_up_until(
     ledger: &mut Ledger,
     until: Option<Instant>,
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<RebuildReport> {
-    let version: i64 =
-        ledger.conn().query_row("SELECT projection_version FROM ledger", [], |row| row.get(0))?;
-    if version < schema::projection_version() {
+    if schema::derived(ledger.conn())? == Derived::Older {
         return rebuild_until(ledger, until, progress);
     }
     let indexer = match ledger.fts5_access()? {
@@ -214,10 +230,11 @@ pub(crate) fn catch_up_until(
     let mut report = RebuildReport::default();
     let mut fold = Fold::default();
     loop {
+        let longest = longest_slice(ledger)?;
         let (records, to, total) = ledger.write(|tx| {
-            // Another process may have gone on meanwhile; its rows are what counts.
+            // Another process may have projected records in the meantime.
             fold.let_go();
-            let slice = slice(tx, &mut fold, indexer, LONGEST_SLICE)?;
+            let slice = slice(tx, &mut fold, indexer, longest)?;
             let total: i64 =
                 tx.query_row("SELECT coalesce(max(seq), 0) FROM records", [], |row| row.get(0))?;
             if slice.1.0 >= total {
@@ -241,15 +258,15 @@ pub(crate) fn catch_up_until(
     Ok(report)
 }
 
-/// Who puts words into the search index.
+/// The writer of the search index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Indexer {
     Ours,
     Fts5,
 }
 
-/// Projects the next records. Returns how many of sources (the journal's own do not count), and up
-/// to which.
+/// Projects the next records. Returns the number of records from sources, without the journal, and
+/// the last record.
 fn slice(
     tx: &Transaction<'_>,
     fold: &mut Fold,
@@ -319,8 +336,8 @@ fn slice(
     Ok((count, done))
 }
 
-/// Derives everything into the empty tables of `tx`, to compare it. The words are left to FTS5, which
-/// thereby checks what we have written past it.
+/// Derives everything into the empty tables of `tx`, for a comparison. FTS5 indexes the words,
+/// which checks the index that quipu wrote directly.
 pub(crate) fn replay(tx: &Transaction<'_>, progress: &mut dyn FnMut(u64, u64)) -> Result<()> {
     let total: i64 =
         tx.query_row("SELECT coalesce(max(seq), 0) FROM records", [], |row| row.get(0))?;
@@ -331,12 +348,12 @@ pub(crate) fn replay(tx: &Transaction<'_>, progress: &mut dyn FnMut(u64, u64)) -
         if to.0 >= total {
             return finish(tx);
         }
-        // What it remembers of sessions stays bounded, as in a rebuild.
+        // The state in memory stays bounded, as in a rebuild.
         fold.let_go();
     }
 }
 
-/// What is a function of truth as a whole.
+/// Derives the rows that depend on all records together.
 fn finish(tx: &Transaction<'_>) -> Result<()> {
     let rewritten: Vec<SourceId> = tx
         .prepare("SELECT DISTINCT source FROM generations WHERE number > 1")?
@@ -356,7 +373,7 @@ fn finish(tx: &Transaction<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Where a generation's records belong.
+/// The source, format and origin of a generation's records.
 pub(crate) struct Home {
     format: &'static dyn Format,
     origin: Origin,
@@ -365,22 +382,22 @@ pub(crate) struct Home {
 }
 
 impl Home {
-    /// How its records read.
+    /// Returns the format of the records.
     pub(crate) fn format(&self) -> &'static dyn Format {
         self.format
     }
 
-    /// What its path says.
+    /// Returns the origin in the path of the source.
     pub(crate) fn origin(&self) -> &Origin {
         &self.origin
     }
 
-    /// Reads its records.
+    /// Returns a decoder for the records.
     pub(crate) fn drafter(&self) -> Drafter<'_> {
         Drafter::new(self.format, &self.origin)
     }
 
-    /// `None` for the journal.
+    /// Returns the home of a generation; `None` for the journal.
     pub(crate) fn of(conn: &Connection, generation: GenerationId) -> Result<Option<Home>> {
         let found = conn
             .query_row(
@@ -401,7 +418,7 @@ impl Home {
     }
 }
 
-/// The draft of a stored record: the same that collecting made.
+/// Returns the draft of a stored record, equal to the draft at collecting.
 pub(crate) fn read(
     reader: &mut RecordReader<'_>,
     home: &Home,

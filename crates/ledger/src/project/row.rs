@@ -1,5 +1,7 @@
-//! What a row of a database says beyond its bytes: whether rows are missing before it, whether it
-//! holds anything, and whether that could be unpacked.
+//! Problems of a row of a database: a gap before it, an empty row, a row that could not be
+//! decompressed.
+//!
+//! Only reads the ledger, and never changes a row.
 
 use quipu_transcript::problem::{Problem, ProblemKind};
 use rusqlite::{OptionalExtension, Transaction};
@@ -10,7 +12,7 @@ use crate::Result;
 use crate::base::ids::{GenerationId, Seq};
 use crate::truth::spans;
 
-/// What is odd about the row that a record is.
+/// Returns the problems of a record that is a row.
 pub(super) fn problems(
     tx: &Transaction<'_>,
     place: &Place<'_>,
@@ -18,9 +20,9 @@ pub(super) fn problems(
     draft: &mut Draft,
 ) -> Result<Vec<Problem>> {
     let mut problems = Vec::new();
-    // The lines of an archive are no rows.
+    // A line of an archive is not a row.
     let Some(number) = number(tx, place.generation, seq)? else { return Ok(problems) };
-    // Events are compressed one by one; one that is still compressed could not be unpacked.
+    // Each event is compressed separately. One that is still compressed could not be decompressed.
     for problem in &mut draft.problems {
         if problem.kind == ProblemKind::Encoding && problem.detail.ends_with("zstd") {
             problem.kind = ProblemKind::DamagedEvent;
@@ -29,8 +31,8 @@ pub(super) fn problems(
     if draft.entries.is_empty() && draft.problems.is_empty() {
         problems.push(Problem::new(ProblemKind::RowEmpty, format!("row {number}")));
     }
-    // Rows that a rewrite left as they were have their numbers from before it, so only rows of the
-    // same life are compared.
+    // Rows that a rewrite left unchanged keep their older numbers, so only rows of the same
+    // generation are compared.
     let before = match spans::record_before(tx, place.generation, place.start)? {
         Some(before) => self::number(tx, place.generation, before)?,
         None => None,

@@ -1,4 +1,6 @@
-//! The statements that add an entry's rows. What they hold is decided elsewhere.
+//! The statements that add an entry's rows.
+//!
+//! The callers decide the values; this file never derives one.
 
 use quipu_transcript::entry::{CronJob, CronRun};
 use quipu_transcript::problem::{Problem, ProblemKind};
@@ -10,18 +12,18 @@ use crate::Result;
 use crate::base::ids::{EntryId, PackedId, SessionRow, SourceId};
 use crate::project::interned::kinds::KindId;
 
-/// Where an entry stands in its session.
+/// The position of an entry in its session.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Standing {
     pub(crate) session: Option<SessionRow>,
     pub(crate) parent: Option<EntryId>,
-    /// The parent that it names, if no such entry is in the session yet.
+    /// The id of the parent, if the session has no such entry yet.
     pub(crate) missing: Option<PackedId>,
     pub(crate) turn: Option<EntryId>,
 }
 
-/// The statements that nearly every record needs. Kept by whoever folds many records, because
-/// finding them anew costs as much as binding their values.
+/// The statements for nearly every record. A fold keeps them, because preparing them costs as much
+/// as binding their values.
 pub(crate) struct Inserts<'c> {
     entry: CachedStatement<'c>,
     message: CachedStatement<'c>,
@@ -66,7 +68,7 @@ impl<'c> Inserts<'c> {
         Ok(())
     }
 
-    /// Adds what the human or the agent said.
+    /// Adds the text of the human or the agent.
     pub(crate) fn message(
         &mut self,
         id: EntryId,
@@ -79,7 +81,7 @@ impl<'c> Inserts<'c> {
         Ok(())
     }
 
-    /// Puts an entry's words into the search index.
+    /// Adds an entry's words to the search index.
     pub(crate) fn words(
         &mut self,
         conn: &Connection,
@@ -95,7 +97,7 @@ impl<'c> Inserts<'c> {
     }
 }
 
-/// Says that not all of an entry's words are in the search index, if that is so.
+/// Marks an entry if some of its words are not in the search index.
 pub(crate) fn note_left_out(conn: &Connection, id: EntryId, entry: &DraftEntry) -> Result<()> {
     if entry.text.left_out > 0 {
         conn.prepare_cached("INSERT INTO partly_indexed (entry, bytes) VALUES (?1, ?2)")?
@@ -104,7 +106,7 @@ pub(crate) fn note_left_out(conn: &Connection, id: EntryId, entry: &DraftEntry) 
     Ok(())
 }
 
-/// Adds the rows of the tables that belong to some kinds of entries.
+/// Adds the rows of tables that belong to some kinds of entries.
 pub(crate) fn insert_detail(
     conn: &Connection,
     place: &Place<'_>,
@@ -229,7 +231,7 @@ fn insert_cron_run(
     Ok(())
 }
 
-/// The jobs of the newest version of a list take the place of those before.
+/// Replaces the jobs of a list with those of its newest version.
 pub(crate) fn replace_cron_jobs(
     conn: &Connection,
     place: &Place<'_>,
@@ -263,7 +265,7 @@ pub(crate) fn replace_cron_jobs(
     Ok(())
 }
 
-/// Notes a problem, once. Returns whether it is news.
+/// Stores a problem once. Returns whether it is new.
 pub(crate) fn note_problem(
     conn: &Connection,
     entry: EntryId,
@@ -280,7 +282,7 @@ pub(crate) fn note_problem(
     Ok(added > 0)
 }
 
-/// Takes a problem back that has solved itself. Returns whether it was noted.
+/// Removes a solved problem. Returns whether it was stored.
 pub(crate) fn forget_problem(conn: &Connection, entry: EntryId, kind: ProblemKind) -> Result<bool> {
     let removed = conn
         .prepare_cached("DELETE FROM problems WHERE entry = ?1 AND kind = ?2")?

@@ -1,5 +1,7 @@
-//! Which words of an entry go into the search index: everything people and tools wrote, except
-//! base64 and whatever exceeds a mebibyte.
+//! Selects the words of an entry for the search index: all text of people and tools, except base64
+//! and text above one mebibyte.
+//!
+//! Never shortens a record: text that is not indexed stays readable.
 
 use std::borrow::Cow;
 
@@ -9,36 +11,37 @@ use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess,
 
 use crate::Result;
 
-/// At most this much text of one entry is indexed.
+/// The largest size of one entry's indexed text, in bytes, to bound the index.
 pub(crate) const LONGEST: usize = 1 << 20;
 
-/// A run of base64 characters this long is no word.
+/// The length in bytes from which a run of base64 characters is not indexed, because no word is
+/// that long.
 const LONGEST_WORD: usize = 512;
 
-/// The text of one entry, by where it stands.
+/// The text of one entry, by its kind.
 #[derive(Debug, Default)]
 pub(crate) struct SearchText {
     pub(crate) prose: Text,
     pub(crate) thinking: Text,
     pub(crate) tool_input: Text,
     pub(crate) tool_result: Text,
-    /// Bytes that are not indexed because there are too many of them.
+    /// The number of bytes that are not indexed because the text is too long.
     pub(crate) left_out: u64,
 }
 
 impl SearchText {
-    /// True if the entry is in the search index.
+    /// Returns whether the entry is in the search index.
     pub(crate) fn is_indexed(&self) -> bool {
         let texts = [&self.prose, &self.thinking, &self.tool_input, &self.tool_result];
         self.left_out > 0 || texts.iter().any(|text| !text.said.is_empty())
     }
 
-    /// What is indexed, in the order of the index's columns.
+    /// Returns the indexed text, in the order of the index's columns.
     pub(crate) fn columns(&self) -> [&str; 4] {
         [&self.tool_result, &self.tool_input, &self.prose, &self.thinking].map(Text::indexed)
     }
 
-    /// Drops what was only there to be indexed.
+    /// Drops the text that was needed only for the index.
     pub(crate) fn forget_indexed(&mut self) {
         self.prose.indexed = None;
         for text in [&mut self.tool_input, &mut self.tool_result, &mut self.thinking] {
@@ -46,7 +49,7 @@ impl SearchText {
         }
     }
 
-    /// Decides what is indexed. Nothing is added any more.
+    /// Selects the indexed text. No text may be added after this.
     pub(crate) fn seal(&mut self) {
         let mut left = LONGEST;
         for text in
@@ -54,7 +57,7 @@ impl SearchText {
         {
             self.left_out += text.seal(&mut left);
         }
-        // Only prose is wanted as it was said.
+        // Only prose is needed in its original form.
         for text in [&mut self.tool_input, &mut self.tool_result, &mut self.thinking] {
             if let Some(indexed) = text.indexed.take() {
                 text.said = indexed;
@@ -63,11 +66,11 @@ impl SearchText {
     }
 }
 
-/// Some text, pieces joined by newlines.
+/// A text of several pieces, joined by newlines.
 #[derive(Debug, Default)]
 pub(crate) struct Text {
     said: String,
-    /// What is indexed of it, where that is not all of it.
+    /// The indexed text, if it differs from the whole text.
     indexed: Option<String>,
 }
 
@@ -87,12 +90,12 @@ impl Text {
         &self.said
     }
 
-    /// What is indexed of it.
+    /// Returns the indexed text.
     pub(crate) fn indexed(&self) -> &str {
         self.indexed.as_ref().unwrap_or(&self.said)
     }
 
-    /// Decides what is indexed of it, at most `left` bytes. Returns how many bytes are left out.
+    /// Selects the indexed text, at most `left` bytes. Returns the number of bytes left out.
     fn seal(&mut self, left: &mut usize) -> u64 {
         let mut text = without_base64(&self.said);
         let end = text.floor_char_boundary(*left);
@@ -108,7 +111,8 @@ impl Text {
     }
 }
 
-/// The text without runs of base64. NUL would end a word in SQLite's view, so it becomes a space.
+/// Returns the text without runs of base64. A NUL becomes a space, because SQLite would end the
+/// word there.
 fn without_base64(text: &str) -> Cow<'_, str> {
     let has_nul = memchr::memchr(0, text.as_bytes()).is_some();
     if text.len() < LONGEST_WORD && !has_nul {
@@ -120,7 +124,7 @@ fn without_base64(text: &str) -> Cow<'_, str> {
     let mut kept: Option<String> = None;
     let mut copied = 0;
     let mut at = 0;
-    // Looks only at every LONGEST_WORD-th byte: a run that long cannot hide between two of them.
+    // Checks only every LONGEST_WORD-th byte: a run that long cannot lie between two of them.
     while let Some(probe) = bytes.get(at..).and_then(|rest| rest.get(LONGEST_WORD - 1)) {
         if !is_base64(*probe) {
             at += LONGEST_WORD;
@@ -157,25 +161,25 @@ fn without_base64(text: &str) -> Cow<'_, str> {
     if has_nul { Cow::Owned(text.replace('\0', " ")) } else { text }
 }
 
-/// So many pages of the index are merged with every commit.
+/// The number of index pages that are merged with every commit, so that a commit stays short.
 const MERGED_PAGES: i64 = 16;
 
-/// Merges some of the pieces that the index was written in. Bounded, whatever the size of the
-/// ledger; the next commit goes on.
+/// Merges some segments of the index. The work is bounded for any size of ledger; the next commit
+/// continues.
 pub(crate) fn merge(conn: &Connection) -> Result<()> {
     conn.prepare_cached("INSERT INTO search (search, rank) VALUES ('merge', ?1)")?
         .execute([MERGED_PAGES])?;
     Ok(())
 }
 
-/// A target is a line for people.
+/// The largest length of a target in bytes, because it is one line for people.
 const LONGEST_TARGET: usize = 160;
 
-/// Adds every string inside a piece of JSON to `text`, and returns what the call is about.
+/// Adds every string inside a piece of JSON to `text`, and returns the target of the call.
 pub(crate) fn push_strings(text: &mut Text, json: &str) -> Option<String> {
     let mut strings = Strings { text, target: None, rank: ABOUT_KEYS.len(), depth: 0 };
     let mut deserializer = serde_json::Deserializer::from_str(json);
-    // What cannot be read stays unindexed; the record itself is kept whole.
+    // JSON that cannot be parsed is not indexed; the record itself is kept whole.
     let _ = strings.deserialize(&mut deserializer);
     strings.target
 }
@@ -246,7 +250,7 @@ impl<'de> Visitor<'de> for &mut Strings<'_> {
             if self.depth == 1 && rank < self.rank {
                 let value = map.next_value::<serde_json::Value>()?;
                 push_value(self.text, &value);
-                // What is empty says nothing; the next key may.
+                // An empty value is no target; the next key may have one.
                 if let Some(mut value) = said(value).filter(|value| !value.trim().is_empty()) {
                     let mut end = LONGEST_TARGET.min(value.len());
                     while !value.is_char_boundary(end) {
@@ -267,7 +271,7 @@ impl<'de> Visitor<'de> for &mut Strings<'_> {
     }
 }
 
-/// What a key says: a text, or the words of a command.
+/// Returns the value of a key as text: a string, or the joined words of a command.
 fn said(value: serde_json::Value) -> Option<String> {
     match value {
         serde_json::Value::String(text) => Some(text),

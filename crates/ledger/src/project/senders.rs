@@ -1,4 +1,6 @@
-//! Who may speak, folded from the journal. Nothing else says it.
+//! The senders that may write to an agent, derived from the journal.
+//!
+//! Never uses any other source.
 
 use quipu_transcript::routing::admission::stands;
 use rusqlite::Connection;
@@ -7,11 +9,11 @@ use crate::Result;
 use crate::base::ids::Seq;
 use crate::truth::journal::Event;
 
-/// Folds in a line of the journal about a sender; lines about anything else change nothing.
+/// Projects a line of the journal about a sender; any other line changes nothing.
 pub(crate) fn note(tx: &Connection, seq: Seq, event: &Event) -> Result<()> {
     match event {
         Event::Sender { at, agent, channel, sender, decision } => {
-            // Whatever was decided is the answer to what they asked.
+            // Every decision ends the sender's pairing request.
             tx.prepare_cached(
                 "DELETE FROM pairing_requests WHERE agent = ?1 AND channel = ?2 AND sender = ?3",
             )?
@@ -25,7 +27,8 @@ pub(crate) fn note(tx: &Connection, seq: Seq, event: &Event) -> Result<()> {
                     )?
                     .execute((agent, channel, sender, decision, at, seq))?;
                 }
-                // What a later version may decide is not known here, and nobody unknown may speak.
+                // A revoked sender may not write. A decision that only a later version knows is
+                // treated the same.
                 _ => {
                     tx.prepare_cached(
                         "DELETE FROM senders WHERE agent = ?1 AND channel = ?2 AND sender = ?3",
@@ -48,7 +51,7 @@ pub(crate) fn note(tx: &Connection, seq: Seq, event: &Event) -> Result<()> {
     Ok(())
 }
 
-/// Drops requests that do not stand at that time any more: there are never more than a few.
+/// Removes expired requests, so that only a few remain.
 fn forget_old(tx: &Connection, agent: &str, channel: &str, now: i64) -> Result<()> {
     let old: Vec<String> = tx
         .prepare_cached(

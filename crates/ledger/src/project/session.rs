@@ -1,4 +1,6 @@
-//! The `sessions` table: one row per conversation, kept in memory while its records are folded in.
+//! The `sessions` table: one row per conversation, kept in memory while its records are projected.
+//!
+//! Never removes a session.
 
 use quipu_transcript::entry::TitleRank;
 use quipu_transcript::format::{Format, Origin, Part};
@@ -11,21 +13,22 @@ use super::tree::{Adopted, Known};
 use crate::Result;
 use crate::base::ids::{EntryId, PackedId, SessionRow, SourceId};
 
-/// First prompts are for lists.
+/// The largest length of a first prompt in characters, because it is shown in lists.
 const LONGEST_PROMPT: usize = 500;
 
-/// So many entries of one session are kept in memory.
+/// The largest number of one session's entries in memory.
 const MOST_REMEMBERED: usize = 128 << 10;
 
-/// A session while its records are folded in.
+/// A session while its records are projected.
 #[derive(Debug)]
 pub(crate) struct Session {
     pub(crate) row: SessionRow,
     pub(crate) columns: Columns,
     pub(crate) is_dirty: bool,
-    /// A file was added, so its state may be another.
+    /// True if a file was added, so that the session's state may have changed.
     pub(crate) has_new_source: bool,
-    /// Everything about the session is in memory: nothing of it was in the ledger before.
+    /// True if everything about the session is in memory, because the ledger had nothing of it
+    /// before.
     pub(crate) is_complete: bool,
     pub(crate) tree: super::tree::Tree,
     pub(crate) calls: super::tools::Calls,
@@ -63,7 +66,7 @@ pub(crate) struct Columns {
     pub(crate) first_uuid: Option<PackedId>,
 }
 
-/// The name that a session goes by: format, agent, id.
+/// The name of a session: format, agent, id.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Name {
     pub(crate) format: &'static str,
@@ -72,7 +75,7 @@ pub(crate) struct Name {
 }
 
 impl Name {
-    /// The name of the session that a file belongs to, if its path tells.
+    /// Returns the session of a file, if its path names one.
     pub(crate) fn of(format: &dyn Format, origin: &Origin) -> Option<Name> {
         Some(Name {
             format: format.name(),
@@ -82,7 +85,7 @@ impl Name {
     }
 }
 
-/// How much a part says about what the session is; the most telling one names it.
+/// Returns the precedence of a part: the part with the highest one is the session's.
 fn weight(part: &str) -> u8 {
     match part {
         "transcript" => 4,
@@ -92,7 +95,7 @@ fn weight(part: &str) -> u8 {
     }
 }
 
-/// The kind of session that a part belongs to.
+/// Returns the kind of session that a part belongs to.
 fn session_part(part: Part) -> &'static str {
     match part {
         Part::Transcript | Part::ToolOutput => "transcript",
@@ -108,7 +111,7 @@ fn session_part(part: Part) -> &'static str {
 }
 
 impl Session {
-    /// A session that the ledger has not heard of before.
+    /// Returns a session that is new to the ledger.
     pub(crate) fn new(row: SessionRow) -> Session {
         Session {
             row,
@@ -122,7 +125,7 @@ impl Session {
         }
     }
 
-    /// Finds the session of that name.
+    /// Returns the session with that name.
     pub(crate) fn load(conn: &Connection, name: &Name) -> Result<Option<Session>> {
         let found = conn
             .prepare_cached(
@@ -139,7 +142,7 @@ impl Session {
             .optional()?;
         Ok(found.map(|(row, columns)| Session {
             row,
-            // Known from a prompt list only: none of its entries can be in the ledger.
+            // A session known only from a prompt list has no entries in the ledger.
             is_complete: columns.entries == 0,
             columns,
             is_dirty: false,
@@ -150,7 +153,7 @@ impl Session {
         }))
     }
 
-    /// One more source of the session, and what its path says.
+    /// Adds a source of the session, and the facts in its path.
     pub(crate) fn place(
         &mut self,
         conn: &Connection,
@@ -179,12 +182,12 @@ impl Session {
         Ok(())
     }
 
-    /// The newest entry of that id.
+    /// Returns the newest entry with that id.
     pub(crate) fn find(&mut self, conn: &Connection, uuid: &PackedId) -> Result<Option<Known>> {
         self.tree.find(conn, self.row, self.is_complete, uuid)
     }
 
-    /// Makes a new entry known and hangs the children that waited for it off it.
+    /// Adds a new entry, and attaches the children that waited for it.
     pub(crate) fn join(
         &mut self,
         conn: &Connection,
@@ -195,9 +198,9 @@ impl Session {
         self.tree.adopt(conn, self.row, self.is_complete, uuid, known.id)
     }
 
-    /// What a record says about the session.
+    /// Stores a fact about the session.
     pub(crate) fn learn(&mut self, fact: &Fact) {
-        /// The first one said stays.
+        /// Keeps the first value.
         fn first(column: &mut Option<String>, said: &str) -> bool {
             if column.is_some() || said.is_empty() {
                 return false;
@@ -205,7 +208,7 @@ impl Session {
             *column = Some(said.to_owned());
             true
         }
-        /// The last one said stays.
+        /// Keeps the last value.
         fn last(column: &mut Option<String>, said: &str) -> bool {
             if said.is_empty() || column.as_deref() == Some(said) {
                 return false;
@@ -231,7 +234,7 @@ impl Session {
         };
     }
 
-    /// Widens the session's time to include `time`.
+    /// Widens the session's time range to include `time`.
     pub(crate) fn saw(&mut self, time: Option<i64>) {
         let Some(time) = time else { return };
         let columns = &mut self.columns;
@@ -245,7 +248,7 @@ impl Session {
         }
     }
 
-    /// Keeps the first prompt, in its newest version: versions of a prompt have the same turn.
+    /// Keeps the first prompt in its newest version: versions of a prompt have the same turn.
     pub(crate) fn prompted(&mut self, turn: Option<EntryId>, text: &str) {
         let columns = &mut self.columns;
         let is_first = columns.first_prompt.is_none() || columns.first_turn == turn;
@@ -256,7 +259,7 @@ impl Session {
         }
     }
 
-    /// Lets go of what is in memory of a very long session; from then on the ledger is asked.
+    /// Drops the in-memory state of a very long session. From then on, the ledger is queried.
     pub(crate) fn bound(&mut self, conn: &Connection) -> Result<()> {
         if self.tree.len() > MOST_REMEMBERED {
             self.calls.save(conn, self.row)?;
@@ -267,7 +270,7 @@ impl Session {
         Ok(())
     }
 
-    /// Writes the row. Its state is brought up to date later, by `states`.
+    /// Writes the row. `states` updates its state later.
     pub(crate) fn save(&mut self, conn: &Connection, name: &Name) -> Result<()> {
         if !self.is_dirty {
             return Ok(());
@@ -365,7 +368,7 @@ impl Columns {
         })
     }
 
-    /// The best rank wins, among equals the last one. An empty title takes one of its rank away.
+    /// Sets the title, if no title of a better rank exists. An empty title removes one of its rank.
     fn set_title(&mut self, rank: TitleRank, title: &str) -> bool {
         let rank = rank as i64;
         if self.title_rank.is_some_and(|known| known > rank) {

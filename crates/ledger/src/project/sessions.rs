@@ -1,4 +1,6 @@
-//! The sessions that are being folded: a few are kept open, the others are rows.
+//! The sessions of a fold: a few are kept in memory, the rest are rows.
+//!
+//! Never holds more than a bounded number of sessions between two commits.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,29 +15,29 @@ use crate::Result;
 use crate::base::ids::{SessionRow, SourceId};
 use crate::project::usage_rollup::Quarters;
 
-/// The sessions that are being folded, by name and by row.
+/// The sessions of a fold, by name and by row.
 #[derive(Debug, Default)]
 pub(crate) struct Sessions {
     rows: HashMap<Name, SessionRow>,
-    /// The one that was asked for last; most records belong to the session of the one before.
+    /// The session of the last call; most records belong to the same session as the one before.
     last: Option<(Name, SessionRow)>,
-    /// In the order of their rows, so that what they hold is written in order.
+    /// The open sessions in the order of their rows, so that their data is written in order.
     open: BTreeMap<SessionRow, (Name, Session)>,
-    /// Responses whose bills were written and have to be compared with their copies.
+    /// Responses whose usage was written and must be compared with their copies.
     billed: BTreeSet<i64>,
-    /// How their sums changed.
+    /// The changes of the usage sums.
     quarters: Quarters,
     states: States,
 }
 
-/// At most this many sessions are kept open between two commits.
+/// The largest number of open sessions between two commits, to bound memory.
 const MOST_OPEN: usize = 16;
 
-/// … and at most about this many of their entries.
+/// The approximate largest number of entries in all open sessions, to bound memory.
 const MOST_ENTRIES: usize = 32 << 10;
 
 impl Sessions {
-    /// The session of that name, created by the record `seq` if there is none.
+    /// Returns the session with that name. Creates it with the record `seq` if there is none.
     pub(crate) fn get(
         &mut self,
         conn: &Connection,
@@ -70,7 +72,7 @@ impl Sessions {
             .ok_or_else(|| crate::Error::damaged("a session lost its row".to_owned()))
     }
 
-    /// The name of the session of that row.
+    /// Returns the name of the session with that row.
     pub(crate) fn name_of(
         &self,
         conn: &Connection,
@@ -102,24 +104,24 @@ impl Sessions {
         Ok(())
     }
 
-    /// Something has become of a file of theirs.
+    /// Marks the sessions of a source whose file changed.
     pub(crate) fn moved(&mut self, conn: &Connection, source: SourceId) -> Result<()> {
         self.states.add_all_of(conn, source)
     }
 
-    /// Brings the states of sessions up to date. All sessions must be saved.
+    /// Updates the states of sessions. All sessions must be saved.
     pub(crate) fn save_states(&mut self, conn: &Connection) -> Result<()> {
         self.states.save(conn)
     }
 
-    /// Decides which copies of the responses that were billed since the last commit count, and
-    /// brings their sums up to date. All sessions must be saved.
+    /// Selects the counted copy of each response whose usage changed since the last commit, and
+    /// updates the sums. All sessions must be saved.
     pub(crate) fn recount(&mut self, conn: &Connection) -> Result<()> {
         usage::recount_all(conn, std::mem::take(&mut self.billed), &mut self.quarters)?;
         self.quarters.save(conn)
     }
 
-    /// Writes all rows that changed and lets go of them.
+    /// Writes all rows that changed and closes the sessions.
     pub(crate) fn close(&mut self, conn: &Connection) -> Result<()> {
         self.save(conn)?;
         self.rows.clear();

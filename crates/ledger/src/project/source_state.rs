@@ -1,42 +1,70 @@
-//! Where the next record of each source goes on: which entry it follows, in which turn, and when.
+//! The position at the end of each source: the last entry, its turn and its time, for the next
+//! record.
+//!
+//! Never reads the clock: a time is compared only with times in the same source.
+
+use std::sync::Arc;
 
 use foldhash::HashMap;
+use quipu_transcript::entry::Role;
 use quipu_transcript::problem::{Problem, ProblemKind};
-use rusqlite::{OptionalExtension, Transaction};
+use rusqlite::{Connection, OptionalExtension, Row, Transaction};
 
 use super::Place;
+use super::draft::{Detail, DraftEntry};
+use super::usage::Model;
 use crate::Result;
 use crate::base::ids::{EntryId, GenerationId, SessionRow, SourceId};
 use crate::truth::spans;
 
-/// How many records are looked through for the entry that a changed line follows.
+/// The number of records that are searched for the entry before a changed line. It bounds the
+/// search after a rewrite.
 const LOOK_BACK: i64 = 64;
 
-/// Entries that are written at once may be a little out of order; no clock goes back a day.
+/// A day in milliseconds. Entries written together may be slightly out of order, but a correct
+/// clock never goes back a day.
 const DAY: i64 = 24 * 60 * 60 * 1000;
 
-/// A session may be gone on with years later, but not so many.
+/// Five years in milliseconds. A session may continue years later, but a larger step is a wrong
+/// clock.
 const FAR_AHEAD: i64 = 5 * 365 * DAY;
 
-/// 2020: before there were agents, what a clock says is nothing to measure others by.
+/// The start of 2020, milliseconds UTC. No agents existed before, so an earlier time is not used
+/// for comparison.
 const FIRST_TIME: i64 = 1_577_836_800_000;
 
-/// The end of a source, as far as it is folded in.
-#[derive(Debug, Clone, Copy)]
+/// The end of a source, up to its last projected record.
+#[derive(Debug, Clone)]
 pub(crate) struct Tip {
     pub(crate) session: Option<SessionRow>,
     pub(crate) last_entry: Option<EntryId>,
     pub(crate) last_turn: Option<EntryId>,
     pub(crate) generation: GenerationId,
     pub(crate) end: u64,
-    /// A header, or a complaint about its absence, was seen.
+    /// True if a header, or the problem of a missing one, was seen.
     pub(crate) has_header: bool,
-    /// The time that others are measured by.
+    /// The time with which later times are compared.
     last_time: Option<i64>,
+    /// The model in effect, for usage that names no model.
+    pub(crate) model: Option<Arc<Model>>,
     is_dirty: bool,
 }
 
 impl Tip {
+    /// Stores the model that an entry puts into effect: a changed model, or the model of an answer
+    /// in the main conversation.
+    pub(crate) fn take_model(&mut self, entry: &DraftEntry) {
+        let is_main = !entry.marks.is_side && !entry.marks.is_sidechain;
+        let model = match (&entry.detail, &entry.usage) {
+            (Detail::ModelChange(model), _) => &**model,
+            (_, Some(usage)) if is_main && entry.role == Some(Role::Assistant) => &usage.model,
+            _ => return,
+        };
+        if !model.model.is_empty() && self.model.as_deref() != Some(model) {
+            self.model = Some(Arc::new(model.clone()));
+        }
+    }
+
     const NOWHERE: Tip = Tip {
         session: None,
         last_entry: None,
@@ -45,11 +73,13 @@ impl Tip {
         end: 0,
         has_header: false,
         last_time: None,
+        model: None,
         is_dirty: false,
     };
 
-    /// Whether the time of the next entry is far from those before it. One that went back is told
-    /// once, those that are ahead each time: they may be wrong one by one.
+    /// Returns a problem if the time of the next entry is far from the times before it. A step back
+    /// is reported once. A step ahead is reported for each entry, because each may be wrong by
+    /// itself.
     pub(crate) fn skew(&mut self, time: Option<i64>) -> Option<Problem> {
         let time = time?;
         let by = self.last_time.map_or(0, |last| time.saturating_sub(last));
@@ -66,8 +96,8 @@ impl Tip {
         Some(Problem::new(ProblemKind::ClockSkew, detail))
     }
 
-    /// The record does not follow the one before it: a new generation, or a line put into the
-    /// middle of a rewritten file. The entry before it is found through the spans.
+    /// Moves the tip to a record that does not follow the previous one, because of a new generation
+    /// or an inserted line. The entry before it is found through the spans.
     fn jump(&mut self, tx: &Transaction<'_>, place: &Place<'_>) -> Result<()> {
         self.last_entry = None;
         self.last_turn = None;
@@ -75,7 +105,7 @@ impl Tip {
         let Some(before) = spans::record_before(tx, place.generation, place.start)? else {
             return Ok(());
         };
-        // The record before it may say nothing, or nothing that is part of the conversation.
+        // The record before may have no entry that is part of the conversation.
         let found = tx
             .prepare_cached(
                 "SELECT e.id, e.turn
@@ -97,17 +127,17 @@ impl Tip {
     }
 }
 
-/// The tips of the sources that are being folded in.
+/// The tips of the sources that are being projected.
 #[derive(Debug, Default)]
 pub(crate) struct Tips {
     open: HashMap<SourceId, Tip>,
 }
 
 impl Tips {
-    /// The tip that a record at `place` follows.
+    /// Returns the tip before a record at `place`.
     pub(crate) fn before(&mut self, tx: &Transaction<'_>, place: &Place<'_>) -> Result<Tip> {
         let mut tip = match self.open.get(&place.source) {
-            Some(tip) => *tip,
+            Some(tip) => tip.clone(),
             None => load(tx, place.source)?,
         };
         if tip.generation != place.generation || tip.end != place.start {
@@ -116,7 +146,7 @@ impl Tips {
         Ok(tip)
     }
 
-    /// The record at `place` is folded in.
+    /// Stores the tip after the record at `place`.
     pub(crate) fn advance(&mut self, place: &Place<'_>, mut tip: Tip) {
         tip.generation = place.generation;
         tip.end = place.start + place.length;
@@ -128,11 +158,13 @@ impl Tips {
     pub(crate) fn save(&mut self, tx: &Transaction<'_>) -> Result<()> {
         let mut statement = tx.prepare_cached(
             "INSERT OR REPLACE INTO source_tips
-                (source, session, last_entry, last_turn, generation, end, has_header, last_time)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+                (source, session, last_entry, last_turn, generation, end, has_header, last_time,
+                 model, provider, api)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
         )?;
         for (source, tip) in &mut self.open {
             if std::mem::take(&mut tip.is_dirty) {
+                let model = tip.model.as_deref();
                 statement.execute((
                     source,
                     tip.session,
@@ -142,6 +174,9 @@ impl Tips {
                     tip.end as i64,
                     tip.has_header,
                     tip.last_time,
+                    model.map(|model| &*model.model),
+                    model.map(|model| &*model.provider),
+                    model.map(|model| &*model.api),
                 ))?;
             }
         }
@@ -149,10 +184,26 @@ impl Tips {
     }
 }
 
+/// Returns the model in effect at the end of a source.
+pub(crate) fn model(conn: &Connection, source: SourceId) -> Result<Option<Model>> {
+    let model = conn
+        .prepare_cached("SELECT model, provider, api FROM source_tips WHERE source = ?1")?
+        .query_row([source], |row| read_model(row, 0))
+        .optional()?;
+    Ok(model.flatten())
+}
+
+/// Reads a model from three columns.
+fn read_model(row: &Row<'_>, first: usize) -> rusqlite::Result<Option<Model>> {
+    let Some(model) = row.get(first)? else { return Ok(None) };
+    Ok(Some(Model { model, provider: row.get(first + 1)?, api: row.get(first + 2)? }))
+}
+
 fn load(tx: &Transaction<'_>, source: SourceId) -> Result<Tip> {
     let tip = tx
         .prepare_cached(
-            "SELECT session, last_entry, last_turn, generation, end, has_header, last_time
+            "SELECT session, last_entry, last_turn, generation, end, has_header, last_time,
+                    model, provider, api
                FROM source_tips WHERE source = ?1",
         )?
         .query_row([source], |row| {
@@ -164,6 +215,7 @@ fn load(tx: &Transaction<'_>, source: SourceId) -> Result<Tip> {
                 end: row.get::<_, i64>(4)? as u64,
                 has_header: row.get(5)?,
                 last_time: row.get(6)?,
+                model: read_model(row, 7)?.map(Arc::new),
                 is_dirty: false,
             })
         })

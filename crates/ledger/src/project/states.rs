@@ -1,4 +1,6 @@
-//! What has become of sessions, going by where their files are.
+//! The states of sessions, derived from the places of their files.
+//!
+//! Never looks at the disk: the ledger knows the last place of each file.
 
 use std::collections::BTreeSet;
 
@@ -8,11 +10,11 @@ use rusqlite::Connection;
 use crate::Result;
 use crate::base::ids::{SessionRow, SourceId};
 
-/// The state of a session that no file holds.
+/// The state of a session without files.
 pub(super) const WITHOUT_FILES: &str = "lost";
 
-/// What has become of a session's files: `live`, `archived`, `deleted`, `gone`, or `lost` if there
-/// never was a transcript to collect.
+/// Returns the state of a session's files: `live`, `archived`, `deleted`, `gone`, or `lost` if
+/// there never was a transcript to collect.
 fn state(conn: &Connection, session: SessionRow) -> Result<&'static str> {
     let mut statement = conn.prepare_cached(
         "SELECT s.kind, s.format, s.path, s.is_gone
@@ -32,7 +34,7 @@ fn state(conn: &Connection, session: SessionRow) -> Result<&'static str> {
             }
             (false, None) => "live",
         };
-        // Alphabetical order happens to be wrong; this is the order of liveliness.
+        // The order of precedence: the last of these that any file has is the session's state.
         let order = ["gone", "deleted", "archived", "live"];
         let rank = |state| order.iter().position(|other| *other == state);
         if best.is_none_or(|best| rank(state) > rank(best)) {
@@ -45,20 +47,20 @@ fn state(conn: &Connection, session: SessionRow) -> Result<&'static str> {
     Ok(best.unwrap_or(WITHOUT_FILES))
 }
 
-/// The sessions whose states may be others than their rows say. Each is looked at once in a
-/// transaction, however many of its files came or went.
+/// The sessions whose states may differ from their rows. Each is checked once per transaction, for
+/// any number of changed files.
 #[derive(Debug, Default)]
 pub(super) struct States {
     due: BTreeSet<SessionRow>,
 }
 
 impl States {
-    /// A session has one more file.
+    /// Adds a session that has a new file.
     pub(super) fn add(&mut self, session: SessionRow) {
         self.due.insert(session);
     }
 
-    /// Something has become of a file.
+    /// Adds all sessions of a file that changed.
     pub(super) fn add_all_of(&mut self, conn: &Connection, source: SourceId) -> Result<()> {
         let mut statement =
             conn.prepare_cached("SELECT session FROM session_sources WHERE source = ?1")?;
@@ -69,7 +71,7 @@ impl States {
         Ok(())
     }
 
-    /// Brings the rows up to date. They must be there.
+    /// Updates the rows of the sessions, which must exist.
     pub(super) fn save(&mut self, conn: &Connection) -> Result<()> {
         for session in std::mem::take(&mut self.due) {
             let state = state(conn, session)?;

@@ -1,6 +1,7 @@
-//! Provisional entries: what the bytes after the last newline say, once they stand still. They are
-//! readable and searchable like others, but nothing hangs off them and no row counts them: whoever
-//! counts adds them when asked (`query::tails`), so that they leave no trace when the newline comes.
+//! Provisional entries: the content of a complete last line that has no newline yet.
+//!
+//! They are readable and searchable, but never a parent, and no row counts them. A query adds them
+//! to its counts (`query::tails`), so they leave no trace when the newline comes.
 
 use quipu_transcript::format;
 use quipu_transcript::problem::ProblemKind;
@@ -10,26 +11,27 @@ use rusqlite::{Connection, OptionalExtension, Transaction};
 use super::draft::{DraftEntry, Drafter, Fact};
 use super::rows::{Inserts, Standing};
 use super::session::Name;
+use super::source_state;
 use crate::Result;
 use crate::base::ids::{EntryId, GenerationId, SessionRow, SourceId};
 use crate::project::interned::kinds;
 use crate::truth::tails;
 
-/// Tails above this are not shown before they end: of a longer line only the beginning is read, which
-/// does not say whether it is whole.
+/// The largest length of a shown tail, in bytes. Only the head of a longer line is read, which does
+/// not show whether the line is complete.
 const LONGEST: u64 = DECODE_LIMIT as u64;
 
-/// What a tail says.
+/// The content of a tail.
 pub(crate) struct Read {
     pub(crate) source: SourceId,
     pub(crate) entry: DraftEntry,
-    /// The session that it belongs to, if nothing before it says another.
+    /// The session of the tail, unless a record before it names another one.
     pub(crate) name: Option<Name>,
-    /// The project's folder, as far as the path tells.
+    /// The project's folder, if the path contains it.
     pub(crate) slug: Option<String>,
 }
 
-/// Reads the tail of a generation. `None` if it is no whole record yet, or not known to stay.
+/// Reads the tail of a generation. Returns `None` if it is incomplete or may still change.
 pub(crate) fn read(conn: &Connection, generation: GenerationId) -> Result<Option<Read>> {
     let found = conn
         .prepare_cached(
@@ -49,7 +51,13 @@ pub(crate) fn read(conn: &Connection, generation: GenerationId) -> Result<Option
     if draft.entries.len() != 1 || draft.problems.iter().any(|problem| is_torn(problem.kind)) {
         return Ok(None);
     }
-    let Some(entry) = draft.entries.pop() else { return Ok(None) };
+    let Some(mut entry) = draft.entries.pop() else { return Ok(None) };
+    if let Some(usage) = entry.usage.as_deref_mut()
+        && usage.model.model.is_empty()
+        && let Some(model) = source_state::model(conn, source)?
+    {
+        usage.model = model;
+    }
     let said = || {
         entry.says.iter().find_map(|fact| match fact {
             Fact::SessionId(id) if !id.is_empty() => Some(Name {
@@ -64,21 +72,22 @@ pub(crate) fn read(conn: &Connection, generation: GenerationId) -> Result<Option
     Ok(Some(Read { source, entry, name, slug: origin.project }))
 }
 
-/// Whether a line with this problem is no whole record yet: something of it belongs to none. What is
-/// merely odd, like half a character, stays odd when the newline comes.
+/// Returns whether a line with this problem is incomplete. Any other problem, like half a
+/// character, remains when the newline comes.
 fn is_torn(kind: ProblemKind) -> bool {
     matches!(kind, ProblemKind::Opaque | ProblemKind::Fragment | ProblemKind::Oversize)
 }
 
-/// Brings the provisional entry of a generation up to date.
+/// Updates the provisional entry of a generation.
 pub(crate) fn project(tx: &Transaction<'_>, generation: GenerationId) -> Result<()> {
     remove(tx, generation)?;
     let Some(Read { source, mut entry, .. }) = read(tx, generation)? else { return Ok(()) };
-    // The record that it becomes must not find itself in the session already.
+    // The later record with the same id must not be taken for a repetition.
     entry.uuid = None;
     let id = EntryId::provisional(generation);
-    // It joins the session of the records before it. It never begins one, for a session is numbered
-    // by its first record: a file's only line is found, but has no session before it ends.
+    // The entry joins the session of the records before it. It never creates one, because a session
+    // is numbered by its first record. The only line of a file is therefore searchable, but has no
+    // session until it ends.
     let tip: Option<(Option<SessionRow>, Option<EntryId>, Option<EntryId>)> = tx
         .prepare_cached("SELECT session, last_entry, last_turn FROM source_tips WHERE source = ?1")?
         .query_row([source], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))

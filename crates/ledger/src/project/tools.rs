@@ -1,4 +1,6 @@
-//! Pairs tool calls with their results, in whichever order they come.
+//! Pairs tool calls with their results, in any order.
+//!
+//! Never changes an entry. A result that comes before its call is kept until the call comes.
 
 mod known;
 
@@ -14,17 +16,17 @@ use super::{outputs, rows};
 use crate::Result;
 use crate::base::ids::{EntryId, SessionRow};
 use crate::project::interned::targets::{Target, Targets};
-use crate::project::interned::tools::{CallId, Tool, ToolId, Toolbox};
+use crate::project::interned::tools::{Tool, ToolId, Toolbox};
 
-/// What is known in memory of a session's calls.
+/// The in-memory state of a session's calls.
 #[derive(Debug, Default)]
 pub(crate) struct Calls {
     known: Known,
-    /// Calls of the newest assistant message that wait for a result. `None`: the ledger must be
-    /// asked.
+    /// The calls of the newest assistant message that wait for a result; `None` if the ledger must
+    /// be queried.
     open: Option<Open>,
     has_orphans: bool,
-    /// Calls that are in no row yet. Most are answered soon, and then their row is written once.
+    /// Calls without a row yet. Most get their result soon, so their row is written only once.
     unwritten: BTreeMap<Place, Unwritten>,
 }
 
@@ -32,13 +34,12 @@ pub(crate) struct Calls {
 #[derive(Debug)]
 struct Unwritten {
     tool: ToolId,
-    /// The id after what it begins with.
     call: Option<Box<str>>,
     target: Option<Target>,
     answer: Option<Answer>,
 }
 
-/// What a call's row says of its result.
+/// The result in a call's row.
 #[derive(Debug)]
 struct Answer {
     entry: EntryId,
@@ -48,26 +49,26 @@ struct Answer {
     output: Option<EntryId>,
 }
 
-/// Open calls of one message, by their place in it.
+/// The open calls of one message, by their place in it.
 #[derive(Debug)]
 struct Open {
     entry: EntryId,
     calls: BTreeMap<u32, Option<Box<str>>>,
 }
 
-/// Where calls and results stand.
+/// The position of calls and results.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct At<'c> {
     pub(crate) conn: &'c Connection,
     pub(crate) session: SessionRow,
     pub(crate) is_complete: bool,
     pub(crate) entry: EntryId,
-    /// The older version of the entry, if it is a newer one.
+    /// The older version of the entry, if there is one.
     pub(crate) older: Option<EntryId>,
 }
 
 impl Calls {
-    /// Stores the calls of an entry. Returns what was odd.
+    /// Stores the calls of an entry. Returns the problems found.
     pub(crate) fn called(
         &mut self,
         at: At<'_>,
@@ -78,15 +79,10 @@ impl Calls {
         let mut open = Open { entry: at.entry, calls: BTreeMap::new() };
         for (ordinal, call) in calls.iter().enumerate() {
             let place = Place { entry: at.entry, ordinal: ordinal as u32 };
-            let id = call.id.as_deref().map(CallId::of);
-            let tool = Tool {
-                name: &call.name,
-                call_begins: id.map_or("", |id| id.beginning),
-                is_partial: call.is_partial,
-            };
+            let tool = Tool { name: &call.name, is_partial: call.is_partial };
             let unwritten = Unwritten {
                 tool: toolbox.number(at.conn, tool)?,
-                call: id.map(|id| id.rest.into()),
+                call: call.id.clone(),
                 target: match &call.target {
                     Some(target) => Some(targets.store(at.conn, target)?),
                     None => None,
@@ -117,7 +113,7 @@ impl Calls {
         Ok(problems)
     }
 
-    /// Pairs a result with its call. Returns what was odd.
+    /// Pairs a result with its call. Returns the problem found.
     pub(crate) fn answered(
         &mut self,
         at: At<'_>,
@@ -154,7 +150,8 @@ impl Calls {
                     return Ok(Some(ProblemKind::OrphanResult));
                 }
             },
-            // Without an id: the oldest open call of the preceding assistant message.
+            // A result without an id belongs to the oldest open call of the preceding assistant
+            // message.
             (None, None) => match self.oldest_open(at)? {
                 Some(call) => call,
                 None => return Ok(Some(ProblemKind::OrphanResult)),
@@ -205,8 +202,8 @@ impl Calls {
         Ok(())
     }
 
-    /// Takes back the calls of an entry that a newer version replaces. Their results wait for the
-    /// newer version's calls.
+    /// Removes the calls of an entry that a newer version replaces. Their results wait for the
+    /// calls of the newer version.
     pub(crate) fn withdraw(&mut self, at: At<'_>, entry: EntryId) -> Result<i64> {
         self.save(at.conn, at.session)?;
         at.conn
@@ -242,8 +239,8 @@ impl Calls {
         Ok(withdrawn)
     }
 
-    /// The call that the older version of a result answered. If that still waits for its call, it
-    /// does so no more.
+    /// Returns the call that the older version of a result answered. If the older version still
+    /// waits for its call, it is removed.
     fn replaced(&mut self, at: At<'_>, id: &str, older: EntryId) -> Result<Option<Place>> {
         self.load(at, id)?;
         let call = self.known.answered_by(id, older);
@@ -299,7 +296,7 @@ impl Calls {
         Ok(self.known.state(id))
     }
 
-    /// Pairs a call with a result that came before it. Returns its entry.
+    /// Pairs a call with a result that came before it. Returns the entry of the result.
     fn claim_orphan(&mut self, at: At<'_>, id: &str, call: Place) -> Result<Option<EntryId>> {
         if at.is_complete && !self.has_orphans {
             return Ok(None);
@@ -335,7 +332,8 @@ impl Calls {
     fn oldest_open(&mut self, at: At<'_>) -> Result<Option<Place>> {
         if self.open.is_none() {
             self.save(at.conn, at.session)?;
-            // Numbers of welded entries are not in order; their records are.
+            // Entries of a line with several records have numbers out of order; the numbers of
+            // their records are in order.
             let newest: Option<EntryId> = at
                 .conn
                 .prepare_cached(

@@ -1,5 +1,7 @@
-//! Which entry hangs off which. Built leniently: a missing parent leaves a gap that closes when the
-//! parent comes, a cycle is cut at its earliest entry, and nothing recurses.
+//! The parents of entries. A missing parent leaves a gap that closes when the parent comes, and a
+//! cycle is cut at its earliest entry.
+//!
+//! Never recurses.
 
 use foldhash::HashMap;
 use quipu_transcript::problem::ProblemKind;
@@ -9,18 +11,18 @@ use super::rows;
 use crate::Result;
 use crate::base::ids::{EntryId, PackedId, SessionRow};
 
-/// What is known in memory of a session's entries.
+/// The in-memory state of a session's entries.
 #[derive(Debug, Default)]
 pub(crate) struct Tree {
     entries: HashMap<PackedId, Known>,
-    /// Children that wait for a parent of that id.
+    /// The children that wait for a parent with that id.
     waiting: HashMap<PackedId, Vec<EntryId>>,
-    /// Shortcuts towards the root, for telling cycles.
+    /// Shortcuts towards the root, to detect cycles.
     towards_root: HashMap<EntryId, EntryId>,
     turns: HashMap<EntryId, Option<EntryId>>,
 }
 
-/// An entry that others may refer to.
+/// An entry that can be referred to.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Known {
     pub(crate) id: EntryId,
@@ -28,17 +30,18 @@ pub(crate) struct Known {
     pub(crate) turn: Option<EntryId>,
 }
 
-/// What became of children that waited for their parent.
+/// The children that got their parent.
 #[derive(Debug, Default)]
 pub(crate) struct Adopted {
-    /// Those that would have closed a cycle; they stay roots.
+    /// Children that would have closed a cycle; they stay roots.
     pub(crate) cut: Vec<EntryId>,
-    /// Those whose parent was noted as missing.
+    /// Children whose parent was reported as missing.
     pub(crate) mended: Vec<EntryId>,
 }
 
 impl Tree {
-    /// The newest entry of that id in the session. `is_complete`: what is not in memory is nowhere.
+    /// Returns the newest entry with that id in the session. If `is_complete`, only memory is
+    /// searched.
     pub(crate) fn find(
         &mut self,
         conn: &Connection,
@@ -69,22 +72,22 @@ impl Tree {
         Ok(known)
     }
 
-    /// How many entries are in memory.
+    /// Returns the number of entries in memory.
     pub(crate) fn len(&self) -> usize {
         self.turns.len()
     }
 
-    /// Makes an entry known under its id.
+    /// Stores an entry under its id.
     pub(crate) fn insert(&mut self, uuid: &PackedId, known: Known) {
         self.entries.insert(uuid.clone(), known);
     }
 
-    /// Remembers which turn an entry belongs to.
+    /// Stores the turn of an entry.
     pub(crate) fn set_turn(&mut self, entry: EntryId, turn: Option<EntryId>) {
         self.turns.insert(entry, turn);
     }
 
-    /// The turn that an entry belongs to.
+    /// Returns the turn of an entry.
     pub(crate) fn turn_of(&mut self, conn: &Connection, entry: EntryId) -> Result<Option<EntryId>> {
         if let Some(turn) = self.turns.get(&entry) {
             return Ok(*turn);
@@ -96,12 +99,12 @@ impl Tree {
         Ok(turn.flatten())
     }
 
-    /// `child` waits for a parent of that id.
+    /// Stores that `child` waits for a parent with that id.
     pub(crate) fn wait(&mut self, uuid: &PackedId, child: EntryId) {
         self.waiting.entry(uuid.clone()).or_default().push(child);
     }
 
-    /// Hangs the children that waited for `parent` off it.
+    /// Attaches the children that waited for `parent`.
     pub(crate) fn adopt(
         &mut self,
         conn: &Connection,
@@ -141,7 +144,8 @@ impl Tree {
         Ok(adopted)
     }
 
-    /// The root above an entry. Shortcuts what it walks, so that all walks together stay linear.
+    /// Returns the root above an entry. Stores shortcuts for the visited entries, so that all calls
+    /// together take linear time.
     fn root_of(&mut self, conn: &Connection, entry: EntryId) -> Result<EntryId> {
         let mut parent_of = conn.prepare_cached("SELECT parent FROM entry_rows WHERE id = ?1")?;
         let mut walked = Vec::new();

@@ -1,4 +1,6 @@
 //! Turns: one prompt and everything that answers it.
+//!
+//! A turn never ends by time: only its entries change its status.
 
 use std::borrow::Cow;
 use std::collections::hash_map::Entry;
@@ -23,14 +25,14 @@ struct Turn {
     tokens: [i64; 4],
 }
 
-/// Turns that changed since the last commit.
+/// The turns that changed since the last commit.
 #[derive(Debug, Default)]
 pub(crate) struct Turns {
     open: HashMap<EntryId, Turn>,
 }
 
 impl Turns {
-    /// A prompt begins a turn.
+    /// Begins a turn with a prompt.
     pub(crate) fn begin(
         &mut self,
         prompt: EntryId,
@@ -52,14 +54,15 @@ impl Turns {
         );
     }
 
-    /// An entry belongs to a turn.
+    /// Adds an entry to a turn.
     pub(crate) fn add(
         &mut self,
         conn: &Connection,
         turn: EntryId,
         entry: &DraftEntry,
     ) -> Result<()> {
-        // Notes may come hours later, and a model may be changed after the last answer.
+        // A note may come hours later, and the model may change after the last answer, so neither
+        // changes the end of a turn.
         if entry.role.is_none() || entry.marks.is_side {
             return Ok(());
         }
@@ -80,7 +83,7 @@ impl Turns {
         Ok(())
     }
 
-    /// A response of a turn turned out to be larger.
+    /// Updates the tokens of a turn whose response has grown.
     pub(crate) fn bill(
         &mut self,
         conn: &Connection,
@@ -159,7 +162,7 @@ fn load(conn: &Connection, id: EntryId) -> Result<Option<Turn>> {
         .optional()?)
 }
 
-/// How a turn stands after an entry; `None` leaves it as it was.
+/// Returns the status of a turn after an entry; `None` leaves it unchanged.
 fn status(entry: &DraftEntry) -> Option<&'static str> {
     if entry.marks.is_interrupt {
         return Some("aborted");
@@ -175,7 +178,8 @@ fn status(entry: &DraftEntry) -> Option<&'static str> {
         Some(Stop::Aborted) => Some("aborted"),
         Some(Stop::Done | Stop::Other) => Some("done"),
         Some(Stop::ToolUse) => Some("open"),
-        // A line of a streamed answer: a call waits for its result, words may be the last ones.
+        // In a line of a streamed answer, a call waits for its result, and text may be the last
+        // part.
         None if !entry.calls.is_empty() => Some("open"),
         None if !entry.text.prose.as_str().is_empty() => Some("done"),
         None => None,

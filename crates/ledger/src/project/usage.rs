@@ -1,8 +1,8 @@
-//! Bills: one row per API response and session, and over all sessions exactly one of them counted
-//! (`copies`).
+//! Usage: one row per API response and session. Exactly one row per response is counted over all
+//! sessions (`copies`).
 //!
-//! The rules are free of order (largest, smallest), so it does not matter which copy of a resumed
-//! session was collected first.
+//! The rules use only the largest and smallest values, so the order in which copies of a resumed
+//! session are collected never matters.
 
 mod copies;
 
@@ -19,7 +19,7 @@ use crate::base::ids::{EntryId, SessionRow};
 use crate::project::usage_rollup::{Quarters, Slot};
 pub(crate) use copies::{Foreseen, foresee, recount_all};
 
-/// Identifies a response within a session: its message and its request.
+/// The identity of a response within a session: the hashes of its message and its request.
 type Key = (i64, i64);
 
 #[derive(Debug, Clone)]
@@ -31,23 +31,23 @@ struct Bill {
     usage: Usage,
     is_sidechain: bool,
     is_dirty: bool,
-    /// What stands in the ledger.
+    /// The usage that is stored in the ledger.
     saved: Option<Usage>,
 }
 
-/// What is known in memory of a session's bills.
+/// The in-memory state of a session's usage.
 #[derive(Debug, Default)]
 pub(crate) struct Bills {
     open: HashMap<Key, Bill>,
 }
 
-/// The models that were billed since the fold began.
+/// The models that were used since the fold began.
 #[derive(Debug, Default)]
 pub(crate) struct Models {
     known: HashMap<Model, i64>,
 }
 
-/// What answered. Empty where the agent does not say.
+/// The model that answered; fields that the agent does not name are empty.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Model {
     pub(crate) model: Box<str>,
@@ -55,25 +55,34 @@ pub(crate) struct Model {
     pub(crate) api: Box<str>,
 }
 
-/// Who is billed.
+impl Model {
+    /// Returns this model, or the model in effect if this one has no name.
+    pub(crate) fn or<'a>(&'a self, in_effect: Option<&'a Model>) -> &'a Model {
+        in_effect.filter(|_| self.model.is_empty()).unwrap_or(self)
+    }
+}
+
+/// The entry to which a usage belongs.
 #[derive(Debug)]
-pub(crate) struct Billed {
+pub(crate) struct Billed<'a> {
     pub(crate) session: SessionRow,
-    /// What is not in memory of the session is nowhere.
+    /// True if memory holds all usage of the session.
     pub(crate) is_complete: bool,
     pub(crate) entry: EntryId,
     pub(crate) turn: Option<EntryId>,
     pub(crate) time: Option<i64>,
     pub(crate) is_sidechain: bool,
+    pub(crate) model: &'a Model,
 }
 
 impl Bills {
-    /// Adds a line's bill. Returns by how much the response's turn grew.
+    /// Adds the usage of a line. Returns the turn of the response, with its usage before and after,
+    /// if it has grown.
     pub(crate) fn add(
         &mut self,
         conn: &Connection,
         models: &mut Models,
-        billed: &Billed,
+        billed: &Billed<'_>,
         draft: &DraftUsage,
     ) -> Result<Option<(EntryId, Usage, Usage)>> {
         let key = key(draft, billed.entry);
@@ -90,7 +99,7 @@ impl Bills {
                     entry: billed.entry,
                     turn: billed.turn,
                     time: billed.time,
-                    model: models.number(conn, &draft.model)?,
+                    model: models.number(conn, billed.model)?,
                     usage: draft.usage,
                     is_sidechain: billed.is_sidechain,
                     is_dirty: true,
@@ -113,7 +122,7 @@ impl Bills {
         Ok(turn.map(|turn| (turn, before, draft.usage)))
     }
 
-    /// Writes the bills that changed, and adds their messages to `changed`.
+    /// Writes the usage that changed, and adds its messages to `changed`.
     pub(crate) fn save(
         &mut self,
         conn: &Connection,
@@ -124,7 +133,7 @@ impl Bills {
     ) -> Result<()> {
         let mut dirty: Vec<_> = self.open.iter_mut().filter(|(_, bill)| bill.is_dirty).collect();
         dirty.sort_unstable_by_key(|(_, bill)| bill.entry);
-        // Found once: that costs as much as binding its values.
+        // The statement is prepared once, because that costs as much as binding its values.
         let mut new = conn.prepare_cached(INSERT)?;
         for (key, bill) in dirty {
             bill.is_dirty = false;
@@ -136,7 +145,7 @@ impl Bills {
                     quarters.add(&slot);
                 }
                 Some(before) => {
-                    // A copy that does not count is not in any sum.
+                    // A copy that is not counted is in no sum.
                     if update(conn, bill)? {
                         quarters.add(&slot);
                         slot.usage = before;
@@ -146,14 +155,14 @@ impl Bills {
             }
         }
         if !is_complete {
-            // The ledger is asked anyway.
+            // An incomplete session is queried from the ledger anyway.
             self.open.clear();
         }
         Ok(())
     }
 }
 
-/// Adds a bill. It counts until another copy is found.
+/// The statement that adds a usage. It is counted until another copy is found.
 const INSERT: &str = "INSERT INTO usage_rows
         (entry, message, request, model, input, output, cache_read, cache_write, cache_write_1h,
          cost_usd, is_fast, is_sidechain, is_counted)
@@ -178,7 +187,7 @@ fn insert(new: &mut Statement<'_>, (message, request): Key, bill: &Bill) -> Resu
     Ok(())
 }
 
-/// Writes what a bill has become. Returns whether it counts.
+/// Writes a changed usage. Returns whether it is counted.
 fn update(conn: &Connection, bill: &Bill) -> Result<bool> {
     let usage = bill.usage;
     Ok(conn
@@ -205,7 +214,8 @@ fn update(conn: &Connection, bill: &Bill) -> Result<bool> {
 }
 
 impl Models {
-    /// The number of a model. Numbered when it is first billed, so that a rebuild numbers it alike.
+    /// Returns the number of a model. A model gets its number at its first use, so a rebuild
+    /// assigns the same numbers.
     fn number(&mut self, conn: &Connection, model: &Model) -> Result<i64> {
         if let Some(id) = self.known.get(model) {
             return Ok(*id);
@@ -225,19 +235,20 @@ impl Models {
     }
 }
 
-/// A token count as it is stored: sums of it must not leave the range of SQLite's integers.
+/// Returns a token count as it is stored: limited, so that sums fit into SQLite's integers.
 pub(crate) fn tokens(count: u64) -> i64 {
     count.min(Usage::MOST_TOKENS).cast_signed()
 }
 
-/// What a line's response is called; one without an id is the only one of its entry.
+/// Returns the key of a line's response; without an id, the entry itself is the response.
 fn key(draft: &DraftUsage, entry: EntryId) -> Key {
     (draft.message.unwrap_or(entry.0), draft.request)
 }
 
-/// Adds a line to what is known of its response. The line with the larger total is the later one of
-/// a streamed response, and one that is in no side chain speaks for all. Returns whether the response
-/// has grown.
+/// Adds a line to the usage of its response. Returns whether the response has grown.
+///
+/// The line with the larger total is the later one of a streamed response. One line outside a side
+/// chain takes the whole response out of it.
 fn join(usage: &mut Usage, is_sidechain: &mut bool, line: (Usage, bool)) -> bool {
     let rank = |usage: &Usage| (usage.total(), usage.cost_usd.unwrap_or(0.0));
     let has_grown = rank(&line.0) > rank(usage);
@@ -273,7 +284,7 @@ fn load(conn: &Connection, (message, request): Key, session: SessionRow) -> Resu
         .optional()?)
 }
 
-/// A usage as it begins the columns of a row.
+/// Reads a usage from the first columns of a row.
 fn stored(row: &Row<'_>) -> rusqlite::Result<Usage> {
     let count = |index| row.get::<_, i64>(index).map(i64::cast_unsigned);
     Ok(Usage {

@@ -1,8 +1,8 @@
-//! The counted bills added up by quarters of an hour, so that a report over a large ledger reads
+//! Sums of the counted usage by quarters of an hour, so that a report on a large ledger reads
 //! thousands of rows instead of millions.
 //!
-//! Sums are kept by differences: whatever changes a bill says what it was and what it is now. All of
-//! them are whole numbers, so that they come out the same in whichever order they were made.
+//! Sums change by differences: each change subtracts the old usage and adds the new one. All values
+//! are integers, so the order of changes never matters.
 
 use foldhash::HashMap;
 use quipu_transcript::entry::Usage;
@@ -16,7 +16,7 @@ use crate::base::ids::SessionRow;
 /// A quarter of an hour, in milliseconds.
 pub(crate) const QUARTER: i64 = 15 * 60 * 1000;
 
-/// A bill, as far as sums know of it.
+/// The part of a usage that matters for sums.
 #[derive(Debug)]
 pub(crate) struct Slot {
     pub(crate) session: SessionRow,
@@ -25,7 +25,7 @@ pub(crate) struct Slot {
     pub(crate) usage: Usage,
 }
 
-/// What bills of one sum have in common.
+/// The identity of a sum: the properties that its usage shares.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Key {
     pub(crate) quarter: i64,
@@ -36,22 +36,23 @@ pub(crate) struct Key {
     pub(crate) is_recorded: bool,
 }
 
-/// Responses, input, output, cache read, cache write, of that for an hour, billionths of dollars.
+/// The sums: responses, input, output, cache read, cache write, the part of cache write for one
+/// hour, and billionths of dollars.
 pub(crate) type Sums = [i64; 7];
 
-/// How sums changed since they were last written.
+/// The changes of sums that are not written yet.
 #[derive(Debug, Default)]
 pub(crate) struct Quarters {
     changes: HashMap<Key, Sums>,
 }
 
 impl Quarters {
-    /// A bill counts now.
+    /// Adds a usage that is counted now.
     pub(crate) fn add(&mut self, slot: &Slot) {
         self.change(slot, 1);
     }
 
-    /// A bill does not count any more.
+    /// Subtracts a usage that is no longer counted.
     pub(crate) fn take(&mut self, slot: &Slot) {
         self.change(slot, -1);
     }
@@ -63,12 +64,12 @@ impl Quarters {
         }
     }
 
-    /// The changes, by what they change.
+    /// Returns the changes by their keys, and clears them.
     pub(crate) fn take_changes(&mut self) -> HashMap<Key, Sums> {
         self.changes.drain().filter(|(_, sums)| *sums != Sums::default()).collect()
     }
 
-    /// Writes the changes. Sums of nothing are removed.
+    /// Writes the changes. Removes sums without responses.
     pub(crate) fn save(&mut self, conn: &Connection) -> Result<()> {
         let mut changes: Vec<(Key, Sums)> = self.take_changes().into_iter().collect();
         if changes.is_empty() {
@@ -105,7 +106,7 @@ impl Quarters {
                 for_hour,
                 cost,
             ))?;
-            // Only what became less can have become nothing.
+            // Only a sum that became smaller can be empty now.
             if responses <= 0 {
                 remove.execute((quarter, session, model, is_fast, over, is_recorded))?;
             }
@@ -139,8 +140,8 @@ fn parts(usage: &Usage) -> Sums {
     ]
 }
 
-/// No response costs more than this. Larger costs are nonsense, and sums of them must not leave the
-/// range of SQLite's integers.
+/// The largest cost of one response, in dollars. A larger one is an error in the record, and the
+/// limit keeps sums within SQLite's integers.
 const MOST_DOLLARS: f64 = 1000.0;
 
 fn billionths(cost: Option<f64>) -> i64 {

@@ -1,4 +1,6 @@
-//! Answers out of the projection: queries and search.
+//! Queries and search, answered from the projection.
+//!
+//! Never reads a source file. Only `query::complete` writes: it brings the projection up to date.
 
 pub(crate) mod query;
 pub(crate) mod search;

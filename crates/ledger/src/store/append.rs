@@ -1,15 +1,20 @@
-//! Appending: one entry, on the leaf that the writer expects, once.
+//! Appends one entry to a session, on the leaf that the writer expects, at most once per key.
+//!
+//! Never changes a stored line. Waits for the projection only if it lags far behind, or if another
+//! process has appended to the session.
 
 use std::time::Duration;
 
-use quipu_transcript::native::{self, NewEntry, ParentRef};
+use quipu_transcript::native::{self, Entry, NewEntry, ParentRef};
 use quipu_transcript::time::Timestamp;
 use rusqlite::{Connection, OptionalExtension};
 use serde::Serialize;
 
+use super::core::{Core, refresh};
+use super::session::Appender;
+use super::sessions::NativeSession;
 use super::tree::Node;
 use super::work::Work;
-use super::{NativeSession, Store};
 use crate::base::clock;
 use crate::base::ids::Seq;
 use crate::project::rebuild::{self, Followed};
@@ -18,98 +23,92 @@ use crate::truth::chunks::RecordReader;
 use crate::truth::native_lines;
 use crate::{Error, Result};
 
-/// Tries to find a short id that is free before a long one is taken.
+/// The number of random short ids that are tried before a long id is taken.
 const TRIES: usize = 100;
 
-/// If the projection is so many records behind, an append waits for it: readers will, too.
+/// The number of records by which the projection may lag behind. An append at this limit first
+/// projects for a moment, because readers have to wait for the same records.
 const MOST_AHEAD: i64 = 1024;
 
-/// … for so long.
+/// The time that an append projects records, so that the writer's call stays short.
 const LONGEST_FOLLOW: Duration = Duration::from_millis(20);
 
-/// What the writer believes the leaf to be.
+/// The leaf that the writer expects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Expect<'a> {
-    /// Whatever it is.
+    /// Any leaf.
     #[default]
     Any,
-    /// Nothing was said yet, or the leaf was moved before the first entry.
+    /// No leaf: the session has no entry yet, or the leaf was moved before the first entry.
     Root,
-    /// The entry of that id.
+    /// The entry with this id.
     Entry(&'a str),
 }
 
-/// How to append.
+/// The conditions of an append.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Append<'a> {
-    /// The leaf that the writer has seen. If it is another one by now, nothing is written.
+    /// The leaf that the writer has seen. If the session has another leaf now, nothing is written.
     pub expected_leaf: Expect<'a>,
-    /// A word of the writer's own for this append. A second one with the same word finds the first.
+    /// An idempotency key that the writer chooses. A second append with the same key returns the
+    /// first one.
     pub key: Option<&'a str>,
-    /// Which of several appends under one word it is; 0 where there is only one. So a batch needs a
-    /// single word, and no word that anybody could say is that of a part of another's batch.
+    /// The number of this append among those with the same key; 0 for a single append. A batch
+    /// therefore needs only one key, and its parts never collide with another key.
     pub part: u64,
 }
 
-/// An idempotency key of more bytes than this is refused.
+/// The largest length of an idempotency key, in bytes. Longer ones are refused, because each is
+/// stored.
 const LONGEST_KEY: usize = 512;
 
 impl Append<'_> {
-    /// What the append is remembered by.
+    /// Returns the key under which the append is stored.
     fn stored_key(&self) -> Result<Option<String>> {
         let Some(key) = self.key else { return Ok(None) };
         if key.is_empty() || key.len() > LONGEST_KEY || key.chars().any(char::is_control) {
             return Err(Error::refused(format!(
-                "an idempotency key is 1 to {LONGEST_KEY} printable characters"
+                "an idempotency key must have 1 to {LONGEST_KEY} printable characters"
             )));
         }
         Ok(Some(match self.part {
             0 => key.to_owned(),
-            // No key has it.
+            // Keys contain no control characters, so no key equals this text.
             part => format!("{key}\u{1f}{part}"),
         }))
     }
 }
 
-/// What was appended.
+/// An entry that was appended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Appended {
     /// The entry's id.
     pub id: String,
-    /// Its number in the ledger.
+    /// The entry's number in the ledger.
     pub seq: Seq,
-    /// The session's leaf after it.
+    /// The session's leaf after this append.
     pub leaf: Option<String>,
-    /// It was there already, under the same key.
+    /// True if the entry was stored already, under the same key.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub repeated: bool,
 }
 
-impl Store {
-    /// Appends an entry, or a bare message, given as JSON. What it does not say is filled in: its id,
-    /// its time, and the leaf as its parent.
-    pub fn append(
-        &mut self,
-        session: &NativeSession,
-        entry: &str,
-        how: Append<'_>,
-    ) -> Result<Appended> {
-        let entry = NewEntry::read(entry)?;
-        self.append_entry(session, &entry, how)
+impl Appender<'_> {
+    /// Appends an entry. Fills in its id, its time and its parent (the leaf) unless the entry has
+    /// them.
+    pub fn append(&self, entry: impl Into<Entry>) -> Result<Appended> {
+        self.append_checked(&entry.into().check()?, false)
     }
 
-    /// The same, with an entry that was checked before.
-    pub fn append_entry(
-        &mut self,
-        session: &NativeSession,
-        entry: &NewEntry,
-        how: Append<'_>,
-    ) -> Result<Appended> {
-        self.append_ahead(session, &Wanted { entry, how, begins_turn: false })
+    pub(super) fn append_checked(&self, entry: &NewEntry, begins_turn: bool) -> Result<Appended> {
+        let wanted = Wanted { entry, how: self.how, begins_turn };
+        self.session.store.core().append_ahead(&self.session.native, &wanted)
     }
+}
 
-    /// Appends ahead of the projection: on disk are the line and its key when this returns, and what
-    /// follows from them comes behind.
+impl Core {
+    /// Appends without waiting for the projection. When this returns, the line and its key are on
+    /// disk; the projection follows later.
     pub(super) fn append_ahead(
         &mut self,
         session: &NativeSession,
@@ -124,11 +123,11 @@ impl Store {
                 still_there(tx, session)?;
                 let Some(mut projected) = rebuild::projected(tx)? else { return Ok(None) };
                 let cursor = native_lines::cursor(tx, session.generation)?;
-                // What others have appended to other sessions is not waited for.
+                // An append does not wait until records of other sessions are projected.
                 let is_known = ahead.knows(session, cursor, projected)
                     || native_lines::last(tx, session.generation)?.0 <= projected.to;
                 if projected.lag() >= MOST_AHEAD || (!is_known && projected.lag() > 0) {
-                    super::refresh(tx, fold, known)?;
+                    refresh(tx, fold, known)?;
                     if rebuild::follow(tx, fold, LONGEST_FOLLOW)? == Followed::Not {
                         return Ok(None);
                     }
@@ -162,7 +161,7 @@ impl Store {
                 }
                 Ok(None) => drop(self.settle_until(limit)?),
                 Err(error) => {
-                    // What it remembers was not stored.
+                    // The cached state describes a line that was not stored.
                     self.let_go();
                     return Err(error);
                 }
@@ -171,22 +170,22 @@ impl Store {
     }
 }
 
-/// What is to be appended.
+/// An entry to append, with its conditions.
 pub(super) struct Wanted<'a> {
     pub(super) entry: &'a NewEntry,
     pub(super) how: Append<'a>,
-    /// A user's message that nothing answered is left beside the path.
+    /// True if an unanswered user message at the leaf becomes a sibling of this entry.
     pub(super) begins_turn: bool,
 }
 
-/// An entry that may be written.
+/// An entry that passed every check.
 struct Checked {
     id: String,
     parent: Option<String>,
     line: String,
 }
 
-/// Appends in a transaction that goes on, where everything is in the projection.
+/// Appends within an open transaction that has projected everything.
 pub(super) fn append(
     work: &mut Work<'_, '_>,
     session: &NativeSession,
@@ -208,7 +207,7 @@ pub(super) fn append(
     Ok(Appended { id: checked.id, seq, leaf, repeated: false })
 }
 
-/// What is to be written; or what an earlier try with the same key has written.
+/// Returns the entry to write, or the result of an earlier append with the same key.
 fn check(
     view: &View<'_>,
     wanted: &Wanted<'_>,
@@ -237,7 +236,7 @@ fn check(
         false => None,
     };
     let parent = match (&entry.parent, unanswered) {
-        // Whoever says where it hangs knows what is there.
+        // A parent that the entry names takes precedence over an unanswered message.
         (ParentRef::Root, _) => None,
         (ParentRef::Id(id), _) => Some(view.known("parentId", id)?.id),
         (ParentRef::Implicit, Some(unanswered)) => unanswered.parent,
@@ -257,8 +256,8 @@ fn check(
     Ok(Ok(Checked { id, parent, line }))
 }
 
-/// The user's message that nothing answered, if the path ends in one. Labels and names behind it are
-/// no answer; they hold for the session, and not only where they hang.
+/// Returns the unanswered user message at the end of the path. Labels and session names after it
+/// are no answer: they apply to the whole session.
 fn unanswered(view: &View<'_>, leaf: Option<Node>) -> Result<Option<Node>> {
     let mut at = leaf;
     while let Some(node) = at {
@@ -271,7 +270,7 @@ fn unanswered(view: &View<'_>, leaf: Option<Node>) -> Result<Option<Node>> {
     Ok(None)
 }
 
-/// A session may be forgotten while a runtime has it open.
+/// Fails if the session was forgotten while a runtime had it open.
 pub(super) fn still_there(conn: &Connection, session: &NativeSession) -> Result<()> {
     let is_there: bool = conn
         .prepare_cached("SELECT EXISTS (SELECT 1 FROM sources WHERE id = ?1 AND refused IS NULL)")?
@@ -282,7 +281,7 @@ pub(super) fn still_there(conn: &Connection, session: &NativeSession) -> Result<
     }
 }
 
-/// Returns what an append with the same key gave. It has to be an append of the same entry.
+/// Returns the result of an earlier append with the same key. Fails if that one had another entry.
 fn first_try(view: &View<'_>, key: &str, entry: &NewEntry) -> Result<Option<Appended>> {
     let seq: Option<Seq> = view
         .conn
@@ -290,12 +289,12 @@ fn first_try(view: &View<'_>, key: &str, entry: &NewEntry) -> Result<Option<Appe
         .query_row((view.session.generation, key), |row| row.get(0))
         .optional()?;
     let Some(seq) = seq else { return Ok(None) };
-    // It may not be in the projection yet.
+    // The line is read from the record, because it may not be projected yet.
     let line = RecordReader::new(view.conn).read(seq)?;
     let line = String::from_utf8_lossy(&line);
     let id = native::id_in(&line).unwrap_or_default();
     if !entry.is_written_as(&line) {
-        // What follows the separator is the number of a line in a batch.
+        // The number of a part follows the separator.
         let key = key.split('\u{1f}').next().unwrap_or(key).to_owned();
         return Err(Error::KeyUsed { key, entry: id });
     }
@@ -303,7 +302,7 @@ fn first_try(view: &View<'_>, key: &str, entry: &NewEntry) -> Result<Option<Appe
     Ok(Some(Appended { id, seq, leaf, repeated: true }))
 }
 
-/// Eight hex digits that no entry of the session has.
+/// Returns eight hex digits that no entry of the session has as its id.
 pub(super) fn new_id(is_taken: &mut dyn FnMut(&str) -> Result<bool>) -> Result<String> {
     for _ in 0..TRIES {
         let id = uuid::Uuid::new_v4().simple().to_string();

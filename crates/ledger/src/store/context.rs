@@ -1,22 +1,27 @@
-//! Contexts of sessions that are open: each line is read and decoded once, and what others append is
-//! seen at the next call.
+//! Builds the contexts of open sessions from cached lines.
+//!
+//! Reads and decodes each line once. Sees the lines that other processes append at the next call.
+//! Never appends a record.
 
 use std::collections::HashMap;
 
-use quipu_transcript::context::{At, Context, Rules, Session, pairing};
+use quipu_transcript::context::{At, Context, Reader, Session, pairing};
 use rusqlite::Connection;
 
-use super::{NativeSession, Store};
+use super::core::Core;
+use super::session;
+use super::sessions::NativeSession;
 use crate::base::ids::{GenerationId, Seq};
 use crate::file::snapshot::Snapshot;
-use crate::read::query::{self, SessionContext};
+use crate::read::query;
 use crate::truth::chunks::RecordReader;
 use crate::{Error, Result};
 
-/// So many bytes of lines are kept in memory, of all open sessions together.
+/// The largest number of bytes of cached lines, for all open sessions together. It bounds the
+/// memory of a store.
 const KEPT: usize = 64 << 20;
 
-/// The lines of open sessions.
+/// The cached lines of open sessions.
 #[derive(Debug, Default)]
 pub(super) struct Cache {
     open: HashMap<GenerationId, Open>,
@@ -28,7 +33,7 @@ pub(super) struct Cache {
 struct Open {
     session: Session,
     lines: Vec<Box<str>>,
-    /// How far the session was read.
+    /// The offset up to which the session was read, in bytes.
     reached: i64,
     bytes: usize,
 }
@@ -38,7 +43,7 @@ impl Cache {
         self.decoded
     }
 
-    /// The session with everything that was appended to it; `None` if it is too long to be kept.
+    /// Returns the session with everything appended to it; `None` if it is too long for the cache.
     fn bring_up(&mut self, conn: &Connection, generation: GenerationId) -> Result<Option<&Open>> {
         let cursor: i64 = conn
             .prepare_cached("SELECT cursor FROM generations WHERE id = ?1")?
@@ -54,7 +59,7 @@ impl Cache {
             self.bytes = 0;
         }
         let open = self.open.entry(generation).or_insert_with(|| Open {
-            session: Session::new(Rules::OpenClaw),
+            session: Session::new(Reader::OPENCLAW),
             lines: Vec::new(),
             reached: 0,
             bytes: 0,
@@ -70,7 +75,7 @@ impl Cache {
 }
 
 impl Open {
-    /// Takes in the records up to `cursor`.
+    /// Reads the records up to `cursor`.
     fn read(&mut self, conn: &Connection, generation: GenerationId, cursor: i64) -> Result<()> {
         let mut spans = conn.prepare_cached(
             "SELECT first_seq, last_seq FROM spans
@@ -99,17 +104,39 @@ impl Open {
     }
 }
 
-impl Store {
-    /// What a model should see for a leaf of a session; its own if nothing is said.
-    pub fn context(
-        &mut self,
-        session: &NativeSession,
-        leaf: Option<&str>,
-    ) -> Result<SessionContext> {
+impl session::Session {
+    /// Returns the context that a model should see at the leaf.
+    ///
+    /// ```
+    /// use quipu_ledger::{Entry, Store};
+    ///
+    /// # let folder = tempfile::tempdir()?;
+    /// # let store = Store::open(folder.path().join("ledger.db"))?;
+    /// let session = store.session_or_new("agent:main:main")?;
+    /// session.append(Entry::user("hello"))?;
+    /// for message in session.context()?.messages {
+    ///     assert_eq!(message.role(), "user");
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn context(&self) -> Result<Context> {
+        self.store.core().context(&self.native, None)
+    }
+
+    /// Returns the context that a model should see at an entry.
+    pub fn context_at(&self, entry: &str) -> Result<Context> {
+        self.store.core().context(&self.native, Some(entry))
+    }
+}
+
+impl Core {
+    /// Returns the context that a model should see at `leaf`, or at the session's own leaf.
+    fn context(&mut self, session: &NativeSession, leaf: Option<&str>) -> Result<Context> {
         let snapshot = Snapshot::of(self.ledger.conn())?;
         let Some(open) = self.cache.bring_up(self.ledger.conn(), session.generation)? else {
             drop(snapshot);
-            return self.settled(&mut |ledger| query::context(ledger, session.row, leaf));
+            return self
+                .settled(&mut |ledger| Ok(query::context_of(ledger, session.row, leaf)?.context));
         };
         let at = leaf.map_or(At::Leaf, At::Entry);
         let plan = open.session.plan(at).ok_or_else(|| Error::NoMatch {
@@ -118,9 +145,7 @@ impl Store {
         })?;
         let line = |number: usize| open.lines.get(number).map(AsRef::as_ref);
         let Context { messages, leaf, model, thinking_level } = plan.fill(&line);
-        let (messages, repairs) = pairing::pair(messages);
-        let context = Context { leaf, model, thinking_level, messages };
-        // No line of a native session is too long to be read.
-        Ok(SessionContext { context, repairs, cut: 0 })
+        let (messages, _) = pairing::pair(messages);
+        Ok(Context { leaf, model, thinking_level, messages })
     }
 }

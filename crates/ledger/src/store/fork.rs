@@ -1,17 +1,15 @@
-//! Forks: a new session that begins with a path of another.
+//! Forks: new sessions that begin with a path of another session. Entries keep their ids, and lines
+//! without a change share the bytes of the original.
 //!
-//! Entries keep their ids. Labels are left out of the path, because they may speak of what is not on
-//! it, and those of entries on it are put behind it; whoever hung off a label hangs off what the
-//! label hung off. Lines that stay as they are share the bytes of the original.
-//!
-//! What is copied is read and put together before anybody has to wait, because lines never change; the
-//! transaction only writes it.
+//! Labels are left out of the path, because they may name entries outside it; the labels of its
+//! entries follow the path. A child of a label gets the label's parent. The lines are read and
+//! prepared before the transaction, because they never change; the transaction only writes.
 
 mod mapped;
 
 use std::collections::{HashMap, HashSet};
 
-use quipu_transcript::context::Rules;
+use quipu_transcript::context::Reader;
 use quipu_transcript::format;
 use quipu_transcript::key::SessionKey;
 use quipu_transcript::native::{NewEntry, with_parent};
@@ -21,112 +19,123 @@ use rusqlite::{Connection, OptionalExtension};
 use serde_json::{Map, Value, json};
 
 use super::append::new_id;
-use super::sessions::{MAIN, NewSession, create, no_row};
+use super::look::Label;
+use super::session::Session;
+use super::sessions::{MAIN, NativeSession, NewSession, create, no_row};
 use super::tree::Node;
 use super::work::Work;
-use super::{NativeSession, Store, tree};
+use super::{Store, tree};
 use crate::base::clock;
 use crate::base::ids::{PackedId, Seq, SessionRow};
 use crate::file::ledger::Ledger;
-use crate::read::query;
+use crate::read::query::{self, find_session};
 use crate::store::unprojected::{ENTRY, View};
 use crate::truth::chunks::RecordReader;
 use crate::{Error, Result};
 
-/// What stands for the place before the first entry; no entry of ours is called so.
+/// The name of the place before the first entry. No entry of a native session has this id.
 const ROOT: &str = "root";
 
-/// How to fork.
+/// The options of a fork.
 #[derive(Debug, Clone, Default)]
 pub struct Fork<'a> {
-    /// The last entry of the path, `root` for none; the leaf if nothing is said.
+    /// The last entry of the path, or `root` for an empty path; the leaf by default.
     pub at: Option<&'a str>,
     /// The new session's id.
     pub id: Option<&'a str>,
-    /// The key that leads to it.
+    /// The key that leads to the new session.
     pub key: Option<&'a str>,
-    /// Where its agent works; where the parent's did if nothing is said.
+    /// The working directory of the new session's agent; the parent's by default.
     pub cwd: Option<&'a str>,
 }
 
-/// A session that was forked.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// A forked session.
+#[derive(Debug, Clone)]
 pub struct Forked {
-    /// It.
-    pub session: NativeSession,
-    /// How many messages have no place in pi's shapes. They are `custom` entries, which no model
-    /// sees, with the whole message in their `data`.
+    /// The new session.
+    pub session: Session,
+    /// The number of messages that pi's format cannot express. Each is a `custom` entry that no
+    /// model sees, with the whole message in its `data`.
     pub unmapped: u64,
 }
 
-/// A line of the new session; the record that holds the same, if one does.
+/// A line of the new session, and the record with the same bytes if one exists.
 struct Copied {
     text: String,
     same_as: Option<Seq>,
 }
 
-/// A line of the path, and the record that holds it.
+/// A line of the path, and its record.
 struct Line {
     node: Node,
     seq: Seq,
     text: String,
 }
 
-impl Store {
-    /// Makes a new session from the path to an entry of another one. Of its own sessions and those of
-    /// OpenClaw that is the path itself; of others, what a model should see there, in pi's shapes.
-    /// Without an entry, it only refers to its parent.
-    pub fn fork(&mut self, from: SessionRow, fork: &Fork<'_>) -> Result<Forked> {
-        let (lines, unmapped) = self.settled(&mut |ledger| path(ledger, from, fork.at))?;
-        let session = self.make(from, fork, &lines)?;
-        Ok(Forked { session, unmapped })
-    }
-
-    /// Writes the new session.
-    fn make(
-        &mut self,
-        from: SessionRow,
-        fork: &Fork<'_>,
-        lines: &[Copied],
-    ) -> Result<NativeSession> {
-        self.write(&mut |work| {
-            // It may have been forgotten meanwhile; then there is nothing to go on from.
-            let session = Parent::of(work.tx, from)?.child(work, fork)?;
-            for Copied { text, same_as } in lines {
-                work.record(&session, text.as_bytes(), None, *same_as)?;
-            }
-            Ok(session)
-        })
+impl Session {
+    /// Creates a new session from the path to an entry of this one. Without an entry, the new
+    /// session only refers to its parent.
+    pub fn fork(&self, fork: &Fork<'_>) -> Result<Session> {
+        Ok(self.store.fork_row(self.native.row, fork)?.session)
     }
 }
 
-/// Returns the lines of the path to `at`, and how many messages have no place in pi's shapes.
+impl Store {
+    /// Creates a new session from the path to an entry of any session in the ledger.
+    ///
+    /// Collected sessions can be forked too. If the session's format has native lines, the path
+    /// itself is copied; otherwise its context there is copied, in pi's format. Fails with
+    /// [`Error::NoContext`] if the format of a collected session has no context reader.
+    pub fn fork(&self, name: &str, fork: &Fork<'_>) -> Result<Forked> {
+        let from = find_session(&self.core().ledger, name)?;
+        self.fork_row(from, fork)
+    }
+
+    fn fork_row(&self, from: SessionRow, fork: &Fork<'_>) -> Result<Forked> {
+        let (lines, unmapped) = self.settled(&mut |ledger| path(ledger, from, fork.at))?;
+        let native = self.write(&mut |work| {
+            // The parent may have been forgotten in the meantime; then the fork fails.
+            let session = Parent::of(work.tx, from)?.child(work, fork)?;
+            for Copied { text, same_as } in &lines {
+                work.record(&session, text.as_bytes(), None, *same_as)?;
+            }
+            Ok(session)
+        })?;
+        Ok(Forked { session: self.open_session(native), unmapped })
+    }
+}
+
+/// Returns the lines of the path to `at`, and the number of messages that pi's format cannot
+/// express.
 fn path(ledger: &Ledger, from: SessionRow, at: Option<&str>) -> Result<(Vec<Copied>, u64)> {
     let conn = ledger.conn();
+    let is_collected = Parent::of(conn, from)?.native.is_none();
+    let reader = if is_collected { Some(reader(conn, from)?) } else { None };
     if at == Some(ROOT) {
         return Ok((Vec::new(), 0));
     }
-    let is_collected = Parent::of(conn, from)?.native.is_none();
-    if is_collected && !has_our_lines(conn, from)? {
-        return mapped::lines(&query::context(ledger, from, at)?.context);
+    if reader.is_some_and(|reader| !reader.has_native_lines()) {
+        return mapped::lines(&query::context_of(ledger, from, at)?.context);
     }
-    // Where a collected session stands, its agent's own reader knows best.
+    // The leaf of a collected session comes from the reader of its agent's format.
     let leaf = match at {
-        None if is_collected => query::context(ledger, from, None)?.context.leaf,
+        None if is_collected => query::context_of(ledger, from, None)?.context.leaf,
         _ => None,
     };
     Ok((copied(conn, from, at.or(leaf.as_deref()))?, 0))
 }
 
-/// Whether the lines of a session are of the same kind as ours.
-fn has_our_lines(conn: &Connection, session: SessionRow) -> Result<bool> {
+/// Returns the context reader of a session's format. Fails for a format without one, because the
+/// fork would be empty.
+fn reader(conn: &Connection, session: SessionRow) -> Result<Reader> {
     let format: String = conn
         .prepare_cached("SELECT format FROM sessions WHERE id = ?1")?
         .query_row([session], |row| row.get(0))?;
-    Ok(format::by_name(&format).is_some_and(|format| format.rules() == Rules::OpenClaw))
+    let reader = format::by_name(&format).and_then(|format| format.context());
+    reader.ok_or(Error::NoContext { format })
 }
 
-/// The lines of a path as they are in another session.
+/// Returns the lines of a path, ready for the new session.
 fn copied(conn: &Connection, from: SessionRow, at: Option<&str>) -> Result<Vec<Copied>> {
     let lines = match Parent::of(conn, from)?.end(conn, at)? {
         Some(end) => lines(conn, &end)?,
@@ -143,14 +152,14 @@ fn copied(conn: &Connection, from: SessionRow, at: Option<&str>) -> Result<Vec<C
             Copied { text: line.text.clone(), same_as: Some(line.seq) }
         } else {
             let text = with_parent(&line.text, last, first_kept)
-                .ok_or_else(|| Error::damaged(format!("record {} is no entry", line.seq.0)))?;
+                .ok_or_else(|| Error::damaged(format!("record {} is not an entry", line.seq.0)))?;
             Copied { text, same_as: None }
         });
         last = Some(&line.node.id);
     }
     let mut last = last.map(str::to_owned);
     let mut ids: HashSet<String> = on_path.iter().map(|id| (*id).to_owned()).collect();
-    for (target, label) in labels(conn, from)? {
+    for Label { target, label } in labels(conn, from)? {
         if !on_path.contains(&*target) {
             continue;
         }
@@ -165,7 +174,7 @@ fn copied(conn: &Connection, from: SessionRow, at: Option<&str>) -> Result<Vec<C
     Ok(copied)
 }
 
-/// What is forked.
+/// The session that is forked.
 struct Parent {
     row: SessionRow,
     agent: String,
@@ -188,11 +197,11 @@ impl Parent {
         Ok(Parent { row, agent, id, cwd, native })
     }
 
-    /// The new session, with its header alone.
+    /// Creates the new session with only its header.
     fn child(&self, work: &mut Work<'_, '_>, fork: &Fork<'_>) -> Result<NativeSession> {
         let mut fields = Map::new();
         fields.insert("forkedFromParent".to_owned(), Value::Bool(true));
-        // Not every agent has a name that keys could have.
+        // Some names of agents cannot be part of a key.
         let agent = match AgentId::parse(&self.agent) {
             Ok(agent) if agent.as_str() == self.agent => self.agent.as_str(),
             _ => MAIN,
@@ -211,7 +220,7 @@ impl Parent {
         create(work, &new)
     }
 
-    /// The last entry of the path.
+    /// Returns the last entry of the path.
     fn end(&self, conn: &Connection, at: Option<&str>) -> Result<Option<Node>> {
         match (at, &self.native) {
             (None, _) => tree::leaf(conn, self.row),
@@ -224,7 +233,7 @@ impl Parent {
     }
 }
 
-/// The lines of the path to an entry.
+/// Returns the lines of the path to an entry.
 fn lines(conn: &Connection, end: &Node) -> Result<Vec<Line>> {
     let mut reader = RecordReader::new(conn);
     let path = tree::path(conn, end.entry)?;
@@ -234,14 +243,15 @@ fn lines(conn: &Connection, end: &Node) -> Result<Vec<Line>> {
             let seq = node.entry.seq();
             let seq = seq.ok_or_else(|| Error::refused("the last line is not finished yet"))?;
             let text = String::from_utf8(reader.read(seq)?);
-            let text = text.map_err(|_| Error::refused("a line of the path is no UTF-8"))?;
+            let text = text.map_err(|_| Error::refused("a line of the path is not UTF-8"))?;
             Ok(Line { node, seq, text })
         })
         .collect()
 }
 
-/// The first entry that a compaction keeps, if that is a label, which is not copied: then what
-/// follows the label on the path.
+/// Returns the entry that replaces a label as the first entry kept by a compaction or a reset: the
+/// next entry on the path, because labels are not copied. `None` if the first kept entry is no
+/// label.
 fn first_kept<'a>(line: &Line, lines: &'a [Line]) -> Option<&'a str> {
     if !matches!(&*line.node.type_name, "compaction" | "reset") {
         return None;
@@ -254,8 +264,8 @@ fn first_kept<'a>(line: &Line, lines: &'a [Line]) -> Option<&'a str> {
     lines.iter().skip(at).find(|line| !is_label(line)).map(|line| &*line.node.id)
 }
 
-/// The labels of a session's entries, in the order in which they were first given.
-pub(super) fn labels(conn: &Connection, session: SessionRow) -> Result<Vec<(String, String)>> {
+/// Returns the labels of a session's entries, in the order in which they were first given.
+pub(super) fn labels(conn: &Connection, session: SessionRow) -> Result<Vec<Label>> {
     let mut statement =
         conn.prepare_cached("SELECT target, label FROM labels WHERE session = ?1 ORDER BY id")?;
     let mut rows = statement.query([session])?;
@@ -271,7 +281,7 @@ pub(super) fn labels(conn: &Connection, session: SessionRow) -> Result<Vec<(Stri
         .into_iter()
         .filter_map(|target| {
             let label = labels.remove(&target)??;
-            Some((target, label))
+            Some(Label { target, label })
         })
         .collect())
 }

@@ -1,13 +1,15 @@
-//! What can be asked about any session without writing: where it stands, where its branches end, what
-//! is noted about it. Collected sessions answer too, and so does a ledger that can only be read.
+//! Reads the state of a session: its leaf, its branches, its labels and its metadata.
+//!
+//! Never writes to the session. Also works for collected sessions and for a read-only ledger.
 
 use std::path::Path;
+use std::time::Instant;
 
 use rusqlite::{Connection, OptionalExtension};
 use serde::Serialize;
 
 use super::tree::{self, Branch};
-use super::{Fields, Store, fork, meta as notes, sessions};
+use super::{Fields, Store, fork, meta, sessions};
 use crate::base::ids::SessionRow;
 use crate::base::sidecar::beside;
 use crate::file::ledger::Ledger;
@@ -16,10 +18,12 @@ use crate::project::rebuild;
 use crate::read::query;
 use crate::{Error, Result, Trouble};
 
-/// Opens a ledger to look at its sessions, as it is at this moment. If the projection has not
-/// followed what was appended and the ledger is in use, it is brought up to that first; a copy is
-/// read as it is. The second value is true if it still lacks something: it cannot be written to.
-pub fn open(path: &Path) -> Result<(Ledger, bool)> {
+/// Opens one snapshot of a ledger for reading the state of its sessions.
+///
+/// If the ledger is in use and its projection lags behind, the missing records are projected first.
+/// A copy is read as it is. The second value is true if records are still missing, because this
+/// process cannot write.
+pub fn open_projected(path: &Path) -> Result<(Ledger, bool)> {
     let mut last = None;
     open_when(path, &mut |conn| {
         let last = match last {
@@ -31,58 +35,65 @@ pub fn open(path: &Path) -> Result<(Ledger, bool)> {
     })
 }
 
-/// The same, to read lines of a session: only the sessions have to be in the projection.
+/// Opens a ledger for reading lines of a session. Only the sessions must be projected, not their
+/// entries.
 pub fn open_for_lines(path: &Path) -> Result<(Ledger, bool)> {
     open_when(path, &mut rebuild::knows_sessions)
 }
 
-/// Opens a ledger for reading, in one state that is good enough.
+/// Opens a read-only snapshot for which `is_enough` holds.
 fn open_when(
     path: &Path,
     is_enough: &mut dyn FnMut(&Connection) -> Result<bool>,
 ) -> Result<(Ledger, bool)> {
+    let mut may_write = true;
+    let began = Instant::now();
     loop {
         let ledger = Ledger::open_read_only(path)?;
         ledger.hold()?;
-        if is_enough(ledger.conn())? {
-            return Ok((ledger, false));
+        let is_enough = is_enough(ledger.conn())?;
+        if is_enough || !may_write || !beside(path, "-wal").exists() {
+            return Ok((ledger, !is_enough));
         }
-        if !beside(path, "-wal").exists() {
-            return Ok((ledger, true));
+        if began.elapsed() >= ledger.longest_catch_up() {
+            return Err(rebuild::behind(&ledger)?);
         }
-        match Store::open(path).and_then(|mut store| store.settle()) {
-            // A process that may not write, or has no room to, reads what there is.
+        // A process that truncates the log holds SQLite's write lock and waits for this snapshot.
+        drop(ledger);
+        match Store::open(path).and_then(|store| store.settle()) {
+            // Without permission or disk space for writing, the ledger is read as it is.
             Err(error) if is_about_access(&error) || error.trouble() == Trouble::DiskFull => {
-                return Ok((ledger, true));
+                may_write = false;
             }
             settled => settled?,
         }
     }
 }
 
-/// Whether the projection lacks what was appended last: then branches, labels and notes do, too.
+/// Returns whether the projection lacks appended records. Then branches, labels and metadata lack
+/// them too.
 fn is_behind(ledger: &Ledger) -> Result<bool> {
     Ok(rebuild::projected(ledger.conn())?.is_none_or(|projected| projected.lag() > 0))
 }
 
-/// The id of a session's leaf; of a collected session, as its agent's own reader finds it. `None`:
-/// nothing was said yet, or it stands before the first entry.
-pub fn leaf(ledger: &Ledger, session: SessionRow) -> Result<Option<String>> {
+/// Returns the id of a session's leaf. For a collected session, its agent's own reader determines
+/// the leaf. `None` if there is no entry yet, or if the leaf is before the first entry.
+pub fn leaf_of(ledger: &Ledger, session: SessionRow) -> Result<Option<String>> {
     let conn = ledger.conn();
     match sessions::by_row(conn, session) {
-        // Otherwise its lines say what the projection does not say yet.
+        // If records are missing from the projection, the leaf is read from the lines.
         Ok(_) if !is_behind(ledger)? => Ok(tree::leaf(conn, session)?.map(|leaf| leaf.id)),
         Ok(_) | Err(Error::Collected { .. }) => {
-            Ok(query::context(ledger, session, None)?.context.leaf)
+            Ok(query::context_of(ledger, session, None)?.context.leaf)
         }
         Err(error) => Err(error),
     }
 }
 
-/// The tips of a session's tree, oldest first.
-pub fn branches(ledger: &Ledger, session: SessionRow) -> Result<Vec<Branch>> {
+/// Returns the tips of a session's tree, oldest first.
+pub fn branches_of(ledger: &Ledger, session: SessionRow) -> Result<Vec<Branch>> {
     let mut branches = tree::branches(ledger.conn(), session, None)?;
-    let leaf = leaf(ledger, session)?;
+    let leaf = leaf_of(ledger, session)?;
     for branch in &mut branches {
         branch.is_current = Some(&branch.tip.id) == leaf.as_ref();
     }
@@ -92,27 +103,26 @@ pub fn branches(ledger: &Ledger, session: SessionRow) -> Result<Vec<Branch>> {
 /// A label of an entry.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Label {
-    /// The entry.
+    /// The id of the entry.
     pub target: String,
-    /// What it is called.
+    /// The text of the label.
     pub label: String,
 }
 
-/// The labels of a session's entries, in the order in which they were first given.
-pub fn labels(ledger: &Ledger, session: SessionRow) -> Result<Vec<Label>> {
-    let labels = fork::labels(ledger.conn(), session)?.into_iter();
-    Ok(labels.map(|(target, label)| Label { target, label }).collect())
+/// Returns the labels of a session's entries, in the order in which they were first given.
+pub fn labels_of(ledger: &Ledger, session: SessionRow) -> Result<Vec<Label>> {
+    fork::labels(ledger.conn(), session)
 }
 
-/// Everything that is noted about a session. Of a collected one that is what its agent notes, and
-/// what the ledger counts besides.
-pub fn meta(ledger: &Ledger, session: SessionRow) -> Result<Fields> {
+/// Returns the metadata of a session. For a collected session, that is the metadata of its agent
+/// plus the counts of the ledger.
+pub fn meta_of(ledger: &Ledger, session: SessionRow) -> Result<Fields> {
     let conn = ledger.conn();
     match sessions::by_row(conn, session) {
-        Ok(native) => notes::of(conn, &native),
+        Ok(native) => meta::of(conn, &native),
         Err(Error::Collected { id, .. }) => {
             let mut fields = Fields::default();
-            notes::count(conn, session, &id, None, &mut fields)?;
+            meta::count(conn, session, &id, None, &mut fields)?;
             let noted: Option<String> = conn
                 .prepare_cached(
                     "SELECT k.fields FROM sessions s

@@ -1,19 +1,21 @@
-//! What is noted about a session, under the names of OpenClaw's index. What the ledger can count
-//! itself is counted when it is asked for, so it is always true and nobody can set it; an import
-//! brings the numbers of whoever counted before, and counting goes on from them.
+//! The metadata of a session, under the field names of OpenClaw's index.
+//!
+//! The ledger computes its counts on every read, so they are always current and no caller can set
+//! them. An import keeps the counts of the earlier runtime, and later entries are added to them.
 
 use quipu_transcript::index::{self, Holds};
 use quipu_transcript::key::SessionKey;
 use rusqlite::{Connection, OptionalExtension};
 use serde_json::{Map, Number, Value};
 
-use super::sessions::{bind, key_of};
-use super::{Fields, NativeSession, Store};
+use super::Fields;
+use super::session::Session;
+use super::sessions::{NativeSession, bind, key_of};
 use crate::base::ids::{EntryId, Seq, SessionRow};
 use crate::read::query::native_keys::{index_of, noted_as};
 use crate::{Error, Result};
 
-/// What the ledger counts.
+/// The fields that the ledger counts.
 const COUNTED: &[&str] = &[
     "sessionId",
     "updatedAt",
@@ -25,45 +27,42 @@ const COUNTED: &[&str] = &[
     "compactionCount",
 ];
 
-/// What follows from the session's entries.
+/// The fields that follow from the session's entries.
 const FOLLOWING: &[&str] = &["sessionStartedAt", "systemSent"];
 
-/// More bytes than this are no note: every change of one writes all of them again.
+/// The largest size of one patch of metadata, in bytes, because each patch is stored permanently.
 const LONGEST: usize = 1 << 20;
 
-impl Store {
-    /// Everything that is noted about a session: what was patched, and what is counted. A session
-    /// that no key leads to any more has only the latter.
-    pub fn meta(&mut self, session: &NativeSession) -> Result<Map<String, Value>> {
-        self.settled(&mut |ledger| Ok(of(ledger.conn(), session)?.to_map()))
+impl Session {
+    /// Returns the metadata: the patched fields and the counts of the ledger. A session without a
+    /// key has only the counts.
+    pub fn meta(&self) -> Result<Map<String, Value>> {
+        self.store.settled(&mut |ledger| Ok(of(ledger.conn(), &self.native)?.to_map()))
     }
 
-    /// Changes what is noted about a session; `null` takes a field away. Unknown fields are kept as
-    /// they are, known ones are checked.
-    pub fn patch_meta(
-        &mut self,
-        session: &NativeSession,
-        patch: &Map<String, Value>,
-    ) -> Result<Map<String, Value>> {
-        Ok(self.patch_fields(session, &patch.clone().into())?.to_map())
+    /// Changes the metadata and returns all of it; `null` removes a field. Known fields are
+    /// checked; unknown ones are stored as they are.
+    pub fn patch_meta(&self, patch: &Map<String, Value>) -> Result<Map<String, Value>> {
+        Ok(self.patch_fields(&patch.clone().into())?.to_map())
     }
 
-    /// The same with values that stay as they were written.
-    pub fn patch_fields(&mut self, session: &NativeSession, patch: &Fields) -> Result<Fields> {
+    /// Changes the metadata like [`Session::patch_meta`], but keeps the exact text of the values.
+    pub fn patch_fields(&self, patch: &Fields) -> Result<Fields> {
         check(patch)?;
-        self.write(&mut |work| {
+        let session = &self.native;
+        self.store.write(&mut |work| {
             super::append::still_there(work.tx, session)?;
             let Some(key) = key_of(work.tx, session)? else {
-                let why = "no key leads to this session any more: nothing can be noted about it";
+                let why = "no session key leads to this session any more, so it has no metadata to change";
                 return Err(Error::refused(why));
             };
             bind(work, session, &key, patch.clone())
         })?;
-        self.settled(&mut |ledger| of(ledger.conn(), session))
+        self.store.settled(&mut |ledger| of(ledger.conn(), session))
     }
 }
 
-/// Everything that is noted about a session of our own.
+/// Returns all metadata of a native session.
 pub(super) fn of(conn: &Connection, session: &NativeSession) -> Result<Fields> {
     let Some(key) = key_of(conn, session)? else {
         let mut fields = Fields::default();
@@ -75,20 +74,22 @@ pub(super) fn of(conn: &Connection, session: &NativeSession) -> Result<Fields> {
     Ok(fields)
 }
 
-/// Refuses values that nobody would understand, and more than belongs into notes.
+/// Refuses invalid values of known fields, and metadata that is too large.
 pub(super) fn check(fields: &Fields) -> Result<()> {
     let bytes = fields.json().len();
     if bytes > LONGEST {
-        return Err(Error::refused(format!(
-            "{bytes} bytes are too long; at most {LONGEST} are noted at once"
-        )));
+        return Err(Error::refused(format!("the patch has {bytes} bytes; the limit is {LONGEST}")));
     }
     for name in fields.names() {
         if COUNTED.contains(&name) {
-            return Err(Error::refused(format!("`{name}` is counted by the ledger")));
+            return Err(Error::refused(format!(
+                "`{name}` is computed by the ledger and cannot be set"
+            )));
         }
         if FOLLOWING.contains(&name) {
-            return Err(Error::refused(format!("`{name}` follows from the session's entries")));
+            return Err(Error::refused(format!(
+                "`{name}` is computed from the session's entries and cannot be set"
+            )));
         }
         let (Some(field), Some(value)) = (index::field(name), fields.get(name)) else { continue };
         let is_good = value.is_null()
@@ -114,19 +115,19 @@ pub(super) fn check(fields: &Fields) -> Result<()> {
                 Holds::List => "a list".to_owned(),
                 Holds::Object | Holds::Any => "an object".to_owned(),
             };
-            return Err(Error::refused(format!("`{name}` has to be {should}")));
+            return Err(Error::refused(format!("`{name}` must be {should}")));
         }
     }
     Ok(())
 }
 
-/// What was patched.
+/// Returns the patched fields.
 pub(super) fn noted(conn: &Connection, session: &NativeSession) -> Result<Fields> {
     let Some(key) = key_of(conn, session)? else { return Ok(Fields::default()) };
     Ok(of_key(conn, &session.agent, &key)?.unwrap_or_default())
 }
 
-/// What was patched of a key, as it is spelled where it is noted.
+/// Returns the patched fields of a key, by its exact spelling.
 pub(super) fn of_key(conn: &Connection, agent: &str, key: &str) -> Result<Option<Fields>> {
     let Some(index) = index_of(conn, agent)? else { return Ok(None) };
     let fields: Option<String> = conn
@@ -136,7 +137,7 @@ pub(super) fn of_key(conn: &Connection, agent: &str, key: &str) -> Result<Option
     Ok(fields.map(|fields| serde_json::from_str(&fields).unwrap_or_default()))
 }
 
-/// Takes away what was counted in the session that a key led to before: another one begins.
+/// Removes the counts of the key's previous session, because the key leads to a new session.
 pub(super) fn start_anew(conn: &Connection, key: &SessionKey, fields: &mut Fields) -> Result<()> {
     let Some((spelled, _)) = noted_as(conn, key)? else { return Ok(()) };
     let before = of_key(conn, key.agent().unwrap_or_default(), &spelled)?.unwrap_or_default();
@@ -146,7 +147,7 @@ pub(super) fn start_anew(conn: &Connection, key: &SessionKey, fields: &mut Field
     Ok(())
 }
 
-/// Adds what is counted to what is noted about a key that leads to a session.
+/// Adds the counts to the patched fields of a key that leads to a session.
 pub(crate) fn count_for(
     conn: &Connection,
     session: &NativeSession,
@@ -165,9 +166,8 @@ pub(crate) fn count_for(
     count(conn, session.row, &session.id, noted_at, fields)
 }
 
-/// Adds what the session's entries say. Where the runtime that a session was imported from has
-/// counted, its numbers are where counting begins: only entries behind `noted_at` are added to them.
-/// What nobody says is left out.
+/// Adds the counts of the session's entries. If another runtime counted before the import, only
+/// entries after `noted_at` are added to its counts. A field without a value is left out.
 pub(crate) fn count(
     conn: &Connection,
     session: SessionRow,
@@ -188,7 +188,7 @@ pub(crate) fn count(
     for (at, name) in SUMS.iter().enumerate() {
         let sum = |counts: &Counts| counts.sums.get(at).copied().unwrap_or_default();
         match (fields.get(name), sum(&since)) {
-            // It stays as it was written.
+            // Without new entries, the number keeps its exact text.
             (Some(Value::Number(_)), 0) => {}
             (Some(Value::Number(noted)), since) => {
                 counted.extend(whole(&noted).map(|noted| (*name, noted.saturating_add(since))));
@@ -215,9 +215,9 @@ pub(crate) fn count(
     Ok(())
 }
 
-/// A number that something can be added to: whole numbers may be written as 1E5, or end in .0.
+/// Returns a number as an integer. Accepts forms like `1E5` and `2.0`.
 fn whole(number: &Number) -> Option<i64> {
-    /// Above this, not every whole number is one of these.
+    /// The largest float up to which every integer is exact: 2 to the power of 53.
     const LARGEST: f64 = 9_007_199_254_740_992.0;
     number.as_i64().or_else(|| {
         let number = number.as_f64().filter(|number| number.abs() <= LARGEST)?;
@@ -225,16 +225,16 @@ fn whole(number: &Number) -> Option<i64> {
     })
 }
 
-/// What is added up, in the order of [`Counts::sums`].
+/// The fields that are sums, in the order of [`Counts::sums`].
 const SUMS: [&str; 5] =
     ["inputTokens", "outputTokens", "cacheRead", "cacheWrite", "compactionCount"];
 
-/// What a session's entries behind a record come to.
+/// The counts of a session's entries after a record.
 #[derive(Default)]
 struct Counts {
     has_entry: bool,
     sums: [i64; 5],
-    /// How full the context was when the model last answered.
+    /// The number of tokens in the context at the model's last answer.
     last: Option<i64>,
     has_answer: bool,
 }

@@ -1,8 +1,8 @@
-//! Names of the files and ids that OpenClaw accepts.
+//! Names of files and ids that OpenClaw accepts.
 //!
-//! Ids are an agent's or an attacker's. One that OpenClaw would not take, or whose file would be
-//! something else than that session's transcript, is written as a UUID that is made of it, and the
-//! header tells the id itself.
+//! An id may come from an agent or an attacker. If OpenClaw would refuse an id, or would read its
+//! file as something else, the file is named after a UUID derived from the id. The header then
+//! holds the id itself. Never creates a file.
 
 use std::borrow::Cow;
 
@@ -10,13 +10,14 @@ use quipu_transcript::format::{Claim, Format, Node, Part};
 use quipu_transcript::formats::openclaw::OpenClaw;
 use quipu_transcript::time::Timestamp;
 
-/// OpenClaw takes ids of at most so many characters.
+/// The largest length of an id that OpenClaw accepts, in characters.
 const LONGEST: usize = 128;
 
-/// Longer names fit in no folder, together with what archives are called.
+/// The largest length of a name, in bytes, so that it fits into a folder together with an archive's
+/// suffix.
 const LONGEST_NAME: usize = 200;
 
-/// The id that a session has in OpenClaw's files.
+/// Returns the id of a session in OpenClaw's files.
 pub(crate) fn session_id(id: &str) -> Cow<'_, str> {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-');
     let is_accepted = id.len() <= LONGEST
@@ -26,7 +27,7 @@ pub(crate) fn session_id(id: &str) -> Cow<'_, str> {
     if is_accepted { Cow::Borrowed(id) } else { Cow::Owned(made_of(id)) }
 }
 
-/// The name of an agent's folder.
+/// Returns the name of an agent's folder.
 pub(crate) fn agent(agent: &str) -> Cow<'_, str> {
     let is_plain = !agent.is_empty()
         && agent.len() <= 64
@@ -39,7 +40,7 @@ pub(crate) fn agent(agent: &str) -> Cow<'_, str> {
     }
 }
 
-/// The name, without its ending, of a transcript: the session's id, and the thread that it is about.
+/// Returns the name of a transcript without its ending: the session's id and its thread.
 pub(crate) fn stem(session_id: &str, thread: Option<&str>) -> String {
     let topic = thread.map(|thread| format!("{session_id}-topic-{}", encoded(thread)));
     let is_right = |stem: &String| {
@@ -50,33 +51,34 @@ pub(crate) fn stem(session_id: &str, thread: Option<&str>) -> String {
     topic.filter(is_right).unwrap_or_else(|| session_id.to_owned())
 }
 
-/// A thread's session by the name of its transcript: the session's id, and the thread.
+/// Splits the name of a thread's transcript into the session's id and the thread.
 pub(crate) fn topic(id: &str) -> Option<(&str, &str)> {
     id.split_once("-topic-").filter(|(id, _)| !id.is_empty())
 }
 
-/// Whether a transcript of that name is taken for this session's when it is read.
+/// Returns whether OpenClaw reads a transcript with that name as this session.
 pub(crate) fn is_of(stem: &str, id: &str) -> bool {
     leads_to("main", stem).as_deref() == Some(id)
 }
 
-/// The id that a header has for a session of quipu's own, if it is one that an export wrote.
+/// Returns the id from which an export made the header's id `said`: `own`, or the part of `own`
+/// before its thread.
 pub(crate) fn header_id<'a>(own: &'a str, said: &str) -> Option<&'a str> {
     let ids = [Some(own), topic(own).map(|(id, _)| id)];
     ids.into_iter().flatten().find(|id| session_id(id) == said)
 }
 
-/// The folder of an agent's sessions.
+/// Returns the folder of an agent's sessions.
 pub(crate) fn folder(agent_folder: &str) -> String {
     format!("agents/{agent_folder}/sessions")
 }
 
-/// A time as it stands in names of archives.
+/// Returns a time in the form that archive names use.
 pub(crate) fn time(millis: i64) -> String {
     Timestamp(millis).to_iso().replace(':', "-")
 }
 
-/// The session that a transcript of that name holds, if it is one at all.
+/// Returns the session of a transcript with that name; `None` if it is no live transcript.
 fn leads_to(agent: &str, stem: &str) -> Option<String> {
     let path = format!("{}/{stem}.jsonl", folder(agent));
     let is_transcript =
@@ -86,7 +88,7 @@ fn leads_to(agent: &str, stem: &str) -> Option<String> {
     origin.session.filter(|_| is_live && origin.agent.as_deref() == Some(agent))
 }
 
-/// A UUID that is always the same for a text.
+/// Returns a UUID derived from a text. The same text always has the same UUID.
 pub(crate) fn made_of(text: &str) -> String {
     let hash = blake3::hash(text.as_bytes());
     let mut bytes = [0; 16];
@@ -94,7 +96,7 @@ pub(crate) fn made_of(text: &str) -> String {
     uuid::Builder::from_custom_bytes(bytes).into_uuid().to_string()
 }
 
-/// What `encodeURIComponent` makes of a text.
+/// Encodes a text like JavaScript's `encodeURIComponent`.
 fn encoded(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for byte in text.bytes() {

@@ -1,9 +1,9 @@
-//! What an append need not wait for: a thread of its own folds into the projection what a store has
-//! appended, when enough has come together or a moment has passed, compresses what has piled up, and
-//! writes the log back. Whoever needs the projection sooner brings it up before.
+//! The thread that projects appended records, so that an append need not wait. It begins when
+//! enough records wait or after a short delay. It also compresses pending records and writes the
+//! log back.
 //!
-//! The lines are on disk already, so this waits for no disk; and if it fails, or the process ends
-//! before, the next one to need the projection does the rest.
+//! Never appends a record. Its commits need not wait for the disk, because the lines are on disk
+//! already. A call that needs the projection earlier, or after a failure, projects by itself.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -16,19 +16,21 @@ use crate::project::Fold;
 use crate::project::rebuild::{self, Followed};
 use crate::truth::chunks;
 
-/// So many records are not left waiting, …
+/// The number of waiting records at which the thread projects at once, so that the backlog stays
+/// small.
 const ENOUGH: i64 = 64;
 
-/// … and none for longer than this.
+/// The longest delay before a record is projected, so that readers are nearly current.
 const MOMENT: Duration = Duration::from_millis(50);
 
-/// Others who want to write wait about so long.
+/// The longest time of one transaction, so that other writers wait only about 2 ms.
 const SLICE: Duration = Duration::from_millis(2);
 
-/// For another writer. Who is slower leaves the rest to the next one.
+/// The longest time that the thread waits for another writer. After that, the next call that needs
+/// the projection does the work.
 const LONGEST_WAIT: Duration = Duration::from_secs(2);
 
-/// The thread, once there is something to do.
+/// The projecting thread, started at the first append.
 #[derive(Debug, Default)]
 pub(super) struct Follower {
     running: Option<Running>,
@@ -48,20 +50,20 @@ struct Shared {
 
 #[derive(Debug, Default)]
 struct State {
-    /// When to begin, if there is something to do.
+    /// The time to begin; `None` if no record waits.
     due: Option<Instant>,
     is_over: bool,
 }
 
 impl Shared {
     fn state(&self) -> MutexGuard<'_, State> {
-        // Nothing is done under the lock that could leave it half done.
+        // A panic cannot leave the state half changed, so a poisoned lock is safe to use.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Follower {
-    /// The projection is that many records behind now.
+    /// Schedules the thread: the projection is now `lag` records behind.
     pub(super) fn notice(&mut self, ledger: &Ledger, lag: i64) {
         let running = self.running.get_or_insert_with(|| Running::start(ledger.path()));
         let mut state = running.shared.state();
@@ -84,7 +86,7 @@ impl Running {
         let shared = Arc::new(Shared::default());
         let (path, theirs) = (path.to_owned(), Arc::clone(&shared));
         let thread = std::thread::Builder::new().name("follow".to_owned());
-        // Without it, whoever reads brings the projection up.
+        // If no thread can be started, each reader projects by itself.
         let thread = thread.spawn(move || run(path, &theirs)).ok();
         Running { shared, thread }
     }
@@ -104,7 +106,7 @@ fn run(path: PathBuf, shared: &Shared) {
     let mut open: Option<(Ledger, Fold)> = None;
     loop {
         let is_over = wait(shared);
-        // Who fails here tries again at the next append; nothing is lost meanwhile.
+        // After an error, the next append tries again; the records are on disk.
         let tended = match &mut open {
             Some((ledger, fold)) => tend(ledger, fold),
             none => Ledger::open(&path)
@@ -123,7 +125,7 @@ fn run(path: PathBuf, shared: &Shared) {
     }
 }
 
-/// Waits until there is something to do. True if it is the last time.
+/// Waits until there is work. Returns true if the store is closing.
 fn wait(shared: &Shared) -> bool {
     let mut state = shared.state();
     loop {
@@ -158,11 +160,11 @@ fn tend(ledger: &mut Ledger, fold: &mut Fold) -> Result<()> {
 fn follow(ledger: &mut Ledger, fold: &mut Fold) -> Result<()> {
     loop {
         let followed = ledger.write(|tx| {
-            // Others may have folded in something meanwhile.
+            // Another connection may have projected records in the meantime.
             fold.let_go();
             rebuild::follow(tx, fold, SLICE)
         })?;
-        // Anything else is for those who need it, and who say that they are waiting.
+        // In every other case, a call that needs the projection does the rest.
         if followed != Followed::Partly {
             return Ok(());
         }

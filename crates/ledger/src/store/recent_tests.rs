@@ -1,4 +1,6 @@
-//! The context of a long session, read from its end, equals the context of all of its lines.
+//! Tests that the context read from the end of a long session equals the context of all its lines.
+//!
+//! Plays random actions on a temporary ledger. Never reads a real session.
 
 use proptest::prelude::*;
 use quipu_transcript::context::At;
@@ -6,9 +8,9 @@ use serde_json::{Value, json};
 
 use crate::read::query::context::lives;
 use crate::read::query::context::recent::from;
-use crate::store::{Append, NativeSession, NewSession, Store};
+use crate::store::{NewSession, Session, Store};
 
-/// What a runtime does next.
+/// One action of a runtime.
 #[derive(Debug, Clone)]
 enum Act {
     Say(&'static str),
@@ -60,11 +62,11 @@ fn entry(act: &Act, ids: &[String]) -> Option<Value> {
     })
 }
 
-/// The context from the last lines, and from all of them.
-fn both(store: &mut Store, session: &NativeSession) -> (Option<Value>, Value) {
-    let ledger = store.ledger().unwrap();
-    let life = lives(ledger.conn(), session.row).unwrap().remove(0);
-    let recent = from(ledger.conn(), &life, session.row).unwrap();
+/// Returns the context from the last lines, and from all lines.
+fn both(store: &Store, session: &Session) -> (Option<Value>, Value) {
+    let ledger = store.reader().unwrap();
+    let life = lives(ledger.conn(), session.row()).unwrap().remove(0);
+    let recent = from(ledger.conn(), &life, session.row()).unwrap();
     let (whole, _) = life.context(ledger.conn(), At::Leaf).unwrap().unwrap();
     let value = |context| serde_json::to_value(context).unwrap();
     (recent.map(value), serde_json::to_value(whole).unwrap())
@@ -72,19 +74,19 @@ fn both(store: &mut Store, session: &NativeSession) -> (Option<Value>, Value) {
 
 fn play(acts: &[Act]) -> (Option<Value>, Value) {
     let folder = tempfile::tempdir().unwrap();
-    let mut store = Store::open(&folder.path().join("ledger.db")).unwrap();
+    let store = Store::open(folder.path().join("ledger.db")).unwrap();
     let session = store.create(&NewSession::default()).unwrap();
     let mut ids = Vec::new();
     for act in acts {
         let Some(entry) = entry(act, &ids) else { continue };
-        // What is refused is not there, and nothing else.
-        if let Ok(done) = store.append(&session, &entry.to_string(), Append::default())
+        // A refused entry leaves no trace.
+        if let Ok(done) = session.append(entry)
             && !matches!(act, Act::Branch(_) | Act::Side)
         {
             ids.push(done.id);
         }
     }
-    both(&mut store, &session)
+    both(&store, &session)
 }
 
 proptest! {
@@ -109,7 +111,7 @@ fn a_session_that_goes_straight_on_is_read_from_its_end() {
     let (recent, whole) = play(&acts);
     assert_eq!(recent.as_ref(), Some(&whole));
     assert_eq!(whole["thinkingLevel"], "level 7");
-    // A leaf that was moved since then is for those who read everything.
+    // After the leaf was moved, the whole session must be read.
     acts.extend([Act::Branch(62), Act::Say("user")]);
     assert_eq!(play(&acts).0, None);
 }

@@ -1,4 +1,7 @@
-//! A message comes in: whether it may, which session it belongs to, and what has to happen first.
+//! Routes an incoming message: admits its sender, finds its session, and does the work before its
+//! turn.
+//!
+//! Never writes the message itself, and never calls a model.
 
 use jiff::tz::TimeZone;
 use quipu_transcript::key::SessionKey;
@@ -10,47 +13,51 @@ use rusqlite::Connection;
 use serde_json::{Map, Value, json};
 
 use super::append::{Append, append};
-use super::sessions::{NewSession, bind, by_id, by_key, create};
+use super::session::Session;
+use super::sessions::{NativeSession, NewSession, bind, by_id, by_key, create};
 use super::work::Work;
-use super::{NativeSession, Store, meta};
+use super::{Store, meta};
 use crate::Result;
 use crate::read::query::native_keys::{index_of, noted_as};
 
-/// Where a chat was switched to, among what is noted about its key.
+/// The metadata field of a chat's key that holds the key to which the chat was switched.
 const SWITCHED: &str = "quipu:switchedTo";
 
-/// So many sessions are listed in a chat.
+/// The number of sessions that a chat lists at most, so that the reply stays short.
 const LISTED: usize = 20;
 
-/// What is to be done with a message.
+/// The result of routing a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Routed {
     /// The key of its conversation.
     pub key: String,
-    /// The session that it belongs to; `None` if it was not admitted, or nothing was made for it.
-    pub session: Option<NativeSession>,
-    /// The session is new.
+    /// The session of the message; `None` if the message was not admitted, or if no session was
+    /// created for it.
+    pub session: Option<Session>,
+    /// True if the session is new.
     pub created: bool,
-    /// Why a session that was there starts over with this message: `reset`, `daily` or `idle`.
+    /// The reason that an existing session starts over with this message: `reset`, `daily` or
+    /// `idle`.
     pub reset: Option<&'static str>,
-    /// Whether it was admitted, and why not.
+    /// The decision whether the sender may write, with the reason.
     pub admission: Admission,
-    /// What to answer, if nobody has to be asked.
+    /// The reply to send without asking a model.
     pub reply: Option<String>,
-    /// What to begin a turn with; `None` if the message was a command.
+    /// The message to begin a turn with; `None` if the message was only a command.
     pub message: Option<String>,
-    /// No turn was begun in the session yet, or none since it started over: the files of the
-    /// workspace have to be put before the model. It stays so until a message is appended, however
-    /// often it is asked, because whoever asked before may not have come that far.
+    /// True if the session has no turn yet, or none since it started over. The runtime then shows
+    /// the files of the workspace to the model. Stays true until a message is appended, because an
+    /// earlier caller may have stopped before that.
     pub starts: bool,
 }
 
 impl Store {
-    /// Finds out what is to be done with a message, and does what comes before its turn: asks
-    /// strangers to be paired, makes the session, starts over one that is due, obeys commands, and
-    /// notes where the message came from. The message itself is not written.
+    /// Decides what a runtime should do with a message, and does the work before its turn.
+    ///
+    /// Offers a pairing code to an unknown sender, creates the session or starts it over, runs
+    /// commands, and stores the origin of the message. Never writes the message itself.
     pub fn route(
-        &mut self,
+        &self,
         settings: &Settings,
         inbound: &Inbound,
         now: i64,
@@ -74,12 +81,12 @@ impl Store {
         self.write(&mut |work| {
             let mut routed = routed.clone();
             let key = switched_to(work.tx, &chat)?.unwrap_or_else(|| chat.clone());
-            let asked = Asked { settings, inbound, now, zone, chat: &chat, key: &key };
+            let asked = Asked { store: self, settings, inbound, now, zone, chat: &chat, key: &key };
             routed.key = key.as_str().to_owned();
             asked.obey(work, &mut routed)?;
             routed.starts = match &routed.session {
                 Some(_) if routed.created || routed.reset.is_some() => true,
-                Some(session) => !has_begun(work.tx, session)?,
+                Some(session) => !has_begun(work.tx, &session.native)?,
                 None => false,
             };
             Ok(routed)
@@ -87,15 +94,16 @@ impl Store {
     }
 }
 
-/// A message that was admitted.
+/// An admitted message.
 struct Asked<'a> {
+    store: &'a Store,
     settings: &'a Settings,
     inbound: &'a Inbound,
     now: i64,
     zone: &'a TimeZone,
-    /// The key of the chat that it stands in …
+    /// The key of the message's chat.
     chat: &'a SessionKey,
-    /// … and the one that the chat was switched to, or the same.
+    /// The key to which the chat was switched; otherwise the chat's own key.
     key: &'a SessionKey,
 }
 
@@ -105,7 +113,7 @@ impl Asked<'_> {
         if let Some(command) = &command
             && !command.is_allowed(self.settings, self.inbound)
         {
-            routed.session = by_key(work.tx, self.key)?;
+            routed.session = self.current(work.tx)?;
             routed.reply = Some("Only the owner can do that here.".to_owned());
             return Ok(());
         }
@@ -124,11 +132,11 @@ impl Asked<'_> {
                     Some(session) => self.start_over(work, routed, session, "reset")?,
                     None => self.make(work, routed)?,
                 }
-                routed.reply = Some("The session starts over.".to_owned());
+                routed.reply = Some("The session was reset.".to_owned());
                 routed.message = message;
             }
             Some(Command::Sessions) => {
-                routed.session = by_key(work.tx, self.key)?;
+                routed.session = self.current(work.tx)?;
                 routed.reply = Some(self.list(work.tx)?);
             }
             Some(Command::Session { key }) => self.switch(work, routed, key.as_deref())?,
@@ -136,7 +144,12 @@ impl Asked<'_> {
         Ok(())
     }
 
-    /// An ordinary message: its session is made, or starts over if that is due.
+    /// Returns the session that the key leads to now.
+    fn current(&self, conn: &Connection) -> Result<Option<Session>> {
+        Ok(by_key(conn, self.key)?.map(|native| self.store.open_session(native)))
+    }
+
+    /// Handles an ordinary message: creates its session, or starts it over if a reset is due.
     fn speak(&self, work: &mut Work<'_, '_>, routed: &mut Routed) -> Result<()> {
         let Some(session) = by_key(work.tx, self.key)? else { return self.make(work, routed) };
         let policy = self.settings.resets.policy(self.key, self.inbound.channel.as_str());
@@ -150,18 +163,18 @@ impl Asked<'_> {
                     .into_iter()
                     .filter(|(name, value)| known.get(name) != Some(value))
                     .collect();
-                // Most messages come from where the last one came from.
+                // Most messages have the same origin as the one before.
                 if !patch.is_empty() {
                     let key = self.spelled(work.tx)?;
                     bind(work, &session, &key, patch.into())?;
                 }
-                routed.session = Some(session);
+                routed.session = Some(self.store.open_session(session));
                 Ok(())
             }
         }
     }
 
-    /// A new session, to which the key leads from now on.
+    /// Creates a session, and makes the key lead to it.
     fn make(&self, work: &mut Work<'_, '_>, routed: &mut Routed) -> Result<()> {
         let key = self.spelled(work.tx)?;
         let new = NewSession {
@@ -171,7 +184,7 @@ impl Asked<'_> {
             fields: self.origin(),
             ..NewSession::default()
         };
-        routed.session = Some(create(work, &new)?);
+        routed.session = Some(self.store.open_session(create(work, &new)?));
         routed.created = true;
         Ok(())
     }
@@ -187,26 +200,26 @@ impl Asked<'_> {
         append(work, &session, &reset, Append::default())?;
         let key = self.spelled(work.tx)?;
         bind(work, &session, &key, self.origin().into())?;
-        routed.session = Some(session);
+        routed.session = Some(self.store.open_session(session));
         routed.reset = Some(why);
         Ok(())
     }
 
-    /// From now on the conversation goes on in another session of the same agent.
+    /// Switches the conversation to another session of the same agent.
     fn switch(&self, work: &mut Work<'_, '_>, routed: &mut Routed, to: Option<&str>) -> Result<()> {
-        routed.session = by_key(work.tx, self.key)?;
+        routed.session = self.current(work.tx)?;
         let Some(to) = to else {
-            routed.reply = Some("Say which: /session KEY. /sessions lists them.".to_owned());
+            routed.reply = Some("Usage: /session KEY. /sessions lists all sessions.".to_owned());
             return Ok(());
         };
         let target = switch_target(&self.inbound.agent, to);
         let found = target.as_ref().map(|key| by_key(work.tx, key)).transpose()?.flatten();
         let (Some(target), Some(session)) = (target, found) else {
-            let unknown = "There is no such session. /sessions lists them.";
+            let unknown = "There is no such session. /sessions lists all sessions.";
             routed.reply = Some(unknown.to_owned());
             return Ok(());
         };
-        // The chat's own key keeps its session, so that one can come back.
+        // The chat's own key keeps its session, so that the user can switch back.
         let own = match noted_as(work.tx, self.chat)? {
             Some((key, id)) => by_id(work.tx, self.inbound.agent.as_str(), &id)?.zip(Some(key)),
             None => None,
@@ -225,12 +238,12 @@ impl Asked<'_> {
         let switch = Map::from_iter([(SWITCHED.to_owned(), to)]);
         bind(work, &own, &chat, switch.into())?;
         routed.key = if is_back { chat } else { target.as_str().to_owned() };
-        routed.reply = Some("The conversation goes on in that session.".to_owned());
-        routed.session = Some(session);
+        routed.reply = Some("Switched to that session.".to_owned());
+        routed.session = Some(self.store.open_session(session));
         Ok(())
     }
 
-    /// The sessions of the agent, the last ones first.
+    /// Returns a list of the agent's sessions, the most recent first.
     fn list(&self, conn: &Connection) -> Result<String> {
         let agent = self.inbound.agent.as_str();
         let Some(index) = index_of(conn, agent)? else {
@@ -257,13 +270,13 @@ impl Asked<'_> {
         Ok(lines.join("\n"))
     }
 
-    /// The key as it is noted already, which may be another spelling of it.
+    /// Returns the key as it is stored, which may be another spelling of it.
     fn spelled(&self, conn: &Connection) -> Result<String> {
         let noted = noted_as(conn, self.key)?;
         Ok(noted.map_or_else(|| self.key.as_str().to_owned(), |(key, _)| key))
     }
 
-    /// Where the message came from, in the fields of OpenClaw's index.
+    /// Returns the origin of the message, in the fields of OpenClaw's index.
     fn origin(&self) -> Map<String, Value> {
         let inbound = self.inbound;
         let mut fields = Map::new();
@@ -281,7 +294,7 @@ impl Asked<'_> {
         put(
             "chatType",
             match inbound.chat.as_str() {
-                // OpenClaw's index knows no rooms.
+                // OpenClaw's index has no chat type for rooms.
                 "room" => "channel",
                 chat => chat,
             },
@@ -293,7 +306,7 @@ impl Asked<'_> {
     }
 }
 
-/// The key that a chat was switched to, if it was and that still leads somewhere.
+/// Returns the key to which a chat was switched, if that key still leads to a session.
 fn switched_to(conn: &Connection, chat: &SessionKey) -> Result<Option<SessionKey>> {
     let Some((key, _)) = noted_as(conn, chat)? else { return Ok(None) };
     let Some(fields) = meta::of_key(conn, chat.agent().unwrap_or_default(), &key)? else {
@@ -305,8 +318,8 @@ fn switched_to(conn: &Connection, chat: &SessionKey) -> Result<Option<SessionKey
     Ok(by_key(conn, &to)?.map(|_| to))
 }
 
-/// Whether a turn was begun in the conversation as it stands: whether there is a message on the path
-/// to the leaf, back to the last reset. What was sent without a model (a mirror) is no turn.
+/// Returns whether the conversation has a turn: a message on the path to the leaf, after the last
+/// reset. A message that was sent without a model (a mirror) is no turn.
 fn has_begun(conn: &Connection, session: &NativeSession) -> Result<bool> {
     Ok(conn
         .prepare_cached(
@@ -324,7 +337,7 @@ fn has_begun(conn: &Connection, session: &NativeSession) -> Result<bool> {
         .query_row([session.row], |row| row.get(0))?)
 }
 
-/// When a session began, or last started over, and when somebody last spoke.
+/// Returns the time of a session's start or last reset, and the time of its last entry.
 fn activity(conn: &Connection, session: &NativeSession) -> Result<Activity> {
     let (started_at, last_at): (Option<i64>, Option<i64>) = conn
         .prepare_cached(

@@ -1,9 +1,9 @@
-//! Who may speak to an agent: what was decided, and who asks.
+//! The senders that may write to an agent: decisions and pairing requests. The rules are in
+//! [`quipu_transcript::routing::admission`]; this file stores and loads the data for them.
 //!
-//! The rules are in [`quipu_transcript::routing::admission`]; here is what they are asked about.
-//! Decisions and requests are lines of the journal, so they last as long as everything else. Nothing
-//! of a message is stored but who wrote it, and that only if they ask to be paired: at most three
-//! strangers an hour on one channel can make the ledger grow.
+//! Decisions and requests are lines of the journal, so they are permanent. Never stores the text of
+//! a message. A message can only add a pairing request, so at most three strangers per hour and
+//! channel make the ledger grow.
 
 use quipu_transcript::routing::admission::{
     self, Admission, AdmissionSettings, EVERYBODY, PairingCode, REQUEST_STANDS, Request,
@@ -21,7 +21,7 @@ use crate::truth::journal::Event;
 use crate::wire::Sender;
 use crate::{Error, Result};
 
-/// A sender: whom they write to, where, and under which id.
+/// A sender: an id on a channel of an agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Who {
     agent: AgentId,
@@ -30,12 +30,12 @@ pub struct Who {
 }
 
 impl Who {
-    /// `None` if it cannot be an id: nothing, or full of control characters, or far too long.
+    /// Returns a sender; `None` if the id is empty, too long or full of control characters.
     pub fn new(agent: AgentId, channel: Channel, sender: &str) -> Option<Who> {
         Some(Who { agent, channel, sender: sender_id(sender)? })
     }
 
-    /// Everybody on a channel about whom nothing else was decided.
+    /// Returns the entry for all senders on a channel that have no decision of their own.
     pub fn everybody(agent: AgentId, channel: Channel) -> Who {
         Who { agent, channel, sender: EVERYBODY.to_owned() }
     }
@@ -57,12 +57,12 @@ impl Who {
     }
 }
 
-/// Which senders are meant.
+/// A filter for senders.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SenderFilter {
-    /// Those who write to this agent.
+    /// The agent that the senders write to; any by default.
     pub agent: Option<AgentId>,
-    /// Those on this channel.
+    /// The channel of the senders; any by default.
     pub channel: Option<Channel>,
 }
 
@@ -74,16 +74,16 @@ impl SenderFilter {
 }
 
 impl Store {
-    /// Whether a message goes to its session. A new request to be paired is stored before its code
-    /// is told. `now` is in milliseconds UTC.
+    /// Decides whether a message goes to its session. Stores a new pairing request before it
+    /// returns the code. `now` is in milliseconds UTC.
     pub fn admit(
-        &mut self,
+        &self,
         settings: &AdmissionSettings,
         inbound: &Inbound,
         now: i64,
     ) -> Result<Admission> {
         let admission = self.settled(&mut |ledger| judge(ledger.conn(), settings, inbound, now))?;
-        // Nearly always nothing has to be written.
+        // Most messages need no write.
         if !matches!(admission, Admission::Pair { is_new: true, .. }) {
             return Ok(admission);
         }
@@ -104,24 +104,24 @@ impl Store {
         })
     }
 
-    /// From now on they may speak.
-    pub fn allow(&mut self, who: &Who, now: i64) -> Result<Sender> {
+    /// Allows a sender to write.
+    pub fn allow(&self, who: &Who, now: i64) -> Result<Sender> {
         self.decide(who, "allowed", now)
     }
 
-    /// From now on they may not speak, and not ask either.
-    pub fn deny(&mut self, who: &Who, now: i64) -> Result<Sender> {
+    /// Denies a sender to write and to request pairing.
+    pub fn deny(&self, who: &Who, now: i64) -> Result<Sender> {
         if who.sender == EVERYBODY {
             return Err(Error::refused(
-                "whoever is not allowed is refused anyway; \
-                 to let nobody ask either, set `direct = \"allowlist\"` for the channel",
+                "senders who are not allowed are refused anyway; \
+                 to give out no pairing codes either, set `direct = \"allowlist\"` for the channel",
             ));
         }
         self.decide(who, "denied", now)
     }
 
-    /// What was decided about them holds no longer, and what they asked is dropped.
-    pub fn revoke(&mut self, who: &Who, now: i64) -> Result<Sender> {
+    /// Removes the decision on a sender, and the sender's pairing request.
+    pub fn revoke(&self, who: &Who, now: i64) -> Result<Sender> {
         self.write(&mut |work| {
             let is_known: bool = work
                 .tx
@@ -144,8 +144,8 @@ impl Store {
         })
     }
 
-    /// Approves whoever was told this code, if it is still good.
-    pub fn pair(&mut self, code: PairingCode, filter: &SenderFilter, now: i64) -> Result<Sender> {
+    /// Allows the sender that received this code, if the code is still valid.
+    pub fn pair(&self, code: PairingCode, filter: &SenderFilter, now: i64) -> Result<Sender> {
         self.write(&mut |work| {
             let text = code.to_string();
             let asking = asking(work.tx, now)?
@@ -162,7 +162,7 @@ impl Store {
         })
     }
 
-    fn decide(&mut self, who: &Who, state: &'static str, now: i64) -> Result<Sender> {
+    fn decide(&self, who: &Who, state: &'static str, now: i64) -> Result<Sender> {
         self.write(&mut |work| {
             let before: Option<(String, i64)> = work
                 .tx
@@ -174,7 +174,7 @@ impl Store {
                     Ok((row.get(0)?, row.get(1)?))
                 })
                 .optional()?;
-            // What is decided already is not decided again.
+            // An unchanged decision is not stored again.
             if let Some((before, since)) = before
                 && before == state
             {
@@ -186,7 +186,8 @@ impl Store {
     }
 }
 
-/// Who asks, the newest first; then about whom something was decided, by agent, channel and id.
+/// Returns pairing requests, the newest first, then senders with a decision, by agent, channel and
+/// id.
 pub fn senders(ledger: &Ledger, filter: &SenderFilter, now: i64) -> Result<Vec<Sender>> {
     complete(ledger, &mut |conn| listed(conn, filter, now))
 }
@@ -216,7 +217,7 @@ fn listed(conn: &Connection, filter: &SenderFilter, now: i64) -> Result<Vec<Send
     Ok(found)
 }
 
-/// Brings the projection up to the last record, so that what was decided is seen.
+/// Projects everything up to the last record, so that the latest decisions are visible.
 pub fn bring_up(ledger: &mut Ledger) -> Result<()> {
     rebuild::bring_up(ledger, &mut |_, _| {})
 }
@@ -231,7 +232,7 @@ fn decision(who: &Who, decision: &str, at: i64) -> Event {
     }
 }
 
-/// What the rules say.
+/// Applies the rules to a message.
 fn judge(
     conn: &Connection,
     settings: &AdmissionSettings,
@@ -250,7 +251,7 @@ fn known(conn: &Connection, who: &Who) -> Result<SenderState> {
     let (agent, channel) = (who.agent.as_str(), who.channel.as_str());
     let state: Option<String> = conn
         .prepare_cached(
-            // What was decided about themselves counts before what was about everybody.
+            // A decision on the sender takes precedence over one on all senders.
             "SELECT state FROM senders WHERE agent = ?1 AND channel = ?2 AND sender IN (?3, ?4)
               ORDER BY sender = ?4 LIMIT 1",
         )?
@@ -276,7 +277,7 @@ fn known(conn: &Connection, who: &Who) -> Result<SenderState> {
     Ok(SenderState { standing, requests })
 }
 
-/// Requests that still stand.
+/// Returns the pairing requests that are still valid.
 fn asking(conn: &Connection, now: i64) -> Result<Vec<Sender>> {
     let mut statement = conn.prepare_cached(
         "SELECT agent, channel, sender, code, asked_at FROM pairing_requests
@@ -299,10 +300,10 @@ fn asking(conn: &Connection, now: i64) -> Result<Vec<Sender>> {
     Ok(found)
 }
 
-/// A code that nobody has.
+/// Returns a pairing code that no request has.
 fn fresh_code(conn: &Connection) -> Result<PairingCode> {
     loop {
-        // The first six bytes are random.
+        // The first six bytes of the UUID are random.
         let [first, second, third, fourth, fifth, ..] = *Uuid::new_v4().as_bytes();
         let code = PairingCode::of([first, second, third, fourth, fifth]);
         let is_taken: bool = conn

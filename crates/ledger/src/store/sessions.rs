@@ -1,4 +1,6 @@
-//! Native sessions: made, found by id, found by key.
+//! Creates native sessions, and finds them by id or key.
+//!
+//! Never creates a session under the id of a forgotten one.
 
 use quipu_transcript::format::Origin;
 use quipu_transcript::formats::native;
@@ -9,75 +11,117 @@ use quipu_transcript::time::Timestamp;
 use rusqlite::{Connection, OptionalExtension};
 use serde_json::{Map, Value};
 
+use super::session::Session;
 use super::work::{FORMAT, Work};
 use super::{Fields, Store, meta};
 use crate::base::clock;
 use crate::base::ids::{GenerationId, SessionRow, SourceId};
 use crate::read::query::complete::complete;
 use crate::read::query::find::LAST;
+use crate::read::query::find_session;
 use crate::read::query::native_keys::{index_of, noted_as, source_of};
 use crate::truth::journal::Event;
 use crate::truth::native_lines;
 use crate::{Error, Result};
 
-/// The agent that there is without any configuration.
+/// The name of the default agent, which needs no configuration.
 pub(crate) const MAIN: &str = "main";
 
-/// What kind of source a session of ours is, and what stands for an agent's keys.
+/// The kind of the sources that hold native sessions and the keys of their agents.
 const KIND: &str = "native";
 
 /// A session that a runtime keeps in the ledger.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct NativeSession {
-    /// Its row.
-    pub row: SessionRow,
-    /// Whose it is.
-    pub agent: String,
-    /// Its id.
-    pub id: String,
+pub(crate) struct NativeSession {
+    pub(crate) row: SessionRow,
+    pub(crate) agent: String,
+    pub(crate) id: String,
     pub(super) source: SourceId,
     pub(super) generation: GenerationId,
     pub(super) origin: Origin,
 }
 
-/// What a new session is made of.
+/// The options of a new session.
 #[derive(Debug, Clone, Default)]
 pub struct NewSession<'a> {
-    /// Whose it is; the key's agent, or `main`, if nothing is said.
+    /// The agent of the session; by default the key's agent, or `main`.
     pub agent: Option<&'a str>,
-    /// Its id; a new UUID if nothing is said.
+    /// The session's id; a new UUID by default.
     pub id: Option<&'a str>,
-    /// The key that leads to it from now on; `agent:<agent>:explicit:<id>` if nothing is said.
+    /// The key that leads to the session; `agent:<agent>:explicit:<id>` by default.
     pub key: Option<&'a str>,
-    /// Where its agent works.
+    /// The working directory of the session's agent.
     pub cwd: Option<&'a str>,
-    /// The id of the session that it goes on from.
+    /// The id of the session that this one continues.
     pub parent: Option<&'a str>,
-    /// The key may lead to another session, which then has none of its own any more.
+    /// True if the key may be taken from another session, which then has no key.
     pub takes_key: bool,
-    /// What else is noted about it, under the names of OpenClaw's index.
+    /// Further metadata, under the field names of OpenClaw's index.
     pub fields: Map<String, Value>,
 }
 
 impl Store {
-    /// Makes a session: its header, and the key that leads to it from now on.
-    pub fn create(&mut self, new: &NewSession<'_>) -> Result<NativeSession> {
-        self.write(&mut |work| create(work, new))
+    /// Opens a session by its key, its id, or a prefix of its id.
+    ///
+    /// Finding a key or an id takes the same time for any number of sessions. During a rebuild, the
+    /// call waits until all sessions are projected. Fails with [`Error::NoMatch`] if no session
+    /// matches, and with [`Error::Collected`] if another program writes the session.
+    ///
+    /// ```
+    /// use quipu_ledger::{Error, Store};
+    ///
+    /// # let folder = tempfile::tempdir()?;
+    /// # let store = Store::open(folder.path().join("ledger.db"))?;
+    /// assert!(matches!(store.session("agent:main:main"), Err(Error::NoMatch { .. })));
+    /// let made = store.session_or_new("agent:main:main")?;
+    /// assert_eq!(store.session("agent:main:main")?.id(), made.id());
+    /// assert_eq!(store.session(made.id())?.row(), made.row());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn session(&self, name: &str) -> Result<Session> {
+        let native = {
+            let core = self.core();
+            let row = find_session(&core.ledger, name)?;
+            complete(&core.ledger, &mut |conn| by_row(conn, row))?
+        };
+        Ok(self.open_session(native))
     }
 
-    /// The session of that row, to write to it.
-    pub fn session(&self, row: SessionRow) -> Result<NativeSession> {
-        complete(&self.ledger, &mut |conn| by_row(conn, row))
+    /// Opens the session that a key leads to, and creates one if there is none.
+    pub fn session_or_new(&self, key: &str) -> Result<Session> {
+        let parsed = SessionKey::parse(key);
+        loop {
+            let found = complete(&self.core().ledger, &mut |conn| by_key(conn, &parsed))?;
+            if let Some(native) = found {
+                return Ok(self.open_session(native));
+            }
+            match self.create(&NewSession { key: Some(key), ..NewSession::default() }) {
+                // Another process has created the session in the meantime.
+                Err(Error::Exists { .. }) => {}
+                made => return made,
+            }
+        }
     }
 
-    /// The session that a key leads to now. A key leads to sessions of its own agent only.
-    pub fn by_key(&self, key: &SessionKey) -> Result<Option<NativeSession>> {
-        complete(&self.ledger, &mut |conn| by_key(conn, key))
+    /// Creates a session with its header, and makes its key lead to it.
+    ///
+    /// ```
+    /// use quipu_ledger::{NewSession, Store};
+    ///
+    /// # let folder = tempfile::tempdir()?;
+    /// # let store = Store::open(folder.path().join("ledger.db"))?;
+    /// let new = NewSession { id: Some("nightly"), cwd: Some("/work"), ..NewSession::default() };
+    /// let session = store.create(&new)?;
+    /// assert_eq!(session.key()?.as_deref(), Some("agent:main:explicit:nightly"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn create(&self, new: &NewSession<'_>) -> Result<Session> {
+        let native = self.write(&mut |work| create(work, new))?;
+        Ok(self.open_session(native))
     }
 
-    /// The key that leads to a session now; `None` if another session has taken its place.
-    pub fn key_of(&self, session: &NativeSession) -> Result<Option<String>> {
-        complete(&self.ledger, &mut |conn| key_of(conn, session))
+    pub(super) fn open_session(&self, native: NativeSession) -> Session {
+        Session { store: self.clone(), native }
     }
 }
 
@@ -89,18 +133,18 @@ pub(super) fn create(work: &mut Work<'_, '_>, new: &NewSession<'_>) -> Result<Na
         && keys_agent != Some(agent)
     {
         return Err(Error::refused(format!(
-            "the key {} is not one of agent {agent}, whose keys begin with agent:{agent}:",
+            "the key {} does not belong to agent {agent}, whose keys begin with agent:{agent}:",
             key.as_str().escape_debug()
         )));
     }
     if AgentId::parse(agent).ok().as_ref().map(AgentId::as_str) != Some(agent) {
-        return Err(Error::refused("an agent's name is small letters, digits, - and _"));
+        return Err(Error::refused("an agent's name has only lower-case letters, digits, - and _"));
     }
     let is_printable = |text: &str| !text.chars().any(char::is_control);
     if let Some(key) = &key
         && !is_printable(key.as_str())
     {
-        return Err(Error::refused("a key has no control characters"));
+        return Err(Error::refused("a session key must not have control characters"));
     }
     if let (Some(key), false) = (&key, new.takes_key)
         && by_key(work.tx, key)?.is_some()
@@ -117,11 +161,12 @@ pub(super) fn create(work: &mut Work<'_, '_>, new: &NewSession<'_>) -> Result<Na
         None => uuid::Uuid::new_v4().to_string(),
     };
     let path = native::transcript_path(agent, &id)
-        // What looks like a key is looked for as one, and the last one is called so already.
+        // An id in the form of a key would be looked up as a key, and `LAST` already names the
+        // latest session.
         .filter(|_| is_printable(&id) && !id.starts_with("agent:") && id != LAST)
         .ok_or_else(|| {
             Error::refused(format!(
-                "a session's id is 1 to 180 printable characters, no key, and not `{LAST}`"
+                "a session id must have 1 to 180 printable characters, and must not be a session key or `{LAST}`"
             ))
         })?;
     let key = match &key {
@@ -137,7 +182,7 @@ pub(super) fn create(work: &mut Work<'_, '_>, new: &NewSession<'_>) -> Result<Na
     Ok(session)
 }
 
-/// A session without lines. Its row is there once one of them was folded in.
+/// Returns a new session without lines. Its row exists once its first line is projected.
 pub(super) fn begin(
     work: &mut Work<'_, '_>,
     agent: &str,
@@ -150,9 +195,9 @@ pub(super) fn begin(
             .prepare_cached("SELECT refused IS NOT NULL FROM sources WHERE id = ?1")?
             .query_row([source], |row| row.get(0))?;
         return Err(match is_forgotten {
-            // Its mark promises that nothing of that name is kept again.
+            // Forgetting a session promises that its id is never stored again.
             true => Error::refused(format!(
-                "session {} was forgotten here, and no other gets its id",
+                "session {} was forgotten, and its id cannot be used again",
                 id.escape_debug()
             )),
             false => Error::Exists { what: "session", name: id },
@@ -164,7 +209,7 @@ pub(super) fn begin(
     Ok(NativeSession { row, agent: agent.to_owned(), id, source, generation, origin })
 }
 
-/// From now on `key` leads to `session`, and has these fields besides what is noted about it.
+/// Makes `key` lead to `session`, and patches the metadata of the key.
 pub(super) fn bind(
     work: &mut Work<'_, '_>,
     session: &NativeSession,
@@ -188,7 +233,7 @@ pub(super) fn bind(
     Ok(())
 }
 
-/// A session that was forgotten since it was found.
+/// Returns the error for a session that was forgotten after it was found.
 pub(super) fn no_row(row: SessionRow) -> Error {
     Error::NoMatch { what: "session", name: format!("#{}", row.0) }
 }
@@ -205,7 +250,7 @@ pub(crate) fn by_row(conn: &Connection, row: SessionRow) -> Result<NativeSession
     by_id(conn, &agent, &id)?.ok_or_else(|| Error::NoMatch { what: "session", name: id })
 }
 
-/// The session of that agent with that id.
+/// Returns the session with that agent and that id.
 pub(super) fn by_id(conn: &Connection, agent: &str, id: &str) -> Result<Option<NativeSession>> {
     let Some(path) = native::transcript_path(agent, id) else { return Ok(None) };
     let found: Option<(SourceId, Option<GenerationId>, SessionRow)> = conn
@@ -234,7 +279,7 @@ pub(crate) fn by_key(conn: &Connection, key: &SessionKey) -> Result<Option<Nativ
 
 pub(crate) fn key_of(conn: &Connection, session: &NativeSession) -> Result<Option<String>> {
     let Some(index) = index_of(conn, &session.agent)? else { return Ok(None) };
-    // Several keys may have been switched to it; the first one is its own.
+    // Several keys may lead to the session after a switch; the first one is its own.
     Ok(conn
         .prepare_cached(
             "SELECT k.key FROM session_keys k

@@ -1,12 +1,15 @@
-//! The tree of a session, asked by SQL over the entries' parents. Nothing recurses in memory: a chain
-//! of a million entries and a million children of one take linear time.
+//! The tree of a session, read with SQL over the parents of its entries.
+//!
+//! Never recurses in memory: a chain of a million entries takes linear time, and so do a million
+//! children of one entry.
 
 use foldhash::HashMap;
 use quipu_transcript::native::NewEntry;
 use rusqlite::{Connection, OptionalExtension, Row};
 use serde::Serialize;
 
-use super::{NativeSession, Store};
+use super::session::Session;
+use super::sessions::NativeSession;
 use crate::Result;
 use crate::base::ids::{EntryId, PackedId, Seq, SessionRow};
 use crate::store::unprojected::View;
@@ -14,17 +17,17 @@ use crate::store::unprojected::View;
 /// An entry of the tree.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Node {
-    /// Its id.
+    /// The entry's id.
     pub id: String,
-    /// The id of the entry that it hangs off.
+    /// The id of the parent entry.
     pub parent: Option<String>,
-    /// What kind of entry it is.
+    /// The type of the entry.
     #[serde(rename = "type")]
     pub type_name: String,
     /// The role of a message.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub role: Option<String>,
-    /// When it was written, milliseconds UTC.
+    /// The time of the entry, milliseconds UTC.
     pub time: Option<i64>,
     #[serde(skip)]
     pub(super) entry: EntryId,
@@ -36,8 +39,8 @@ impl Node {
     const COLUMNS: &'static str = "e.id, e.uuid, p.uuid, e.type, e.role, e.time, e.is_side
            FROM entries e LEFT JOIN entry_rows p ON p.id = e.parent";
 
-    /// The same of all entries that lead to `?1`, the first one first. Without `CROSS` SQLite would
-    /// go through all entries there are, and look for each of them on the path.
+    /// The same columns for every entry on the path to `?1`, from the root. Without `CROSS`, SQLite
+    /// would scan all entries and search the path for each.
     const PATH: &'static str = "
         WITH RECURSIVE path (id, height) AS (
             SELECT ?1, 0 UNION ALL
@@ -63,7 +66,7 @@ impl Node {
         })
     }
 
-    /// An entry that is about to be in the projection.
+    /// Returns the node of an entry that is not projected yet.
     pub(super) fn appended(entry: &NewEntry, id: String, parent: Option<String>, seq: Seq) -> Node {
         Node {
             id,
@@ -76,68 +79,63 @@ impl Node {
         }
     }
 
-    /// Whether it can be a parent and a leaf.
+    /// Returns whether the entry can be a parent and a leaf.
     pub(super) fn is_on_paths(&self) -> bool {
         !self.is_side && !matches!(&*self.type_name, "leaf" | "session")
     }
 
-    /// Whether it is a message of that role.
+    /// Returns whether the entry is a message with that role.
     pub(super) fn is_message_of(&self, role: &str) -> bool {
         self.type_name == "message" && self.role.as_deref() == Some(role)
     }
 }
 
-/// A tip of the tree: an entry that nothing hangs off.
+/// A branch of the tree, named by its tip: an entry without children.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Branch {
-    /// Where it ends.
+    /// The last entry of the branch.
     #[serde(flatten)]
     pub tip: Node,
-    /// How many entries lead there.
+    /// The number of entries on the path to the tip, the tip included.
     pub length: u64,
-    /// The session's leaf is on it, at its end.
+    /// True if the session's leaf is the tip.
     pub is_current: bool,
 }
 
-impl Store {
-    /// The session's leaf: where the next entry hangs.
-    pub fn leaf(&mut self, session: &NativeSession) -> Result<Option<Node>> {
-        self.settled(&mut |ledger| leaf(ledger.conn(), session.row))
+impl Session {
+    /// Returns the leaf: the entry that the next one is attached to.
+    pub fn leaf(&self) -> Result<Option<Node>> {
+        self.store.settled(&mut |ledger| leaf(ledger.conn(), self.native.row))
     }
 
-    /// The entry of that id.
-    pub fn entry(&mut self, session: &NativeSession, id: &str) -> Result<Option<Node>> {
-        self.settled(&mut |ledger| find(ledger.conn(), session.row, id))
+    /// Returns the entry with that id.
+    pub fn entry(&self, id: &str) -> Result<Option<Node>> {
+        self.store.settled(&mut |ledger| find(ledger.conn(), self.native.row, id))
     }
 
-    /// The entries from the root to an entry.
-    pub fn path(&mut self, session: &NativeSession, to: &str) -> Result<Vec<Node>> {
-        self.settled(&mut |ledger| {
-            let to = View::settled(ledger.conn(), session).known("entry", to)?;
+    /// Returns the entries from the root to an entry.
+    pub fn path(&self, to: &str) -> Result<Vec<Node>> {
+        self.store.settled(&mut |ledger| {
+            let to = View::settled(ledger.conn(), &self.native).known("entry", to)?;
             path(ledger.conn(), to.entry)
         })
     }
 
-    /// What hangs off an entry, or the roots.
-    pub fn children(&mut self, session: &NativeSession, of: Option<&str>) -> Result<Vec<Node>> {
-        self.settled(&mut |ledger| children(ledger.conn(), session, of))
+    /// Returns the children of an entry, or the roots.
+    pub fn children(&self, of: Option<&str>) -> Result<Vec<Node>> {
+        self.store.settled(&mut |ledger| children(ledger.conn(), &self.native, of))
     }
 
-    /// The last entry that the paths to two entries share.
-    pub fn common_ancestor(
-        &mut self,
-        session: &NativeSession,
-        one: &str,
-        other: &str,
-    ) -> Result<Option<Node>> {
-        self.settled(&mut |ledger| common_ancestor(ledger.conn(), session, one, other))
+    /// Returns the last entry that the paths to two entries share.
+    pub fn common_ancestor(&self, one: &str, other: &str) -> Result<Option<Node>> {
+        self.store.settled(&mut |ledger| common_ancestor(ledger.conn(), &self.native, one, other))
     }
 
-    /// The tips of the tree, oldest first.
-    pub fn branches(&mut self, session: &NativeSession) -> Result<Vec<Branch>> {
-        self.settled(&mut |ledger| {
-            let leaf = leaf(ledger.conn(), session.row)?.map(|leaf| leaf.entry);
-            branches(ledger.conn(), session.row, leaf)
+    /// Returns the tips of the tree, oldest first.
+    pub fn branches(&self) -> Result<Vec<Branch>> {
+        self.store.settled(&mut |ledger| {
+            let leaf = leaf(ledger.conn(), self.native.row)?.map(|leaf| leaf.entry);
+            branches(ledger.conn(), self.native.row, leaf)
         })
     }
 }
@@ -180,7 +178,7 @@ fn common_ancestor(
     shared.map(|entry| node(conn, entry)).transpose()
 }
 
-/// The tips of a session's tree.
+/// Returns the branches of a session's tree, oldest first.
 pub(super) fn branches(
     conn: &Connection,
     session: SessionRow,
@@ -207,8 +205,8 @@ pub(super) fn branches(
         .collect()
 }
 
-/// How many entries lead to each, itself included. Each is counted once, however many branches there
-/// are; usually parents were written before their children, but an import may have them behind.
+/// Returns the length of the path to each entry, the entry included. Visits each entry once. A
+/// parent may come after its child, because imports can store lines in any order.
 fn lengths(conn: &Connection, session: SessionRow) -> Result<HashMap<EntryId, u64>> {
     let mut statement =
         conn.prepare_cached("SELECT id, parent FROM entry_rows WHERE session = ?1 ORDER BY id")?;
@@ -219,7 +217,7 @@ fn lengths(conn: &Connection, session: SessionRow) -> Result<HashMap<EntryId, u6
     for entry in parents.keys() {
         let mut at = Some(*entry);
         let mut length = loop {
-            // What is on the way has a length of zero so far: no circle is followed twice.
+            // Entries of the current path have length zero for now, so a cycle ends the loop.
             let Some(entry) = at.filter(|entry| parents.contains_key(entry)) else { break 0 };
             if let Some(known) = lengths.get(&entry) {
                 break *known;
@@ -236,7 +234,7 @@ fn lengths(conn: &Connection, session: SessionRow) -> Result<HashMap<EntryId, u6
     Ok(lengths)
 }
 
-/// The session's leaf.
+/// Returns the session's leaf.
 pub(super) fn leaf(conn: &Connection, session: SessionRow) -> Result<Option<Node>> {
     let leaf: Option<EntryId> = conn
         .prepare_cached("SELECT leaf FROM sessions WHERE id = ?1")?
@@ -250,7 +248,7 @@ fn node(conn: &Connection, entry: EntryId) -> Result<Node> {
         .query_row([entry], Node::from_row)?)
 }
 
-/// The entry of that id.
+/// Returns the entry with that id.
 pub(super) fn find(conn: &Connection, session: SessionRow, id: &str) -> Result<Option<Node>> {
     Ok(conn
         .prepare_cached(&format!(
@@ -263,7 +261,7 @@ pub(super) fn find(conn: &Connection, session: SessionRow, id: &str) -> Result<O
         .optional()?)
 }
 
-/// Whether an id is taken.
+/// Returns whether the session has an entry with that id.
 pub(super) fn has(conn: &Connection, session: SessionRow, id: &str) -> Result<bool> {
     Ok(conn
         .prepare_cached(
@@ -274,7 +272,7 @@ pub(super) fn has(conn: &Connection, session: SessionRow, id: &str) -> Result<bo
         .query_row((session, PackedId::pack(id)), |row| row.get(0))?)
 }
 
-/// The entries from the root to an entry.
+/// Returns the entries from the root to an entry.
 pub(super) fn path(conn: &Connection, to: EntryId) -> Result<Vec<Node>> {
     let mut statement = conn.prepare_cached(Node::PATH)?;
     Ok(statement.query_map([to], Node::from_row)?.collect::<Result<_, _>>()?)
@@ -287,8 +285,8 @@ mod tests {
     #[test]
     fn r93_a_path_is_followed_and_not_looked_for() {
         let folder = tempfile::tempdir().unwrap();
-        let store = Store::open(&folder.path().join("ledger.db")).unwrap();
-        let conn = store.ledger.conn();
+        let ledger = crate::Ledger::open(&folder.path().join("ledger.db")).unwrap();
+        let conn = ledger.conn();
         let mut plan = conn.prepare(&format!("EXPLAIN QUERY PLAN {}", Node::PATH)).unwrap();
         let steps: Vec<String> =
             plan.query_map([1], |row| row.get(3)).unwrap().map(Result::unwrap).collect();

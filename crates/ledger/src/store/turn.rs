@@ -1,102 +1,81 @@
-//! What a runtime does with a conversation besides appending: begin a turn, go back, label, start over.
+//! Operations on a conversation besides a plain append: begin a turn, branch, label, reset.
+//!
+//! Each one appends a line and never edits one.
 
-use quipu_transcript::native::{NewEntry, Refusal, mirror};
+use quipu_transcript::native::{Entry, Refusal, mirror};
 use serde_json::json;
 
-use super::append::{Append, Appended, Wanted};
-use super::{NativeSession, Store, tree};
+use super::append::Appended;
+use super::session::Appender;
+use super::tree;
 use crate::store::unprojected::View;
 use crate::{Error, Result};
 
-impl Store {
-    /// Begins a turn with a user's message. If the leaf is a user's message that nothing answered,
-    /// because a run failed, the new one takes its place beside it, so that roles alternate; the old
-    /// one stays in the tree, with the labels behind it. A message that names its parent itself hangs there.
-    pub fn begin_turn(
-        &mut self,
-        session: &NativeSession,
-        message: &str,
-        how: Append<'_>,
-    ) -> Result<Appended> {
-        let entry = NewEntry::read(message)?;
+impl Appender<'_> {
+    /// Begins a turn with a user's message.
+    ///
+    /// A failed run may leave an unanswered user message at the leaf. The new message then gets the
+    /// same parent, so that roles alternate. The old message stays in the tree, with its labels. A
+    /// message that names its parent is attached there.
+    pub fn begin_turn(&self, message: impl Into<Entry>) -> Result<Appended> {
+        let entry = message.into().check()?;
         if entry.role != Some("user") {
-            return Err(Refusal::Field("a turn begins with a user's message").into());
+            return Err(Refusal::Field("a turn must begin with a user message").into());
         }
-        self.append_ahead(session, &Wanted { entry: &entry, how, begins_turn: true })
+        self.append_checked(&entry, true)
     }
 
-    /// Moves the leaf to an entry, or before the first one. With a summary of what is left behind,
-    /// that is appended there.
-    pub fn branch(
-        &mut self,
-        session: &NativeSession,
-        to: Option<&str>,
-        summary: Option<&str>,
-        how: Append<'_>,
-    ) -> Result<Appended> {
+    /// Moves the leaf to an entry, or before the first one. A summary of the branch that is left is
+    /// appended there.
+    pub fn branch(&self, to: Option<&str>, summary: Option<&str>) -> Result<Appended> {
         let entry = match summary {
             None => json!({"type": "leaf", "targetId": to}),
             Some(summary) => {
-                let left = self.leaf(session)?.map(|leaf| leaf.id);
+                let left = self.session.leaf()?.map(|leaf| leaf.id);
                 let from = left.as_deref().unwrap_or("root");
                 json!({"type": "branch_summary", "parentId": to, "fromId": from, "summary": summary})
             }
         };
-        self.append(session, &entry.to_string(), how)
+        self.append(entry)
     }
 
-    /// Gives an entry a label, or takes it away.
-    pub fn label(
-        &mut self,
-        session: &NativeSession,
-        target: &str,
-        label: Option<&str>,
-        how: Append<'_>,
-    ) -> Result<Appended> {
+    /// Sets the label of an entry, or removes it.
+    pub fn label(&self, target: &str, label: Option<&str>) -> Result<Appended> {
         let mut entry = json!({"type": "label", "targetId": target});
         if let (Some(label), Some(entry)) = (label, entry.as_object_mut()) {
             entry.insert("label".to_owned(), label.into());
         }
-        self.append(session, &entry.to_string(), how)
+        self.append(entry)
     }
 
-    /// Empties the conversation: what comes before is no longer part of the context, except from
-    /// `keep` on, and stays in the ledger.
-    pub fn reset(
-        &mut self,
-        session: &NativeSession,
-        reason: &str,
-        keep: Option<&str>,
-        how: Append<'_>,
-    ) -> Result<Appended> {
+    /// Empties the context, except for entries from `keep` on. All entries stay in the ledger.
+    pub fn reset(&self, reason: &str, keep: Option<&str>) -> Result<Appended> {
         let mut entry = json!({"type": "reset", "reason": reason});
         if let (Some(keep), Some(entry)) = (keep, entry.as_object_mut()) {
-            // What is kept has to be on the path.
-            self.settled(&mut |ledger| {
+            // The first kept entry must be on the path.
+            let session = &self.session.native;
+            self.session.store.settled(&mut |ledger| {
                 let conn = ledger.conn();
                 let kept = View::settled(conn, session).known("firstKeptEntryId", keep)?;
                 let leaf = tree::leaf(conn, session.row)?;
                 let path = leaf.map(|leaf| tree::path(conn, leaf.entry)).transpose()?;
                 match path.unwrap_or_default().contains(&kept) {
                     true => Ok(()),
-                    false => Err(Error::refused("what is kept has to be on the path to the leaf")),
+                    false => Err(Error::refused(
+                        "the first entry to keep must be on the path to the leaf",
+                    )),
                 }
             })?;
             entry.insert("firstKeptEntryId".to_owned(), keep.into());
         }
-        self.append(session, &entry.to_string(), how)
+        self.append(entry)
     }
 
-    /// Notes what was sent to a channel, as an answer that no model wrote.
-    pub fn mirror(
-        &mut self,
-        session: &NativeSession,
-        text: &str,
-        how: Append<'_>,
-    ) -> Result<Appended> {
+    /// Stores a text that was sent to a channel, as an answer that no model wrote.
+    pub fn mirror(&self, text: &str) -> Result<Appended> {
         if text.trim().is_empty() {
-            return Err(Refusal::Field("a mirror of nothing: the text is empty").into());
+            return Err(Refusal::Field("the text is empty").into());
         }
-        self.append(session, &mirror(text), how)
+        self.append(Entry::json(mirror(text)))
     }
 }

@@ -1,53 +1,54 @@
-//! What this store has appended to sessions and what is not in the projection yet: where the next
-//! entry hangs, and which ids are taken.
+//! The entries that this store has appended but not projected yet. With them, an append knows the
+//! leaf and the taken ids without waiting for the projection.
 //!
-//! The projection follows behind (`follow`), so an append need not wait for it. Whatever another
-//! process appends to the same session moves its cursor, and then nothing of this counts any more.
+//! Never holds entries of another process: if one appends to the same session, the session's length
+//! changes, and the cached state is dropped.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
 use rusqlite::Connection;
 
-use super::NativeSession;
+use super::sessions::NativeSession;
 use super::tree::{self, Node};
 use crate::base::ids::GenerationId;
 use crate::project::rebuild::Projected;
 use crate::{Error, Result};
 
-/// What is named and not there.
+/// The name of a missing entry in errors.
 pub(super) const ENTRY: &str = "entry of the session";
 
-/// Sessions that were appended to.
+/// The sessions with entries that are not projected yet.
 #[derive(Debug, Default)]
 pub(super) struct Ahead {
     tips: HashMap<GenerationId, Tip>,
 }
 
-/// A session as its last append has left it.
+/// The state of a session after its last append.
 #[derive(Debug)]
 pub(super) struct Tip {
-    /// How many bytes it has.
+    /// The length of the session in bytes.
     cursor: u64,
-    /// Everything up to this record is in the projection, or here.
+    /// The last record before the cached entries. Everything up to it is projected.
     since: i64,
     leaf: Option<Node>,
     nodes: HashMap<String, Node>,
 }
 
 impl Ahead {
-    /// Nothing that was remembered is needed any more.
+    /// Drops all cached state.
     pub(super) fn let_go(&mut self) {
         self.tips.clear();
     }
 
-    /// Whether everything is known about a session that ends there.
+    /// Returns whether the cache is complete for a session of this length.
     pub(super) fn knows(&self, session: &NativeSession, cursor: u64, projected: Projected) -> bool {
         let tip = self.tips.get(&session.generation);
         tip.is_some_and(|tip| tip.cursor == cursor && tip.since <= projected.to)
     }
 
-    /// The session that ends there. Unless it is known, all of it has to be in the projection.
+    /// Returns the state of a session of this length. Unless the cache is complete, the whole
+    /// session must be projected.
     pub(super) fn tip(
         &mut self,
         conn: &Connection,
@@ -66,7 +67,7 @@ impl Ahead {
             }
         };
         if projected.lag() == 0 {
-            // All of it is in the projection by now.
+            // The whole session is projected now.
             tip.nodes.clear();
             tip.since = projected.to;
         }
@@ -75,7 +76,7 @@ impl Ahead {
 }
 
 impl Tip {
-    /// Takes in an entry that was appended.
+    /// Adds an appended entry.
     pub(super) fn advance(
         &mut self,
         conn: &Connection,
@@ -101,31 +102,31 @@ impl Tip {
     }
 }
 
-/// An entry that was appended.
+/// An appended entry with its effects.
 pub(super) struct Grown {
     pub(super) node: Node,
-    /// Where it moves the leaf, if it is one that does.
+    /// The new leaf, if the entry moves the leaf.
     pub(super) leaf_target: Option<Option<String>>,
-    /// Where the session ends now.
+    /// The length of the session after the entry, in bytes.
     pub(super) cursor: u64,
 }
 
-/// A session as an append sees it: the projection, and what is ahead of it.
+/// A session as an append sees it: its projection plus the entries that are not projected yet.
 #[derive(Clone, Copy)]
 pub(super) struct View<'a> {
     pub(super) conn: &'a Connection,
     pub(super) session: &'a NativeSession,
-    /// `None` if everything is in the projection.
+    /// The entries that are not projected yet; `None` if all are projected.
     pub(super) tip: Option<&'a Tip>,
 }
 
 impl<'a> View<'a> {
-    /// A session of which everything is in the projection.
+    /// Returns the view of a session that is fully projected.
     pub(super) fn settled(conn: &'a Connection, session: &'a NativeSession) -> View<'a> {
         View { conn, session, tip: None }
     }
 
-    /// The session's leaf.
+    /// Returns the session's leaf.
     pub(super) fn leaf(&self) -> Result<Option<Node>> {
         match self.tip {
             Some(tip) => Ok(tip.leaf.clone()),
@@ -133,7 +134,7 @@ impl<'a> View<'a> {
         }
     }
 
-    /// The entry of that id.
+    /// Returns the entry with that id.
     pub(super) fn find(&self, id: &str) -> Result<Option<Node>> {
         match self.tip.and_then(|tip| tip.nodes.get(id)) {
             Some(node) => Ok(Some(node.clone())),
@@ -141,18 +142,18 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Whether an id is taken.
+    /// Returns whether the session has an entry with that id.
     pub(super) fn has(&self, id: &str) -> Result<bool> {
         let is_ahead = self.tip.is_some_and(|tip| tip.nodes.contains_key(id));
         Ok(is_ahead || tree::has(self.conn, self.session.row, id)?)
     }
 
-    /// The entry of that id, which others may hang off.
+    /// Returns the entry with that id. Fails if it cannot be a parent.
     pub(super) fn known(&self, field: &str, id: &str) -> Result<Node> {
         match self.find(id)? {
             Some(node) if node.is_on_paths() => Ok(node),
             Some(_) => Err(Error::refused(format!(
-                "`{field}`: {} stands beside the conversation",
+                "`{field}`: {} is not part of the conversation",
                 id.escape_debug()
             ))),
             None => Err(Error::NoMatch { what: ENTRY, name: id.to_owned() }),

@@ -1,10 +1,12 @@
-//! One transaction of the store: records and journal lines, folded in as they are written.
+//! One transaction of the store: records and journal lines, projected as they are written.
+//!
+//! Never commits: the caller does, after [`Work::end`].
 
 use quipu_transcript::format::Format;
 use quipu_transcript::formats::native::Native;
 use rusqlite::Transaction;
 
-use super::NativeSession;
+use super::sessions::NativeSession;
 use crate::Result;
 use crate::base::ids::Seq;
 use crate::project::draft::Drafter;
@@ -12,10 +14,10 @@ use crate::project::{Fold, Inserts, Place};
 use crate::truth::journal::{self, Event};
 use crate::truth::native_lines;
 
-/// Native sessions read like this.
+/// The format of native sessions.
 pub(super) const FORMAT: &'static dyn Format = &Native;
 
-/// A transaction that is open.
+/// An open transaction.
 pub(super) struct Work<'a, 'c> {
     pub(super) tx: &'a Transaction<'c>,
     fold: &'a mut Fold,
@@ -27,7 +29,7 @@ impl<'a, 'c> Work<'a, 'c> {
         Ok(Work { tx, fold, inserts: Inserts::new(tx)? })
     }
 
-    /// Appends a line to a session. Its bytes may be those of another record.
+    /// Appends a line to a session. The line may share the bytes of an existing record.
     pub(super) fn record(
         &mut self,
         session: &NativeSession,
@@ -53,14 +55,14 @@ impl<'a, 'c> Work<'a, 'c> {
         Ok(seq)
     }
 
-    /// Writes a line into the journal.
+    /// Appends a line to the journal.
     pub(super) fn event(&mut self, event: &Event) -> Result<Seq> {
         let seq = journal::append(self.tx, event)?;
         self.fold.event(self.tx, seq, event)?;
         Ok(seq)
     }
 
-    /// Makes what was folded in visible to statements of this transaction.
+    /// Makes the projected rows visible to statements of this transaction.
     pub(super) fn settle(&mut self) -> Result<()> {
         self.fold.settle(self.tx)
     }

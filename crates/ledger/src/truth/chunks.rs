@@ -1,10 +1,10 @@
-//! Where the bytes of records are: in compressed chunks of consecutive records, or, until there
-//! are enough of them, in `pending`.
+//! The bytes of records: in compressed chunks of consecutive records or, until there are enough of
+//! them, in `pending`.
 //!
-//! A chunk is a good mebibyte before compression: large enough to compress well (zstd is 10 % denser
-//! there than at half of it), small enough to open for one record. A record longer than two mebibytes
-//! spans chunks. Small chunks are absorbed by the next one, so a session that was collected
-//! line by line ends up as compact as a bulk import.
+//! A chunk holds about 1.25 MiB before compression: large enough to compress well (zstd is 10 %
+//! denser than at half of it), small enough to open for one record. A record longer than 2 MiB
+//! spans several chunks. The next chunk absorbs a small one before it, so a session that was
+//! collected line by line ends up as compact as a bulk import.
 
 mod read;
 mod seal;
@@ -19,30 +19,30 @@ use crate::{Error, Result};
 pub(crate) use read::RecordReader;
 pub(crate) use seal::{seal, seal_if_wanted};
 
-/// A chunk is closed when it holds this much.
+/// The size, in bytes before compression, at which a chunk is closed.
 pub(crate) const CHUNK: usize = 5 << 18;
 
-/// A single record is cut into chunks of at most this much.
+/// The largest size of a chunk, in bytes before compression. Longer records are split.
 const LONGEST: usize = 2 << 20;
 
-/// The rest of a sync stays uncompressed only below this: more of it is worth a chunk that the next
-/// one absorbs.
+/// The size, in bytes, below which the end of a batch stays uncompressed. A larger end becomes a
+/// chunk that the next one absorbs.
 const LONGEST_RAW: usize = 64 << 10;
 
-/// What zstd compresses with. Its tables of what was seen are a quarter as large as those of its
-/// level 3, and stay in a core's cache beside those of words: a seventh faster, a hundredth larger.
+/// The parameters of zstd. The tables are a quarter of the size of level 3's, so they stay in a
+/// core's cache beside those of the index: compression is a seventh faster, and 1 % larger.
 const PARAMETERS: &[CParameter] = &[
     CParameter::Strategy(Strategy::ZSTD_dfast),
     CParameter::WindowLog(21),
     CParameter::HashLog(16),
     CParameter::ChainLog(14),
     CParameter::MinMatch(6),
-    // A flipped bit must be an error, never other bytes.
+    // A flipped bit has to be an error, never other bytes.
     CParameter::ChecksumFlag(true),
 ];
 
-/// A compressed run of consecutive records of one batch. Records are numbered from the batch's
-/// first one, because their seq is not known before they are written.
+/// A compressed run of consecutive records of one batch. Records are counted from the batch's first
+/// one, because seqs are known only when the batch is written.
 #[derive(Debug)]
 pub(crate) struct Packed {
     first: usize,
@@ -52,13 +52,13 @@ pub(crate) struct Packed {
     data: Vec<u8>,
 }
 
-/// Packs the records of one batch, and then of the next.
+/// Compresses the records of one batch after another.
 #[derive(Default)]
 pub(crate) struct Packer {
-    /// Made when it is first needed: one appended line needs none.
+    /// Created when first needed: appending one line needs none.
     compressor: Option<zstd::bulk::Compressor<'static>>,
     raw: Vec<u8>,
-    /// Room for the compressor to work in; what stays is copied out at its size.
+    /// The compressor's output buffer, reused between chunks.
     scratch: Vec<u8>,
     first: usize,
     first_offset: u64,
@@ -70,7 +70,7 @@ pub(crate) struct Packer {
 #[derive(Debug, Default)]
 pub(crate) struct PackedBatch {
     chunks: Vec<Packed>,
-    /// The first record that is in no chunk, and the bytes of it and all after it.
+    /// The first record that is in no chunk, and the bytes from it on.
     rest: Option<(usize, Vec<u8>)>,
 }
 
@@ -85,7 +85,7 @@ impl Packer {
             bytes = later;
             if self.raw.len() >= LONGEST {
                 self.close(self.next)?;
-                // If the record is used up, the next chunk starts with the next record.
+                // The record ends here, so the next chunk starts with the next record.
                 if bytes.is_empty() {
                     self.next += 1;
                     self.first = self.next;
@@ -106,7 +106,7 @@ impl Packer {
         Ok(())
     }
 
-    /// The next record of the batch has its bytes elsewhere.
+    /// Skips the next record of the batch: another record holds its bytes.
     pub(crate) fn skip(&mut self) {
         self.next += 1;
         if self.raw.is_empty() {
@@ -115,12 +115,12 @@ impl Packer {
         }
     }
 
-    /// True if the next record begins a chunk.
+    /// Returns whether the next record begins a chunk.
     pub(crate) fn is_between(&self) -> bool {
         self.raw.is_empty()
     }
 
-    /// Ends the batch. A rest too small for a chunk stays raw if `keep_rest_raw`.
+    /// Ends the batch. An end too small for a chunk stays raw if `keep_rest_raw`.
     pub(crate) fn finish(&mut self, keep_rest_raw: bool) -> Result<PackedBatch> {
         let mut rest = None;
         if !self.raw.is_empty() {
@@ -172,8 +172,8 @@ impl PackedBatch {
     }
 }
 
-/// Stores the packed records of a batch whose first record is `base` and whose records have
-/// these lengths. Records that are the same as others have no bytes here.
+/// Stores the packed records of a batch whose first record is `base` and whose records have these
+/// lengths. A record with `same_as` has no bytes of its own.
 pub(crate) fn store(
     tx: &Transaction<'_>,
     batch: &PackedBatch,
@@ -183,7 +183,7 @@ pub(crate) fn store(
 ) -> Result<()> {
     let at = |index: usize| Seq(base.0 + index as i64);
     if !batch.chunks.is_empty() {
-        // What waited so far comes before what comes now.
+        // Pending records come before these, so they are sealed first.
         seal(tx)?;
         batch.insert_chunks(tx, base)?;
     }
@@ -209,7 +209,7 @@ pub(crate) fn put_pending(tx: &Connection, seq: Seq, bytes: &[u8]) -> Result<()>
     Ok(())
 }
 
-/// Stores one long record from its pieces, each at most a few mebibytes.
+/// Stores one long record from its pieces, each of a few mebibytes at most.
 pub(crate) fn store_streamed(
     tx: &Transaction<'_>,
     seq: Seq,

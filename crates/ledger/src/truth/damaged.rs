@@ -1,5 +1,5 @@
-//! Compressed files that cannot be decompressed to their end, as they are on disk. What could be read
-//! of them are records like any other; the bytes here are for whoever can mend them.
+//! Compressed files that cannot be decompressed to their end, with their bytes as they are on disk.
+//! The lines before the damage are ordinary records; the bytes are kept for a later repair.
 
 use rusqlite::{Connection, OptionalExtension, Transaction};
 
@@ -7,13 +7,13 @@ use crate::Result;
 use crate::base::ids::GenerationId;
 use crate::truth::sums;
 
-/// The bytes of a larger file are not kept: what cannot be read is not worth a disk.
+/// The largest compressed file, in bytes, that is kept. Of a larger one only its lines are.
 pub(crate) const MOST_KEPT: u64 = 256 << 20;
 
-/// How much of a file is one row.
+/// The number of bytes of a file in one row.
 pub(crate) const PIECE: usize = 4 << 20;
 
-/// Why a file could not be decompressed to its end.
+/// A compressed file that cannot be decompressed to its end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Damage {
     pub(crate) why: String,
@@ -22,44 +22,44 @@ pub(crate) struct Damage {
 }
 
 impl Damage {
-    /// Whether its bytes are kept.
+    /// Returns whether its bytes are kept.
     pub(crate) fn is_kept(&self) -> bool {
         self.length <= MOST_KEPT
     }
 
-    /// What it is, and what is kept.
+    /// Describes the damage, and the part of the file that is kept.
     pub(crate) fn text(&self) -> String {
         text(&self.why, self.is_kept())
     }
 }
 
-/// Why a file could not be decompressed to its end, and what is kept of it.
+/// Describes damage with the reason `why`, and the part of the file that is kept.
 pub(crate) fn text(why: &str, is_kept: bool) -> String {
     let kept = if is_kept {
-        "kept as it is, with the lines that can be read"
+        "stored unchanged, with the lines that can be read"
     } else {
-        "above 256 MiB, so that only the lines that can be read are kept"
+        "above 256 MiB, so that only the readable lines are stored"
     };
     format!("{why}; {kept}")
 }
 
-/// What becomes of the compressed bytes of a file.
+/// A change of the stored compressed bytes of a file.
 #[derive(Debug)]
 pub(crate) enum Compressed {
-    /// A piece of them, from this byte on.
+    /// A piece of the file, from this byte on.
     Piece(u64, Vec<u8>),
-    /// Those of an earlier look are no longer needed: the file goes on from them and is whole now.
-    Needless,
+    /// The stored bytes are no longer needed: the file grew and is complete now.
+    Obsolete,
 }
 
-/// Stores a piece; the first one takes the place of all there were.
+/// Stores a piece. The first one replaces all earlier ones.
 pub(crate) fn store(
     tx: &Transaction<'_>,
     generation: GenerationId,
     compressed: &Compressed,
 ) -> Result<()> {
     match compressed {
-        Compressed::Needless => forget(tx, generation),
+        Compressed::Obsolete => forget(tx, generation),
         Compressed::Piece(start, bytes) => {
             if *start == 0 {
                 forget(tx, generation)?;
@@ -73,7 +73,7 @@ pub(crate) fn store(
     }
 }
 
-/// Notes that a generation is damaged, once all pieces are stored.
+/// Records that a generation is damaged, once all pieces are stored.
 pub(crate) fn note(tx: &Transaction<'_>, generation: GenerationId, damage: &Damage) -> Result<()> {
     if !damage.is_kept() {
         forget(tx, generation)?;
@@ -85,7 +85,7 @@ pub(crate) fn note(tx: &Transaction<'_>, generation: GenerationId, damage: &Dama
     Ok(())
 }
 
-/// Removes what is known of the damage of a generation.
+/// Removes the damage of a generation.
 pub(crate) fn forget(tx: &Connection, generation: GenerationId) -> Result<()> {
     for table in ["damaged", "damaged_bytes"] {
         tx.prepare_cached(&format!("DELETE FROM {table} WHERE generation = ?1"))?
@@ -94,7 +94,7 @@ pub(crate) fn forget(tx: &Connection, generation: GenerationId) -> Result<()> {
     Ok(())
 }
 
-/// How a generation is damaged.
+/// Returns the damage of a generation, if it has any.
 pub(crate) fn of(conn: &Connection, generation: GenerationId) -> Result<Option<Damage>> {
     Ok(conn
         .prepare_cached("SELECT why, length FROM damaged WHERE generation = ?1")?
@@ -104,7 +104,7 @@ pub(crate) fn of(conn: &Connection, generation: GenerationId) -> Result<Option<D
         .optional()?)
 }
 
-/// Hands the compressed bytes of a generation to `each`, in order.
+/// Calls `each` with the compressed bytes of a generation, in order.
 pub(crate) fn stream(
     conn: &Connection,
     generation: GenerationId,

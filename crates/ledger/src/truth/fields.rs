@@ -1,5 +1,5 @@
-//! What is noted about a session, with its values as they were written: a number of twenty digits, or
-//! one that is spelled 1E5, comes out as it went in.
+//! Fields of a session or a session key. Values keep their spelling: a number of twenty digits, or
+//! one written as `1E5`, is stored and returned unchanged.
 
 use std::collections::BTreeMap;
 
@@ -9,17 +9,17 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value};
 
-/// Names and values.
+/// Named JSON values.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Fields(BTreeMap<String, Box<RawValue>>);
 
 impl Fields {
-    /// Reads an object. Spaces between its parts are left out, so that it fits on one line.
+    /// Reads a JSON object. Whitespace between values is removed, so that it fits on one line.
     pub fn read(json: &str) -> serde_json::Result<Fields> {
         let mut fields: Fields = serde_json::from_str(json)?;
         for (name, value) in &mut fields.0 {
-            // Others have to read it, too: no number without an end, nothing absurdly deep.
+            // Other programs have to read it: no number that is too large, no excessive depth.
             if let Err(why) = decoded(value.get()) {
                 return Err(D::custom(format!("`{}`: {why}", name.escape_debug())));
             }
@@ -30,7 +30,7 @@ impl Fields {
         Ok(fields)
     }
 
-    /// What an index says about a key, as it was written there.
+    /// Returns the fields of a key in an index, as they are written there.
     pub(crate) fn of(binding: &Binding) -> Fields {
         let mut fields = Fields::from(binding.fields.clone());
         for (name, value) in &binding.written {
@@ -41,22 +41,22 @@ impl Fields {
         fields
     }
 
-    /// The value of a field, as far as a computer's numbers and letters can tell it.
+    /// Returns the decoded value of a field. A number loses digits that `f64` cannot hold.
     pub fn get(&self, name: &str) -> Option<Value> {
         decoded(self.0.get(name)?.get()).ok()
     }
 
-    /// All fields, the same way.
+    /// Returns all fields, decoded.
     pub fn to_map(&self) -> Map<String, Value> {
         self.0.keys().filter_map(|name| Some((name.clone(), self.get(name)?))).collect()
     }
 
-    /// Their names.
+    /// Returns the names of the fields.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.0.keys().map(String::as_str)
     }
 
-    /// Whether there is none.
+    /// Returns whether there are no fields.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -68,22 +68,22 @@ impl Fields {
         }
     }
 
-    /// Takes fields away.
+    /// Removes the fields that `is_kept` rejects.
     pub(crate) fn retain(&mut self, is_kept: impl Fn(&str) -> bool) {
         self.0.retain(|name, _| is_kept(name));
     }
 
-    /// These fields with others in their place.
+    /// Adds `others`, replacing fields with the same name.
     pub fn extend(&mut self, others: Fields) {
         self.0.extend(others.0);
     }
 
-    /// As JSON on many lines, two spaces for each step, the way `JSON.stringify` indents.
+    /// Returns JSON on several lines, with two spaces per level, as `JSON.stringify` indents.
     pub fn pretty(&self) -> String {
         indented(&compact(&self.json()))
     }
 
-    /// Makes these changes; `null` takes a field away.
+    /// Applies a patch; `null` removes a field.
     pub(crate) fn change(&mut self, patch: &Fields) {
         for (name, value) in &patch.0 {
             match value.get() {
@@ -93,12 +93,12 @@ impl Fields {
         }
     }
 
-    /// As JSON.
+    /// Returns JSON on one line.
     pub(crate) fn json(&self) -> String {
         serde_json::to_string(self).unwrap_or_default()
     }
 
-    /// For what serde has read into memory of its own, where nothing is left as it was written.
+    /// Deserializes values that serde has already decoded, where the spelling is lost.
     pub(crate) fn deserialize_plain<'de, D: Deserializer<'de>>(
         deserializer: D,
     ) -> Result<Fields, D::Error> {
@@ -116,14 +116,14 @@ impl From<Map<String, Value>> for Fields {
 
 impl PartialEq for Fields {
     fn eq(&self, other: &Fields) -> bool {
-        let said = |fields: &Fields| -> Vec<(String, String)> {
+        let spelled = |fields: &Fields| -> Vec<(String, String)> {
             fields.0.iter().map(|(name, value)| (name.clone(), value.get().to_owned())).collect()
         };
-        said(self) == said(other)
+        spelled(self) == spelled(other)
     }
 }
 
-/// A value; half of a letter, which no text has, is shown as the mark for it.
+/// Decodes a value. An unpaired surrogate becomes the replacement character.
 fn decoded(json: &str) -> serde_json::Result<Value> {
     serde_json::from_str(json).or_else(|error| match mended(json) {
         Some(mended) => serde_json::from_str(&mended),
@@ -131,7 +131,7 @@ fn decoded(json: &str) -> serde_json::Result<Value> {
     })
 }
 
-/// JSON whose texts can be decoded, if halves of letters are all that kept them from it.
+/// Returns the JSON with unpaired surrogates replaced; `None` if it has none.
 fn mended(json: &str) -> Option<String> {
     let half = |at: usize| {
         let digits = json.get(at..)?.strip_prefix("\\u")?.get(..4)?;
@@ -147,7 +147,7 @@ fn mended(json: &str) -> Option<String> {
                 (at, is_changed) = (at + 6, true);
                 continue;
             }
-            // An escaped backslash is none that something follows.
+            // A backslash and the character after it are copied together.
             (None, _) if letter == '\\' => 2,
             (None, _) => letter.len_utf8(),
         };
@@ -157,7 +157,7 @@ fn mended(json: &str) -> Option<String> {
     is_changed.then_some(mended)
 }
 
-/// Compact JSON, indented.
+/// Indents compact JSON.
 fn indented(json: &str) -> String {
     let mut out = String::with_capacity(json.len() * 2);
     let (mut in_text, mut is_escaped, mut depth) = (false, false, 0_usize);
@@ -190,7 +190,7 @@ fn indented(json: &str) -> String {
     out
 }
 
-/// JSON without spaces between its parts.
+/// Removes whitespace between the parts of JSON.
 fn compact(json: &str) -> String {
     let mut compact = String::with_capacity(json.len());
     let (mut in_text, mut is_escaped) = (false, false);
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn halves_of_letters_are_kept_and_told_apart() {
+    fn unpaired_surrogates_are_kept_and_distinguished() {
         let json =
             r#"{"a":"cut \ud83d","b":["\ud83d\ude00","\\ud83d","\ude00\ud83d\ud83d\ude00"]}"#;
         let fields = Fields::read(json).unwrap();
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_are_indented_as_others_do_it() {
+    fn fields_are_indented_like_json_stringify() {
         let json = r#"{"a":{},"b":[],"c":{"x":[1.5,"a,{[\" \\"],"y":{"z":null}},"d":""}"#;
         let value: Value = serde_json::from_str(json).unwrap();
         let pretty = serde_json::to_string_pretty(&value).unwrap();
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_could_read_is_refused() {
+    fn unreadable_values_are_refused() {
         let deep = format!("{{\"a\":{}{}}}", "[".repeat(200), "]".repeat(200));
         for json in ["", "[]", "{\"a\":1e400}", "{\"a\":}", &deep] {
             assert!(Fields::read(json).is_err(), "{json}");

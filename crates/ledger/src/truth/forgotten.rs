@@ -1,9 +1,11 @@
-//! The marks that forgetting leaves: which sessions must not be collected again, from whatever
-//! source. Discovery, reading and writing all ask here.
+//! Marks of forgotten sessions, which must never be collected again from any source.
+//!
+//! Discovery, reading and writing all check them here. A mark is never removed.
 
 pub(crate) mod clean;
 pub(crate) mod shared_lines;
 
+use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 
 use quipu_transcript::format::{Format, Origin};
@@ -12,18 +14,18 @@ use rusqlite::Connection;
 use crate::Result;
 use crate::base::ids::{Seq, SourceId};
 
-/// Why nothing is collected from a source of a forgotten session.
+/// The reason stored with a source of a forgotten session, from which nothing is collected.
 pub(crate) const FORGOTTEN: &str = "forgotten";
 
 /// The sessions that were forgotten.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Forgotten {
-    /// By format and agent.
+    /// The ids by format and agent.
     ids: HashMap<String, HashMap<String, HashSet<String>>>,
 }
 
 impl Forgotten {
-    /// All marks in a ledger.
+    /// Loads all marks of a ledger.
     pub(crate) fn load(conn: &Connection) -> Result<Forgotten> {
         let mut forgotten = Forgotten::default();
         let mut statement =
@@ -50,7 +52,7 @@ impl Forgotten {
         self.ids.entry(format).or_default().entry(agent).or_default().insert(id);
     }
 
-    /// Whether a session was forgotten. `agent` is empty where a format has no agents.
+    /// Returns whether a session was forgotten. `agent` is empty where a format has no agents.
     pub(crate) fn has(&self, format: &str, agent: &str, session_id: &str) -> bool {
         self.ids
             .get(format)
@@ -58,17 +60,18 @@ impl Forgotten {
             .is_some_and(|ids| ids.contains(session_id))
     }
 
-    /// Whether a session of that id was forgotten, whichever agent's it was.
+    /// Returns whether a session with that id was forgotten, of any agent.
     pub(crate) fn has_id(&self, format: &str, session_id: &str) -> bool {
         let mut agents = self.ids.get(format).into_iter().flat_map(HashMap::values);
-        // A thread's session is forgotten under its whole name; others only know its id.
+        // A thread's session is marked with its full name; cron runs name only its id.
         let is_thread = |id: &String| {
             id.strip_prefix(session_id).is_some_and(|rest| rest.starts_with("-topic-"))
         };
         agents.any(|ids| ids.contains(session_id) || ids.iter().any(is_thread))
     }
 
-    /// Whether a file of that origin belongs to a forgotten session, or to one that works for it.
+    /// Returns whether a file of that origin belongs to a forgotten session or to one of its
+    /// sub-agents.
     pub(crate) fn claims(&self, format: &dyn Format, origin: &Origin) -> bool {
         let agent = origin.agent.as_deref().unwrap_or_default();
         let is_forgotten = |id: &Option<String>| {
@@ -77,49 +80,67 @@ impl Forgotten {
         is_forgotten(&origin.session) || is_forgotten(&origin.parent)
     }
 
-    /// Whether any session of that format was forgotten.
+    /// Returns whether any session of that format was forgotten.
     pub(crate) fn concerns(&self, format: &dyn Format) -> bool {
         self.ids.contains_key(format.name())
     }
 
-    /// The ids of all forgotten sessions of a format.
+    /// Returns the bytes of an index without what it says about forgotten sessions.
+    pub(crate) fn shorten_index<'b>(
+        &self,
+        format: &dyn Format,
+        origin: &Origin,
+        bytes: &'b [u8],
+    ) -> Cow<'b, [u8]> {
+        if !self.concerns(format) {
+            return Cow::Borrowed(bytes);
+        }
+        let agent = origin.agent.as_deref().unwrap_or_default();
+        let is_forgotten = |session: &str| self.has(format.name(), agent, session);
+        match format.index_without(origin, bytes, &is_forgotten) {
+            Some(bytes) => Cow::Owned(bytes),
+            None => Cow::Borrowed(bytes),
+        }
+    }
+
+    /// Returns the ids of all forgotten sessions of a format.
     pub(crate) fn ids(&self, format: &str) -> impl Iterator<Item = &str> {
         let agents = self.ids.get(format).into_iter().flat_map(HashMap::values);
         agents.flatten().map(String::as_str)
     }
 }
 
-/// Marks a session. Until [`settle`] the mark says that the file still has to be cleaned of what
-/// was removed from it: its seq is negative.
+/// Marks a session. The mark's seq is negative until [`mark_cleaned`]: the file still has to be cleaned
+/// of the removed bytes.
 pub(crate) fn mark(
     conn: &Connection,
     format: &str,
     agent: &str,
     session_id: &str,
-    told_by: Seq,
+    event_seq: Seq,
 ) -> Result<()> {
     conn.execute(
         "INSERT INTO forgotten (format, agent, session_id, seq) VALUES (?1, ?2, ?3, ?4)
          ON CONFLICT DO UPDATE SET seq = ?4",
-        (format, agent, session_id, -told_by.0),
+        (format, agent, session_id, -event_seq.0),
     )?;
     Ok(())
 }
 
-/// Whether something was removed from the ledger's tables that may still be found in its file.
-pub(crate) fn is_unsettled(conn: &Connection) -> Result<bool> {
+/// Returns whether the file may still hold bytes that were removed from its tables.
+pub(crate) fn needs_cleaning(conn: &Connection) -> Result<bool> {
     Ok(conn
         .prepare_cached("SELECT EXISTS (SELECT 1 FROM forgotten WHERE seq < 0)")?
         .query_row([], |row| row.get(0))?)
 }
 
-/// Notes that nothing of the forgotten sessions is left in the file.
-pub(crate) fn settle(conn: &Connection) -> Result<()> {
+/// Records that the file holds nothing of the forgotten sessions any more.
+pub(crate) fn mark_cleaned(conn: &Connection) -> Result<()> {
     conn.execute("UPDATE forgotten SET seq = -seq WHERE seq < 0", [])?;
     Ok(())
 }
 
-/// Returns true if a source belongs to a forgotten session.
+/// Returns whether a source belongs to a forgotten session.
 pub(crate) fn is_forgotten(conn: &Connection, source: SourceId) -> Result<bool> {
     Ok(conn
         .prepare_cached("SELECT EXISTS (SELECT 1 FROM sources WHERE id = ?1 AND refused = ?2)")?

@@ -1,12 +1,12 @@
-//! The newest bytes of each index. Unlike records they are replaced: what has to stay of an index
-//! is in the journal.
+//! The newest bytes of each index. Unlike records they are replaced: the journal keeps the facts
+//! that have to stay.
 
 use rusqlite::{Connection, OptionalExtension};
 
 use crate::base::ids::SourceId;
 use crate::{Error, Result};
 
-/// How hard to compress: an index is written every few seconds.
+/// The compression level. It is low because an index is written every few seconds.
 const LEVEL: i32 = 3;
 
 /// Compressed bytes of an index.
@@ -34,7 +34,7 @@ pub(crate) fn store(tx: &Connection, source: SourceId, packed: &Packed) -> Resul
     Ok(())
 }
 
-/// The bytes of an index.
+/// Returns the bytes of an index.
 pub(crate) fn load(conn: &Connection, source: SourceId) -> Result<Option<Vec<u8>>> {
     let found: Option<(i64, Vec<u8>)> = conn
         .prepare_cached("SELECT length, data FROM indexes WHERE source = ?1")?

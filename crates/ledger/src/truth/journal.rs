@@ -1,4 +1,7 @@
-//! The ledger's own source: what is true but stands in no other. Rebuild reads it like any other.
+//! The journal: the ledger's own source, for facts that no other source holds.
+//!
+//! A rebuild reads it like any other source. Events are appended and never changed, except that
+//! `forget` blanks the lines of forgotten sessions.
 
 use std::collections::BTreeMap;
 
@@ -13,38 +16,39 @@ use crate::truth::chunks::RecordReader;
 use crate::truth::fields::Fields;
 use crate::truth::native_lines;
 
-/// The journal is the first source.
+/// The journal's source id.
 pub(crate) const SOURCE: SourceId = building::JOURNAL;
 const GENERATION: GenerationId = building::JOURNAL_GENERATION;
 
-/// Something that happened to a source, as it stands in the journal: one JSON line.
+/// An event in the journal: one JSON line.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub(crate) enum Event {
-    /// A source was rewritten (what it held before is kept), or is a copy of another.
+    /// A source was rewritten (its earlier bytes are kept), or is a copy of another one.
     Generation {
-        /// When, milliseconds UTC.
+        /// The time of the event, milliseconds UTC.
         at: i64,
         source: SourceNumber,
         number: i64,
         began: String,
-        /// The source that it is a copy of.
+        /// The source that this one is a copy of.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         copy_of: Option<SourceNumber>,
     },
     /// A source is no longer on disk.
     Gone { at: i64, source: SourceNumber },
-    /// A source that was gone is there again.
+    /// A source is on disk again.
     Back { at: i64, source: SourceNumber },
-    /// A source has another path.
+    /// A source was renamed.
     Renamed { at: i64, source: SourceNumber },
-    /// What an index says about a key has changed.
+    /// An index changed the fields of a key.
     Key {
         at: i64,
         /// The index.
         source: SourceNumber,
         key: String,
-        /// The session that it leads to, or led to before; `None`: the key is gone from the index.
+        /// The session that the key leads to, or led to before; `None`: the key is gone from the
+        /// index.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         session: Option<String>,
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -55,15 +59,15 @@ pub(crate) enum Event {
         #[serde(default, skip_serializing_if = "serde_json::Map::is_empty")]
         fields: serde_json::Map<String, serde_json::Value>,
     },
-    /// What is noted about a key of our own sessions has changed.
+    /// A runtime changed the fields of a native session's key.
     Native {
         at: i64,
-        /// The agent's keys.
+        /// The source that holds the agent's keys.
         source: SourceNumber,
         key: String,
-        /// Where it leads from now on.
+        /// The session that the key leads to from now on.
         session: String,
-        /// Fields that have another value now; `null`: they have none any more.
+        /// The changed fields; `null` removes one.
         #[serde(
             default,
             skip_serializing_if = "Fields::is_empty",
@@ -71,37 +75,37 @@ pub(crate) enum Event {
         )]
         patch: Fields,
     },
-    /// Something is odd about an index: kinds and details.
+    /// An index has oddities: kinds and details.
     IndexProblems { at: i64, source: SourceNumber, problems: Vec<(String, String)> },
-    /// A copy of the whole ledger was written to this path, or the ledger that was there before was
-    /// put aside there: whoever forgets something has to name it.
+    /// A copy of the whole ledger was written to this path, or the former ledger was moved there.
+    /// `forget` has to name it, because it may hold the forgotten session.
     Backup {
         at: i64,
-        /// As text; `path_hex` has the bytes where they are no UTF-8.
+        /// The path as text; `path_hex` has the bytes where they are not UTF-8.
         path: String,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         path_hex: Option<String>,
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         put_aside: bool,
     },
-    /// A compressed source is damaged; what could be read of it before is kept.
+    /// A compressed source is damaged. The lines before the damage are kept.
     Damaged { at: i64, source: SourceNumber, what: String },
-    /// A session was forgotten: what it held is no more, and is not collected again.
+    /// A session was forgotten: its records were removed and are never collected again.
     Forgotten { at: i64, format: String, agent: String, session_id: String },
-    /// Somebody decided whether a sender may speak to an agent: `allowed`, `denied`, or `revoked`
-    /// if nothing is decided any more.
+    /// A person decided whether a sender may write to an agent: `allowed`, `denied`, or `revoked`
+    /// for no decision any more.
     Sender { at: i64, agent: String, channel: String, sender: String, decision: String },
-    /// A sender asked to be paired, and was told this code.
+    /// A sender asked to be paired, and was sent this code.
     PairingRequest { at: i64, agent: String, channel: String, sender: String, code: String },
 }
 
-/// A source's id, as it stands in the journal.
+/// A source's id as a number in the journal.
 pub(crate) type SourceNumber = i64;
 
 impl Event {
-    /// Reads a line of the journal. What a later version wrote may be unknown here.
+    /// Reads a line of the journal; `None` for an event of a later version.
     pub(crate) fn read(line: &[u8]) -> Option<Event> {
-        /// What serde would not leave as it was written in an event.
+        /// The part of an event whose spelling serde would not keep.
         #[derive(Deserialize)]
         struct Written {
             #[serde(default)]
@@ -109,8 +113,8 @@ impl Event {
         }
         let mut event: Event = match serde_json::from_slice(line) {
             Ok(event) => event,
-            // Serde decodes all of an event, but a note may hold what cannot be decoded: half of a
-            // letter, or a number without an end.
+            // Serde decodes all of an event, but a patch may hold values that cannot be decoded: an
+            // unpaired surrogate, or a number that is too large.
             Err(_) => {
                 let mut parts: BTreeMap<&str, &RawValue> = serde_json::from_slice(line).ok()?;
                 parts.remove("patch")?;
@@ -125,7 +129,7 @@ impl Event {
         Some(event)
     }
 
-    /// The source it is about; some are about the ledger itself.
+    /// Returns the source of the event; `None` for events about the ledger itself.
     pub(crate) fn source(&self) -> Option<SourceId> {
         match self {
             Event::Generation { source, .. }
@@ -146,23 +150,22 @@ impl Event {
 
 /// Appends an event and returns its seq.
 pub(crate) fn append(tx: &Transaction<'_>, event: &Event) -> Result<Seq> {
-    let mut line = serde_json::to_vec(event).map_err(|error| {
-        crate::Error::damaged(format!("a journal event that is no JSON: {error}"))
-    })?;
+    let mut line = serde_json::to_vec(event)
+        .map_err(|error| crate::Error::damaged(format!("a journal event is not JSON: {error}")))?;
     line.push(b'\n');
     let (seq, _) = native_lines::append(tx, GENERATION, &line, None, None)?;
     Ok(seq)
 }
 
-/// Appends an event that changes no projection row, from outside a sync.
+/// Appends an event that changes no projection row, outside a sync.
 pub(crate) fn append_aside(tx: &Transaction<'_>, event: &Event) -> Result<Seq> {
     let seq = append(tx, event)?;
-    // A projection that was up to date still is.
+    // The event needs no projecting, so a projection that was up to date stays so.
     tx.execute("UPDATE ledger SET projected_to = ?1 WHERE projected_to = ?1 - 1", [seq])?;
     Ok(seq)
 }
 
-/// Hands every event to `each`, in order.
+/// Calls `each` with every event, in order.
 pub(crate) fn events(conn: &Connection, each: &mut dyn FnMut(Event)) -> Result<()> {
     lines(conn, &mut |_, line| {
         if let Some(event) = Event::read(line) {
@@ -171,7 +174,7 @@ pub(crate) fn events(conn: &Connection, each: &mut dyn FnMut(Event)) -> Result<(
     })
 }
 
-/// Hands every line to `each`, in order. Opens each chunk at most once.
+/// Calls `each` with every line, in order. Opens each chunk at most once.
 pub(crate) fn lines(conn: &Connection, each: &mut dyn FnMut(Seq, &[u8])) -> Result<()> {
     let mut statement =
         conn.prepare("SELECT seq FROM records WHERE generation = ?1 ORDER BY seq")?;

@@ -1,14 +1,14 @@
-//! Lines that nobody else has: of the journal, and of sessions that runtimes write. They have no file,
-//! so they have one life, which is appended to.
+//! Lines that exist in no file: those of the journal, and of sessions that runtimes write. Such a
+//! source has one generation, which only grows.
 
 use rusqlite::{Connection, OptionalExtension};
 
 use crate::Result;
 use crate::base::clock;
 use crate::base::ids::{GenerationId, Seq, SourceId};
-use crate::truth::{chunks, records};
+use crate::truth::{chunks, records, sources};
 
-/// A source that is no file. It has no bytes of its own until it has a life.
+/// Adds a source that is not a file. It has no generation yet.
 pub(crate) fn source(
     conn: &Connection,
     kind: &str,
@@ -16,14 +16,10 @@ pub(crate) fn source(
     root: &[u8],
     path: &[u8],
 ) -> Result<SourceId> {
-    conn.prepare_cached(
-        "INSERT INTO sources (kind, format, root, path, first_path) VALUES (?1, ?2, ?3, ?4, ?4)",
-    )?
-    .execute((kind, format, root, path))?;
-    Ok(SourceId(conn.last_insert_rowid()))
+    sources::insert(conn, kind, format, (root, path), None)
 }
 
-/// The same, with its first life.
+/// Adds a source that is not a file, with its only generation.
 pub(crate) fn begin(
     conn: &Connection,
     kind: &str,
@@ -32,21 +28,12 @@ pub(crate) fn begin(
     path: &[u8],
 ) -> Result<(SourceId, GenerationId)> {
     let source = source(conn, kind, format, root, path)?;
-    conn.prepare_cached(
-        "INSERT INTO generations
-            (source, number, began, device, inode, size, mtime_ns, ctime_ns, cursor, tail_length,
-             tail_stands, head, head_length, marker, records)
-         VALUES (?1, 1, 'first', 0, 0, 0, 0, 0, 0, 0, 0, x'', 0, x'', 0)",
-    )?
-    .execute([source])?;
-    let generation = GenerationId(conn.last_insert_rowid());
-    conn.prepare_cached("UPDATE sources SET generation = ?2 WHERE id = ?1")?
-        .execute((source, generation))?;
+    let generation = sources::begin_without_file(conn, source)?;
     Ok((source, generation))
 }
 
-/// Appends a line to a life: its bytes, or those of another record. Returns its number, and where it
-/// begins.
+/// Appends a line to a generation: its bytes, or a reference to another record with `same_as`.
+/// Returns the line's seq and its offset.
 pub(crate) fn append(
     conn: &Connection,
     generation: GenerationId,
@@ -62,16 +49,12 @@ pub(crate) fn append(
         chunks::put_pending(conn, seq, line)?;
     }
     records::own_span(conn, generation, start, length, seq, seq)?;
-    conn.prepare_cached(
-        "UPDATE generations
-            SET cursor = cursor + ?2, size = size + ?2, records = records + 1, mtime_ns = ?3
-          WHERE id = ?1",
-    )?
-    .execute((generation, length.cast_signed(), clock::now_ms().saturating_mul(1_000_000)))?;
+    let now_ns = clock::now_ms().saturating_mul(1_000_000);
+    sources::advance_without_file(conn, generation, length, now_ns)?;
     Ok((seq, start))
 }
 
-/// The last record of a life.
+/// Returns the last record of a generation; 0 if there is none.
 pub(crate) fn last(conn: &Connection, generation: GenerationId) -> Result<Seq> {
     let last: Option<i64> = conn
         .prepare_cached(
@@ -83,7 +66,7 @@ pub(crate) fn last(conn: &Connection, generation: GenerationId) -> Result<Seq> {
     Ok(Seq(last.unwrap_or(0)))
 }
 
-/// Where a life ends.
+/// Returns the offset where a generation ends.
 pub(crate) fn cursor(conn: &Connection, generation: GenerationId) -> Result<u64> {
     Ok(conn
         .prepare_cached("SELECT cursor FROM generations WHERE id = ?1")?

@@ -1,4 +1,6 @@
-//! The rows of truth that say where a record stands. Its bytes are in [`crate::truth::chunks`].
+//! The rows of truth that locate records and spans. The bytes are in [`crate::truth::chunks`].
+//!
+//! Never updates a row of `records`; only `ops::forget` does.
 
 use rusqlite::{CachedStatement, Connection, OptionalExtension};
 
@@ -6,14 +8,14 @@ use crate::Result;
 use crate::base::ids::{GenerationId, Seq};
 use crate::truth::spans::Stretch;
 
-/// The seq that the next record gets.
+/// Returns the seq of the next record.
 pub(crate) fn next_seq(conn: &Connection) -> Result<Seq> {
     let last: Option<i64> =
         conn.prepare_cached("SELECT max(seq) FROM records")?.query_row([], |row| row.get(0))?;
     Ok(Seq(last.unwrap_or(0) + 1))
 }
 
-/// Notes that `first` to `last` are a generation's own bytes from `start` on; joins the span
+/// Records that `first` to `last` are a generation's own bytes from `start` on. Extends the span
 /// before them where both are consecutive.
 pub(crate) fn own_span(
     tx: &Connection,
@@ -48,7 +50,7 @@ pub(crate) fn own_span(
     Ok(())
 }
 
-/// Notes that a generation's bytes from `start` on are the same as those of another.
+/// Records that a generation's bytes from `start` on are the same as those of another one.
 pub(crate) fn same_span(
     tx: &Connection,
     generation: GenerationId,
@@ -69,7 +71,7 @@ pub(crate) fn same_span(
     Ok(())
 }
 
-/// Adds a record. Rows are never updated, except by forgetting.
+/// Adds a record. Rows are never updated, except by `forget`.
 pub(crate) fn insert(
     tx: &Connection,
     seq: Seq,
@@ -81,7 +83,7 @@ pub(crate) fn insert(
     Inserter::new(tx)?.insert(seq, generation, start, length, same_as)
 }
 
-/// The same, of a native session: a retry finds it by its key.
+/// Adds a record of a native session with its idempotency key, by which a retry finds it.
 pub(crate) fn insert_keyed(
     tx: &Connection,
     seq: Seq,
@@ -99,7 +101,7 @@ pub(crate) fn insert_keyed(
     Ok(())
 }
 
-/// Adds many records.
+/// Adds many records with one prepared statement.
 pub(crate) struct Inserter<'c>(CachedStatement<'c>);
 
 impl<'c> Inserter<'c> {

@@ -1,10 +1,10 @@
-//! A generation's bytes in order. A span is a run of the generation's own records, or says "the
-//! same bytes as that generation from that offset on"; those chains are followed here.
+//! A generation's bytes in order. A span is a run of the generation's own records, or a reference
+//! to the same bytes of an older generation. This module follows those chains of references.
 //!
-//! A rewrite that changes one line adds three spans whatever the size of the file, because spans
-//! refer to the previous generation. Every [`FLATTENED`]th generation refers to the owners of the
-//! records instead, so that chains stay short: a file that was rewritten ten thousand times is read
-//! like one that was rewritten a few dozen times.
+//! Spans refer to the previous generation, so a rewrite that changes one line adds three spans in a
+//! file of any size. Every [`FLATTENED`]th generation refers to the owners of the records instead,
+//! so that chains stay short: a file that was rewritten ten thousand times is read like one that
+//! was rewritten a few dozen times.
 
 use rusqlite::{Connection, OptionalExtension, Row};
 
@@ -12,35 +12,35 @@ use crate::base::ids::{GenerationId, Seq};
 use crate::truth::chunks::RecordReader;
 use crate::{Error, Result};
 
-/// The spans of every so manieth generation of a source are flattened.
+/// The number of generations of a source after which spans are flattened.
 const FLATTENED: i64 = 64;
 
-/// A run of consecutive records (and parts of the first and last of them) of the owning generation.
+/// A run of consecutive records of the owning generation. The first and the last may be partial.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Run {
-    /// Offset in the generation that was asked for.
+    /// The offset in the requested generation.
     pub(crate) start: u64,
     pub(crate) length: u64,
-    /// The generation that owns the records, and where the run starts there.
+    /// The generation that owns the records, and the offset of the run there.
     pub(crate) owner: GenerationId,
     pub(crate) owner_start: u64,
-    /// The first record, and where in it the run starts.
+    /// The first record, and the offset of the run inside it.
     pub(crate) first_seq: Seq,
     pub(crate) skip: u64,
 }
 
 #[derive(Debug, Clone, Copy)]
 struct Piece {
-    /// Where it goes in the generation that was asked for.
+    /// The offset in the requested generation.
     to: u64,
     length: u64,
     generation: GenerationId,
-    /// Where it comes from there.
+    /// The offset in `generation`.
     from: u64,
 }
 
-/// The runs of a generation's own records, in the order of its bytes; `None` if some of its bytes are
-/// another's, or records of its own are there in part.
+/// Returns the runs of a generation's own records, in the order of its bytes; `None` if some of its
+/// bytes belong to another generation.
 pub(crate) fn own_records(
     conn: &Connection,
     generation: GenerationId,
@@ -59,7 +59,7 @@ pub(crate) fn own_records(
     Ok(Some(own))
 }
 
-/// The runs of records that make up the first `cursor` bytes of a generation, in order.
+/// Returns the runs of records that make up a generation's bytes, in order.
 pub(crate) fn runs(conn: &Connection, generation: GenerationId) -> Result<Vec<Run>> {
     let mut statement = conn.prepare_cached(
         "SELECT start, length, first_seq, last_seq, from_generation, from_start
@@ -72,7 +72,7 @@ pub(crate) fn runs(conn: &Connection, generation: GenerationId) -> Result<Vec<Ru
     let whole = load(generation)?;
     let length = whole.last().map_or(0, |span| span.start + span.length);
     let mut done: Vec<Run> = Vec::new();
-    // Pieces by the generation they come from, newest first: chains only lead to older ones.
+    // Pieces by the generation they come from, newest first: references lead to older ones only.
     let mut open = std::collections::BTreeMap::new();
     open.insert(generation, vec![Piece { to: 0, length, generation, from: 0 }]);
     while let Some((generation, pieces)) = open.pop_last() {
@@ -119,7 +119,7 @@ pub(crate) fn runs(conn: &Connection, generation: GenerationId) -> Result<Vec<Ru
                         });
                     }
                     (None, None) => {
-                        return Err(Error::damaged("a span that says nothing".to_owned()));
+                        return Err(Error::damaged("an unreadable span".to_owned()));
                     }
                 }
                 at += length;
@@ -134,7 +134,7 @@ pub(crate) fn runs(conn: &Connection, generation: GenerationId) -> Result<Vec<Ru
 struct Span {
     start: u64,
     length: u64,
-    /// First and last of its own records.
+    /// The first and the last of its own records.
     own: Option<(Seq, Seq)>,
     from: Option<(GenerationId, u64)>,
 }
@@ -153,16 +153,16 @@ impl Span {
     }
 }
 
-/// Where records start, for finding the one at a byte of a span. Looks a few of them up, or reads
-/// those of a whole span when many are wanted.
+/// Offsets of records, for finding the record at a byte of a span. Looks up single records, or
+/// reads those of a whole span when many are wanted.
 struct Starts<'c> {
     conn: &'c Connection,
     are_many: bool,
-    /// The first record of a span, and where it and those after it start.
+    /// The first record of a span, and the offsets of it and of those after it.
     whole: Option<(Seq, Vec<u64>)>,
 }
 
-/// From so many on it is cheaper to read all starts of a span.
+/// The number of lookups from which reading all offsets of a span is cheaper.
 const MANY: usize = 16;
 
 impl<'c> Starts<'c> {
@@ -170,7 +170,7 @@ impl<'c> Starts<'c> {
         Starts { conn, are_many: wanted >= MANY, whole: None }
     }
 
-    /// The record at byte `at` of a span of own records, and where in it that byte is.
+    /// Returns the record at byte `at` of a span of own records, and the offset of that byte in it.
     fn locate(&mut self, span: &Span, (first, last): (Seq, Seq), at: u64) -> Result<(Seq, u64)> {
         if at == span.start {
             return Ok((first, 0));
@@ -220,15 +220,15 @@ pub(crate) struct Stretch {
     pub(crate) length: u64,
 }
 
-/// What the spans of a new generation refer to.
+/// Chooses the generations that the spans of a new generation refer to.
 #[derive(Default)]
 pub(crate) struct Flattener {
     runs: Option<(GenerationId, Vec<Run>)>,
 }
 
 impl Flattener {
-    /// The stretches that make up a stretch of an earlier generation: itself, or, now and then,
-    /// those of the generations that own its records.
+    /// Returns the stretches that make up a stretch of an earlier generation: the stretch itself
+    /// or, for every [`FLATTENED`]th generation, those of the generations that own its records.
     pub(crate) fn flatten(
         &mut self,
         conn: &Connection,
@@ -262,7 +262,7 @@ impl Flattener {
     }
 }
 
-/// Hands a generation's record bytes to `each`, in order, piece by piece.
+/// Calls `each` with a generation's record bytes, in order, piece by piece.
 pub(crate) fn stream(
     conn: &Connection,
     generation: GenerationId,
@@ -271,7 +271,7 @@ pub(crate) fn stream(
     stream_from(&mut RecordReader::new(conn), generation, each)
 }
 
-/// The same through a reader that others use, too, so that chunks stay open between generations.
+/// Streams through the caller's reader, so that chunks stay open between generations.
 pub(crate) fn stream_from(
     reader: &mut RecordReader<'_>,
     generation: GenerationId,
@@ -297,7 +297,7 @@ pub(crate) fn stream_from(
     Ok(())
 }
 
-/// The record that holds the byte before `start` of a generation.
+/// Returns the record that holds the byte before `start` of a generation.
 pub(crate) fn record_before(
     conn: &Connection,
     generation: GenerationId,

@@ -1,4 +1,4 @@
-//! Checksums of collected bytes that are not compressed yet. Chunks and indexes carry their own, in
+//! Checksums of collected bytes that are not compressed yet. Chunks and indexes carry checksums in
 //! their zstd frames; SQLite has none.
 
 use rusqlite::Connection;
@@ -8,23 +8,23 @@ use crate::file::schema::has_column;
 use crate::truth::{indexes, tails};
 use crate::{Error, Result};
 
-/// The checksum of some bytes.
+/// Returns the checksum of `bytes`.
 pub(crate) fn of(bytes: &[u8]) -> i64 {
     xxh3_64(bytes).cast_signed()
 }
 
-/// Refuses bytes that are not what was stored. Version 1 of truth stored none of these sums.
+/// Refuses bytes that differ from what was stored. Version 1 of truth stored no checksums.
 pub(crate) fn check(bytes: &[u8], sum: Option<i64>, what: impl FnOnce() -> String) -> Result<()> {
     match sum {
         Some(sum) if sum != of(bytes) => {
-            Err(Error::damaged(format!("{} is not what was stored", what())))
+            Err(Error::damaged(format!("{} does not match its checksum", what())))
         }
         _ => Ok(()),
     }
 }
 
-/// Checks every byte that is in no chunk: waiting records, unterminated last lines, damaged files and
-/// indexes, as far as this version of truth has them. `bad` is told which of them are damaged.
+/// Checks every byte that is in no chunk: pending records, unterminated last lines, damaged files
+/// and indexes, as far as this version of truth has them. Calls `bad` for each damaged one.
 pub(crate) fn check_all(conn: &Connection, bad: &mut dyn FnMut(String)) -> Result<()> {
     for (table, id, what) in [
         ("pending", "seq", "record"),

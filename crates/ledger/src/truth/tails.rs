@@ -1,7 +1,8 @@
-//! The bytes after a generation's last newline, in pieces of bounded size. A piece that shrinks to half
-//! or less is compressed: a hole of some gigabytes, or a run of one byte, takes next to nothing.
+//! The bytes after a generation's last newline, in pieces of bounded size. A piece that compresses
+//! to half or less is stored compressed: a hole of gigabytes, or a run of one byte, takes little
+//! space.
 //!
-//! Every statement that reads or writes `tails` bytes is in this file.
+//! Every statement that reads or writes bytes of `tails` is in this file.
 
 use rusqlite::{Connection, OptionalExtension, Row, Transaction};
 
@@ -10,14 +11,16 @@ use crate::file::schema::has_column;
 use crate::truth::sums;
 use crate::{Error, Result};
 
-/// No piece is longer, so that a reader needs memory for no more. Earlier versions of truth stored
-/// longer ones, uncompressed.
+/// The longest piece in bytes, which bounds a reader's memory. Earlier versions of truth stored
+/// longer pieces, uncompressed.
 const LONGEST: usize = 1 << 20;
 
-/// Pieces below this are stored as they are: most last lines are short, and soon complete.
+/// The size, in bytes, from which a piece is compressed. Most last lines are short and soon
+/// complete.
 const WORTH_COMPRESSING: usize = 4 << 10;
 
-/// The fastest level: the bytes are compressed again, better, once the line is whole.
+/// The compression level: the fastest, because the bytes are compressed again once the line is
+/// complete.
 const LEVEL: i32 = 1;
 
 /// Appends bytes that start at `start` of a generation.
@@ -50,7 +53,7 @@ fn compress(piece: &[u8]) -> Result<Option<Vec<u8>>> {
     Ok(Some(compressed).filter(|compressed| compressed.len() <= piece.len() / 2))
 }
 
-/// Hands all pieces to `each`, in order.
+/// Calls `each` with all pieces, in order.
 pub(crate) fn stream(
     conn: &Connection,
     generation: GenerationId,
@@ -84,7 +87,7 @@ pub(crate) fn head(conn: &Connection, generation: GenerationId, longest: usize) 
     Ok(bytes)
 }
 
-/// Returns the first piece that starts after `after`, and where it starts.
+/// Returns the first piece that starts after `after`, with its offset.
 pub(crate) fn next(
     conn: &Connection,
     generation: GenerationId,
@@ -113,8 +116,8 @@ pub(crate) fn delete(tx: &Connection, generation: GenerationId) -> Result<()> {
     Ok(())
 }
 
-/// Checks every piece of every generation; older versions of truth have no sums, or no lengths. Calls
-/// `bad` with the generation of each damaged piece.
+/// Checks every piece of every generation, as far as this version of truth has sums and lengths.
+/// Calls `bad` with the generation of each damaged piece.
 pub(crate) fn check_all(conn: &Connection, bad: &mut dyn FnMut(GenerationId)) -> Result<()> {
     let column =
         |name| Ok::<_, Error>(if has_column(conn, "tails", name)? { name } else { "NULL" });
@@ -132,14 +135,15 @@ pub(crate) fn check_all(conn: &Connection, bad: &mut dyn FnMut(GenerationId)) ->
     Ok(())
 }
 
-/// Counts the pieces' bytes, and the distance from the first to the end of the last, for each
-/// generation: its id, its `tail_length`, and both.
+/// The query for tail lengths. For each generation it returns the id, the `tail_length`, the number
+/// of bytes in its pieces, and the distance from the start of the first piece to the end of the
+/// last.
 pub(crate) const LENGTHS: &str = "
     SELECT g.id, g.tail_length, coalesce(sum(coalesce(t.length, length(t.bytes))), 0),
            coalesce(max(t.start + coalesce(t.length, length(t.bytes))) - min(t.start), 0)
       FROM generations g LEFT JOIN tails t ON t.generation = g.id GROUP BY g.id";
 
-/// Checks the piece in the columns `bytes`, `sum` and `length`, and hands it to `each`.
+/// Checks the piece in the columns `bytes`, `sum` and `length`, and calls `each` with it.
 fn with_piece(
     row: &Row<'_>,
     generation: GenerationId,
@@ -150,7 +154,7 @@ fn with_piece(
     let unpacked = match row.get::<_, Option<i64>>(2)? {
         None => None,
         Some(length) => {
-            let damaged = || Error::damaged(format!("{} is not what was stored", what()));
+            let damaged = || Error::damaged(format!("{} does not match its checksum", what()));
             Some(decompress(bytes, length).ok_or_else(damaged)?)
         }
     };
@@ -159,7 +163,7 @@ fn with_piece(
     each(piece)
 }
 
-/// Returns the piece of that length. A damaged length takes no more memory than the longest piece.
+/// Returns the decompressed piece. A damaged length takes no more memory than the longest piece.
 fn decompress(bytes: &[u8], length: i64) -> Option<Vec<u8>> {
     let length = usize::try_from(length).ok().filter(|length| *length <= LONGEST)?;
     zstd::bulk::decompress(bytes, length).ok().filter(|piece| piece.len() == length)

@@ -1,39 +1,41 @@
-//! Copies of the whole ledger.
+//! The shapes of reports about backups.
+//!
+//! Holds data only: it neither queries the ledger nor prints.
 
 use serde::Serialize;
 
-/// A backup that was made.
+/// A new backup.
 #[derive(Debug, Clone, Serialize)]
 pub struct BackupReport {
-    /// Where it is.
+    /// The path of the backup.
     pub file: String,
-    /// Its length.
+    /// Its length in bytes.
     pub bytes: u64,
-    /// Records in it, those of the journal not counted.
+    /// The number of records in it, without the journal.
     pub records: u64,
-    /// Sessions in it, sub-agents included.
+    /// The number of sessions in it, including sub-agents.
     pub sessions: u64,
-    /// How long it took.
+    /// The duration in seconds.
     pub seconds: f64,
-    /// The ledger knows of it, so that `forget` can name it. False for a ledger that is only read.
+    /// True if the ledger recorded it, so that `forget` can name it. False for a read-only ledger.
     pub remembered: bool,
 }
 
-/// A backup that took the ledger's place.
+/// A backup that replaced the ledger.
 #[derive(Debug, Clone, Serialize)]
 pub struct BackupRestored {
-    /// The backup.
+    /// The path of the backup.
     pub file: String,
-    /// The ledger.
+    /// The path of the ledger.
     pub ledger: String,
-    /// Its length.
+    /// Its length in bytes.
     pub bytes: u64,
-    /// Records in it, those of the journal not counted.
+    /// The number of records in it, without the journal.
     pub records: u64,
-    /// Sessions in it, sub-agents included.
+    /// The number of sessions in it, including sub-agents.
     pub sessions: u64,
-    /// Where the ledger is that stood there before; `null` if there was none.
+    /// The new path of the former ledger; `null` if there was none.
     pub kept: Option<String>,
-    /// Sessions that were forgotten after the backup was made, and are back with it.
+    /// The sessions that were forgotten after the backup was made, and are restored with it.
     pub forgotten: Vec<String>,
 }

@@ -1,19 +1,21 @@
-//! Whether all is well, and what is not.
+//! The shape of the doctor's report.
+//!
+//! Holds data only: it neither queries the ledger nor prints.
 
 use serde::Serialize;
 
-/// Whether all is well, and what is not.
+/// The doctor's report.
 #[derive(Debug, Clone, Serialize)]
 pub struct Diagnosis {
-    /// False if there is an error among the findings.
+    /// False if one of the findings is an error.
     pub ok: bool,
     /// The ledger.
     pub ledger: String,
-    /// Every byte was read.
+    /// True if every byte was read.
     pub deep: bool,
-    /// What was checked.
+    /// The checks.
     pub checks: Vec<CheckReport>,
-    /// What was found.
+    /// The findings.
     pub findings: Vec<Finding>,
 }
 
@@ -24,39 +26,39 @@ pub struct CheckReport {
     pub check: String,
     /// False if there was nothing to check.
     pub done: bool,
-    /// What holds, since it found nothing; absent if it did.
+    /// The fact that holds because the check found nothing; absent if it found something.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fine: Option<String>,
 }
 
-/// Something that a check found.
+/// A problem that a check found.
 #[derive(Debug, Clone, Serialize)]
 pub struct Finding {
     /// The check that found it.
     pub check: String,
-    /// How bad it is.
+    /// The severity.
     pub severity: Severity,
-    /// What it is.
+    /// The problem, as a sentence.
     pub what: String,
-    /// How often it was found.
+    /// The number of occurrences.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub count: Option<u64>,
-    /// Where it was found first.
+    /// The first occurrences.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub examples: Vec<String>,
-    /// What to do about it.
+    /// The action that resolves it.
     #[serde(rename = "do")]
     pub advice: String,
 }
 
-/// How bad a finding is.
+/// The severity of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
-    /// Something is wrong.
+    /// A fault.
     Error,
-    /// Something may go wrong.
+    /// A risk.
     Warning,
-    /// Good to know.
+    /// Information.
     Note,
 }

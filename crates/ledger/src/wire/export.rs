@@ -1,29 +1,32 @@
-//! What an export did.
+//! The shape of reports about exports.
+//!
+//! Holds data only: it neither queries the ledger nor prints.
 
 use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-/// What an export did.
+/// The result of an export.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct ExportReport {
-    /// Sessions that were exported.
+    /// The number of exported sessions.
     pub sessions: u64,
-    /// What they were written as: `md`, `html`, `json`, `jsonl`, `csv`, `openclaw`, `claude-code`.
+    /// The output format: `md`, `html`, `json`, `jsonl`, `csv`, `openclaw`, `claude-code`.
     pub format: String,
-    /// The files, in the order of the sessions; a list of them last.
+    /// The files in the order of the sessions, and last the list of them.
     pub files: Vec<ExportedFile>,
-    /// How many different secrets of each kind were masked; `null` if nothing was to be masked.
+    /// The number of different secrets masked, by kind; `null` if masking was off.
     pub redacted: Option<BTreeMap<String, u32>>,
     /// Sessions that could not be read, because the ledger is damaged there.
     pub damaged: Vec<DamagedSession>,
-    /// Sessions that cannot be written as this.
+    /// Sessions that cannot be written in this format.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub left_out: Vec<DamagedSession>,
-    /// Files that were there and were left alone.
+    /// Files that existed already and were left alone.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub there: Vec<String>,
-    /// Lines that are no entries and that no reader of such files would take.
+    /// The number of lines left out, because they are not entries and no reader of the format
+    /// accepts them.
     #[serde(skip_serializing_if = "is_zero")]
     pub lines_left_out: u64,
 }
@@ -32,14 +35,14 @@ fn is_zero(number: &u64) -> bool {
     *number == 0
 }
 
-/// A file that was written.
+/// A written file.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct ExportedFile {
-    /// Where it is.
+    /// The path of the file.
     pub path: String,
     /// The session in it; `null` for several.
     pub session: Option<String>,
-    /// How long it is.
+    /// Its length in bytes.
     pub bytes: u64,
 }
 
@@ -48,6 +51,6 @@ pub struct ExportedFile {
 pub struct DamagedSession {
     /// Its id.
     pub session: String,
-    /// What is wrong.
+    /// The damage.
     pub why: String,
 }

@@ -1,44 +1,47 @@
-//! What forgetting a session removes.
+//! The shape of reports about forgetting a session.
+//!
+//! Holds data only: it neither queries the ledger nor prints.
 
 use serde::Serialize;
 
 use super::none_if_empty;
 
-/// What forgetting a session removes, or would remove.
+/// Everything that forgetting a session removes, or would remove.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct ForgetReport {
-    /// It is forgotten; false if this only says what would go.
+    /// True if it is forgotten; false for a preview.
     pub forgotten: bool,
-    /// It had been forgotten before.
+    /// True if it had been forgotten before.
     pub already: bool,
-    /// Nothing of it is left in the ledger's file; false as long as another process reads old pages.
+    /// True if the ledger's file holds nothing of it any more; false while another process reads
+    /// old pages.
     pub cleaned: bool,
-    /// The session, and the sub-agents that work for it.
+    /// The session and its sub-agents.
     pub sessions: Vec<ForgottenSession>,
-    /// Files that were collected of these sessions.
+    /// The number of files collected of these sessions.
     pub files: u64,
-    /// Records in them.
+    /// The number of records in them.
     pub records: u64,
-    /// Bytes in those, and in unterminated last lines.
+    /// The number of bytes in records and unterminated last lines.
     pub bytes: u64,
-    /// Lines of these sessions in files that all sessions share; blanks stand there instead.
+    /// The number of lines of these sessions in files that all sessions share; blanks replace them.
     pub shared_lines: u64,
     /// Files that are still on disk: quipu never deletes an agent's files.
     pub on_disk: Vec<String>,
-    /// How many other sessions hold copies of its lines.
+    /// The number of other sessions that hold copies of its lines.
     pub copies: u64,
-    /// The first of them, at most twenty.
+    /// The first of these sessions, at most twenty.
     pub copied_in: Vec<ForgottenSession>,
-    /// Threads of it, which are sessions of their own and stay.
+    /// Threads of the session, which are sessions of their own and stay.
     pub threads: Vec<ForgottenSession>,
-    /// Files that may still hold it and that quipu cannot reach.
+    /// Backups that may still hold it, which quipu does not change.
     pub backups: Vec<String>,
 }
 
-/// A session that is forgotten, or one that has something to do with it.
+/// A session that is forgotten, or one related to it.
 #[derive(Debug, Clone, Serialize)]
 pub struct ForgottenSession {
-    /// Whose session it is.
+    /// The session's format.
     pub format: String,
     /// The agent's name; empty where the format has no agents, and `null` in JSON.
     #[serde(serialize_with = "none_if_empty")]
@@ -47,7 +50,7 @@ pub struct ForgottenSession {
     pub session_id: String,
     /// `transcript`, `agent`, `subagent`, `prompt_history`.
     pub part: String,
-    /// Its title, or how its first prompt begins.
+    /// Its title, or the beginning of its first prompt.
     pub title: Option<String>,
     /// The project's name: the last folder of its path.
     pub project: Option<String>,

@@ -1,32 +1,34 @@
-//! What an import did.
+//! The shape of reports about imported files.
+//!
+//! Holds data only: it neither queries the ledger nor prints.
 
 use serde::Serialize;
 
-/// What became of one file.
+/// The result for one file.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct ImportedFile {
-    /// Where it is below the folder that was named.
+    /// Its path below the imported folder.
     pub path: String,
-    /// `transcript`, `archive` or `index`; `other` for what is not imported.
+    /// `transcript`, `archive` or `index`; `other` for a file that is not imported.
     pub kind: &'static str,
-    /// Whose it is.
+    /// The agent that owns it.
     pub agent: String,
-    /// The session that its lines are in now.
+    /// The session that holds its lines.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub session: Option<String>,
-    /// Lines of a transcript, keys of an index.
+    /// The number of lines of a transcript, or of keys of an index.
     pub rows: u64,
-    /// How many of them the ledger holds now.
+    /// The number of these that the ledger holds now.
     pub stored: u64,
-    /// How many of these it did not hold before.
+    /// The number of these that the ledger did not hold before.
     pub added: u64,
-    /// Why it was not imported, or not wholly.
+    /// The reason why it was not imported, or only in part.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
-    /// Keys of an index that were not imported.
+    /// The keys of an index that were not imported.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub left_out: Vec<LeftRow>,
-    /// It should have been imported, and was not.
+    /// True if the import of this file failed.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub failed: bool,
 }
@@ -36,6 +38,6 @@ pub struct ImportedFile {
 pub struct LeftRow {
     /// The key, as written.
     pub key: String,
-    /// Why.
+    /// The reason.
     pub why: &'static str,
 }

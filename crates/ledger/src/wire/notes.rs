@@ -1,69 +1,71 @@
 //! The shapes of notes, and of scheduled jobs and their runs.
+//!
+//! Holds data only: it neither queries the ledger nor prints.
 
 use serde::Serialize;
 
 /// A memory or personality file.
 #[derive(Debug, Clone, Serialize)]
 pub struct Note {
-    /// `openclaw`.
+    /// The format: `openclaw`.
     pub format: String,
-    /// Whose it is.
+    /// The agent that owns it.
     pub agent: String,
     /// Its path inside the workspace.
     pub name: String,
-    /// How many versions were seen.
+    /// The number of versions seen.
     pub versions: u64,
-    /// Of the newest version.
+    /// The length of the newest version in bytes.
     pub bytes: u64,
-    /// When it was last changed, in milliseconds UTC.
+    /// The time of the last change, milliseconds UTC.
     pub updated_at: Option<i64>,
-    /// It is no longer on disk.
+    /// True if it is no longer on disk.
     pub gone: bool,
 }
 
 /// One version of a note.
 #[derive(Debug, Clone, Serialize)]
 pub struct NoteVersion {
-    /// Whose it is.
+    /// The agent that owns it.
     pub agent: String,
     /// Its path inside the workspace.
     pub name: String,
-    /// 1 for the first that was seen.
+    /// The number of the version; 1 for the first one seen.
     pub version: u64,
-    /// When it was written, in milliseconds UTC.
+    /// The time it was written, milliseconds UTC.
     pub time: Option<i64>,
-    /// How long it is.
+    /// Its length in bytes.
     pub bytes: u64,
-    /// What it says.
+    /// Its text.
     pub text: String,
 }
 
 /// A scheduled job.
 #[derive(Debug, Clone, Serialize)]
 pub struct CronJob {
-    /// The agent's id of it.
+    /// The agent's id of the job.
     pub id: String,
-    /// What people call it.
+    /// The job's name.
     pub name: Option<String>,
-    /// What it is for.
+    /// The job's description.
     pub description: Option<String>,
-    /// Who runs it.
+    /// The agent that runs it.
     pub agent: Option<String>,
-    /// In words.
+    /// The schedule in words.
     pub schedule: String,
     /// `on`, `off`, or `gone` if it is no longer in the list.
     pub state: &'static str,
-    /// What the agent is told to do.
+    /// The prompt that the agent gets.
     pub prompt: Option<String>,
-    /// How often it ran.
+    /// The number of runs.
     pub runs: u64,
-    /// How often it failed.
+    /// The number of failed runs.
     pub errors: u64,
-    /// The last run, in milliseconds UTC.
+    /// The time of the last run, milliseconds UTC.
     pub last_run_at: Option<i64>,
-    /// How that ended, as written.
+    /// The status of the last run, as written.
     pub last_status: Option<String>,
-    /// The next run, as of the last word about it.
+    /// The time of the next run, as last recorded.
     pub next_run_at: Option<i64>,
 }
 
@@ -72,19 +74,19 @@ pub struct CronJob {
 pub struct CronRun {
     /// The job.
     pub job: String,
-    /// When it ended, in milliseconds UTC.
+    /// The time it ended, milliseconds UTC.
     pub time: Option<i64>,
-    /// How it ended, as written: `ok`, `error`, `skipped`.
+    /// The status, as written: `ok`, `error`, `skipped`.
     pub status: Option<String>,
-    /// How long it took.
+    /// The duration in milliseconds.
     pub duration_ms: Option<u64>,
-    /// What answered.
+    /// The model that answered.
     pub model: Option<String>,
-    /// All tokens that it says it used.
+    /// The number of tokens that the run recorded.
     pub tokens: Option<u64>,
-    /// What came of it.
+    /// The summary of the run.
     pub summary: Option<String>,
-    /// What went wrong.
+    /// The error of the run.
     pub error: Option<String>,
     /// The session that ran.
     pub session: Option<String>,

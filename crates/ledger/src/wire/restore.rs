@@ -1,65 +1,68 @@
-//! Files that were given back.
+//! The shapes of reports about restored files.
+//!
+//! Holds data only: it neither queries the ledger nor prints.
 
 use serde::Serialize;
 
-/// What was given back.
+/// The result of restoring files.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct RestoreReport {
-    /// Files written.
+    /// The number of files written.
     pub files: u64,
-    /// Bytes written.
+    /// The number of bytes written.
     pub bytes: u64,
-    /// Of these files, how many were compressed and are not any more.
+    /// The number of these files that were compressed and are not any more.
     pub decompressed: u64,
-    /// Of these files, how many could not be decompressed to their end and are as they were.
+    /// The number of these files that could not be decompressed to their end and are restored
+    /// compressed.
     pub as_found: u64,
-    /// Each of them.
+    /// The written files.
     pub restored: Vec<RestoredFile>,
-    /// Files that were there already, with the same bytes.
+    /// The number of files that exist already with the same bytes.
     pub there: u64,
-    /// Files of which the ledger is damaged: nothing was written of these.
+    /// Files that were not written, because the ledger is damaged there.
     pub damaged: Vec<MissingFile>,
-    /// Files that could not be written: something else has the name, or the file system refused.
+    /// Files that could not be written: the name is taken, or the file system refused.
     pub skipped: Vec<MissingFile>,
 }
 
 impl RestoreReport {
-    /// Returns whether there was nothing to give back.
+    /// Returns whether there was nothing to restore.
     pub fn is_empty(&self) -> bool {
         self.files == 0 && self.there == 0 && self.damaged.is_empty() && self.skipped.is_empty()
     }
 }
 
-/// A file that could not be given back.
+/// A file that could not be restored.
 #[derive(Debug, Clone, Serialize)]
 pub struct MissingFile {
-    /// Where it would be.
+    /// The path it would have.
     pub path: String,
-    /// Which of its lives.
+    /// The number of its generation.
     pub generation: i64,
-    /// What is damaged, or in the way.
+    /// The damage, or the file in the way.
     pub why: String,
 }
 
-/// A file that was given back.
+/// A restored file.
 #[derive(Debug, Clone, Serialize)]
 pub struct RestoredFile {
-    /// Where it is now.
+    /// The path of the file.
     pub path: String,
-    /// The name that it would have, if that were not another file's, a folder's, or too long.
+    /// The original name, if it was taken by another file or a folder, or too long.
     pub instead_of: Option<String>,
     /// Its format.
     pub format: String,
-    /// Which of its lives.
+    /// The number of its generation.
     pub generation: i64,
-    /// Its length.
+    /// Its length in bytes.
     pub bytes: u64,
-    /// The file was compressed; this is what was in it, without the `.zst` in its name.
+    /// True if the file was compressed. It is restored decompressed, without `.zst` in its name.
     pub decompressed: bool,
-    /// The file is compressed and could not be decompressed to its end: this is what it was.
+    /// True if the file could not be decompressed to its end. It is restored compressed.
     pub as_found: bool,
-    /// There was no such file: it was rows of a database, and is one event per line now.
+    /// True if the source was rows of a database. It is restored as one event per line.
     pub from_rows: bool,
-    /// Lines of forgotten sessions in it; blanks stand there instead.
+    /// The number of lines of forgotten sessions in it, which are blank.
     pub forgotten_lines: u64,
 }

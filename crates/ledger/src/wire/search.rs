@@ -1,83 +1,85 @@
-//! What a search found.
+//! The shape of search results.
+//!
+//! Holds data only: it neither queries the ledger nor prints.
 
 use serde::Serialize;
 
-/// An answer to a search.
+/// The result of a search.
 #[derive(Debug, Clone, Default)]
 pub struct SearchAnswer {
-    /// The hits that were asked for, best or newest first.
+    /// The requested hits, best or newest first.
     pub hits: Vec<SearchHit>,
-    /// How many there are in all.
+    /// The number of all hits.
     pub total: u64,
-    /// What the answer may be missing.
+    /// The limits of this result.
     pub gaps: SearchGaps,
-    /// What was read because the index could not tell.
+    /// The records that were read because the index could not answer.
     pub scanned: Option<Scanned>,
 }
 
-/// What an answer may be missing.
+/// The limits of a search result: what it may lack.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SearchGaps {
-    /// Records that are not in the index yet.
+    /// The number of records that are not in the index yet.
     pub unprojected: u64,
-    /// Entries whose text is in the index only in part, though all of it can be looked through.
+    /// The number of entries of which only a part is in the index. A scan reads all of their text.
     pub partly_indexed: u64,
-    /// Records above 32 MiB, of which only the first 64 KiB are read.
+    /// The number of records above 32 MiB, of which only the first 64 KiB are read.
     pub too_long: u64,
-    /// Hits in the model's reasoning, where nothing else was found.
+    /// The number of hits in the model's reasoning, if there are no others.
     pub in_thinking: u64,
 }
 
-/// What was read because the index could not tell.
+/// The records that were read because the index could not answer.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Scanned {
-    /// Records.
+    /// The number of records.
     pub records: u64,
-    /// Their bytes.
+    /// The number of bytes in them.
     pub bytes: u64,
-    /// Records above 32 MiB, of which only the first 64 KiB are read.
+    /// The number of records above 32 MiB, of which only the first 64 KiB are read.
     pub too_long: u64,
 }
 
-/// An entry that was found.
+/// An entry that matches.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct SearchHit {
-    /// The session's id; `null` for what belongs to none: notes, jobs, prompts.
+    /// The session's id; `null` for entries without a session: notes, jobs, prompts.
     pub session: Option<String>,
-    /// The agent's id for the entry; without one `#` and its number.
+    /// The agent's id of the entry; without one, `#` and its number.
     pub entry: String,
     /// The entry's number in the ledger.
     pub number: i64,
     /// The entry's type, as written.
     pub kind: String,
-    /// Who speaks.
+    /// The role of the speaker.
     pub role: Option<String>,
-    /// When, in milliseconds UTC.
+    /// The time, milliseconds UTC.
     pub time: Option<i64>,
-    /// The text around what was found, on one line.
+    /// The text around the match, on one line.
     pub snippet: String,
-    /// What was found in it: beginning and end, in characters.
+    /// The matches in it: beginning and end, in characters.
     pub marks: Vec<(usize, usize)>,
-    /// There is text before the snippet.
+    /// True if text before the snippet was cut off.
     pub cut_before: bool,
-    /// There is text after it.
+    /// True if text after the snippet was cut off.
     pub cut_after: bool,
-    /// Where it was found: `text`, `input`, `result`, `thinking`.
+    /// The kind of text that matches: `text`, `input`, `result`, `thinking`.
     pub place: &'static str,
-    /// The tool that was called, or that answered.
+    /// The tool that was called or that answered.
     pub tool: Option<String>,
-    /// The agent recorded it as failed.
+    /// True if the agent recorded it as failed.
     pub is_error: bool,
-    /// There is a newer version of it, in which nothing was found.
+    /// True if there is a newer version of it that does not match.
     pub is_older: bool,
-    /// Why a story does not tell it unless it is asked for: `meta`, `mirror`, `sidechain`, `summary`,
-    /// `injected` beside other words; `bookkeeping` is never told. `null` for what is told.
+    /// The reason why `show` folds it: `meta`, `mirror`, `sidechain`, `summary`, or `injected`
+    /// beside other text. `bookkeeping` is never shown. `null` if it is not folded.
     pub folded: Option<&'static str>,
     /// The number of the turn in its session, from 1.
     pub turn: Option<u64>,
-    /// The format.
+    /// The session's format.
     pub format: String,
-    /// The agent.
+    /// The session's agent.
     pub agent: Option<String>,
     /// The session's title, or its first prompt.
     pub title: Option<String>,
@@ -91,13 +93,13 @@ pub struct SearchHit {
     pub part: Option<String>,
     /// The session's state: `live`, `archived`, `deleted`, `gone`, `lost`.
     pub state: Option<String>,
-    /// The session that this one works for.
+    /// The parent session, for which this one works.
     pub parent: Option<String>,
     /// The name of the note, or of the job.
     pub name: Option<String>,
-    /// How well it fits; higher is better.
+    /// The relevance; higher is better.
     pub score: Option<f64>,
-    /// What stands before and after it.
+    /// The entries before and after it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub around: Vec<Nearby>,
 }
@@ -107,11 +109,11 @@ pub struct SearchHit {
 pub struct Nearby {
     /// The entry's number in the ledger.
     pub number: i64,
-    /// Before the hit, not after it.
+    /// True if the entry is before the hit, false if after it.
     pub is_before: bool,
-    /// Who speaks.
+    /// The role of the speaker.
     pub role: Option<String>,
-    /// When.
+    /// The time, milliseconds UTC.
     pub time: Option<i64>,
     /// The beginning of its text, on one line.
     pub text: String,

@@ -1,25 +1,27 @@
 //! The shape of a sender.
+//!
+//! Holds data only: it neither queries the ledger nor prints.
 
 use serde::Serialize;
 
-/// Somebody who writes to an agent, and what was decided about them.
+/// A person who writes to an agent, and the decision about them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Sender {
-    /// Whom they write to.
+    /// The agent.
     pub agent: String,
-    /// Where.
+    /// The channel.
     pub channel: String,
-    /// Their id there, in small letters.
+    /// The sender's id on the channel, in lower case.
     pub sender: String,
-    /// `allowed`, `denied`, `asking` if they wait for an answer, `revoked` if nothing is decided any
+    /// `allowed`, `denied`, `asking` for a request without an answer, `revoked` for no decision any
     /// more.
     pub state: &'static str,
-    /// When that was decided or asked, in milliseconds UTC.
+    /// The time of the decision or request, milliseconds UTC.
     pub since: i64,
-    /// The code that approves them, if they ask.
+    /// The code that approves a request.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub code: Option<String>,
-    /// Until when it does.
+    /// The time at which the code expires, milliseconds UTC.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<i64>,
 }

@@ -1,4 +1,6 @@
-//! Sessions and projects, as the index shows them.
+//! The shapes of sessions and projects in lists.
+//!
+//! Holds data only: it neither queries the ledger nor prints.
 
 use serde::Serialize;
 
@@ -9,9 +11,9 @@ use super::none_if_empty;
 pub struct Session {
     /// The agent's id; of a sub-agent `<parent>/<file>`.
     pub id: String,
-    /// The key that last led to it.
+    /// The session key that last led to it.
     pub key: Option<String>,
-    /// Which format it is written in.
+    /// The format it is written in.
     pub format: String,
     /// The agent that it belongs to; empty where the format has no agents, and `null` in JSON.
     #[serde(serialize_with = "none_if_empty")]
@@ -24,51 +26,51 @@ pub struct Session {
     pub cwd: Option<String>,
     /// Claude Code's name of the project's folder.
     pub slug: Option<String>,
-    /// The title, in the vendor's order of preference; at last the first prompt that is no command.
+    /// The title, in the vendor's order of preference; last the first prompt that is not a command.
     pub title: Option<String>,
     /// The first prompt.
     pub first_prompt: Option<String>,
     /// The last three prompts, the oldest first.
     pub last_prompts: Vec<String>,
-    /// When it began, milliseconds UTC.
+    /// The time of its first entry, milliseconds UTC.
     pub started_at: Option<i64>,
-    /// When something last happened: as the agent's index says, or else its entries.
+    /// The time of the last activity: from the agent's index, or else from its entries.
     pub updated_at: Option<i64>,
-    /// When its newest file was last written.
+    /// The time its newest file was last written.
     pub modified_at: Option<i64>,
-    /// Lines of its files.
+    /// The number of lines in its files.
     pub lines: u64,
-    /// Bytes of its files.
+    /// The number of bytes in its files.
     pub size: u64,
-    /// Records that are kept of it, former versions of its files included.
+    /// The number of records kept, including former versions of its files.
     pub records: u64,
-    /// Turns: prompts with all that answers them.
+    /// The number of turns.
     pub turns: u64,
-    /// Messages of user and assistant.
+    /// The number of messages of user and assistant.
     pub messages: u64,
-    /// Tool calls.
+    /// The number of tool calls.
     pub tool_calls: u64,
-    /// Models that answered.
+    /// The models that answered.
     pub models: Vec<String>,
-    /// Tokens of its responses, each counted once over all sessions, those that were read from or
-    /// written to a cache included.
+    /// The tokens of its responses, including those read from or written to a cache. Each response
+    /// is counted once over all sessions.
     pub tokens: u64,
-    /// What its responses cost, in US dollars: each counted once over all sessions, without those of
-    /// its sub-agents; `null` if none of them has a price.
+    /// The cost of its responses in US dollars, without those of its sub-agents. Each response is
+    /// counted once over all sessions. `null` if none has a price.
     pub cost_usd: Option<f64>,
     /// `live`, `archived`, `deleted`, `gone` or `lost`.
     pub state: String,
-    /// The session that it works for.
+    /// The parent session, for which it works.
     pub parent: Option<String>,
-    /// The session that it goes on from.
+    /// The session that it continues.
     pub fork_of: Option<String>,
-    /// The channel that its messages came through.
+    /// The channel of its messages.
     pub channel: Option<String>,
-    /// Paths through its tree.
+    /// The number of branches in its tree.
     pub branches: u64,
-    /// Compactions.
+    /// The number of compactions.
     pub compactions: u64,
-    /// Sessions that work for it.
+    /// The number of sub-agents' sessions.
     pub subagents: u64,
 }
 
@@ -77,18 +79,18 @@ pub struct Session {
 pub struct Project {
     /// The last folder of its path.
     pub name: String,
-    /// Its folder, where sessions say so.
+    /// Its folder, where a session records it.
     pub path: Option<String>,
     /// Claude Code's names of it.
     pub slugs: Vec<String>,
-    /// Which formats its sessions are written in.
+    /// The formats of its sessions.
     pub formats: Vec<String>,
-    /// Which agents worked on it.
+    /// The agents that worked on it.
     pub agents: Vec<String>,
-    /// Sessions, without sub-agents, stubs and empty ones.
+    /// The number of sessions, without sub-agents, stubs and empty ones.
     pub sessions: u64,
-    /// When the first of them began, milliseconds UTC.
+    /// The time of the first entry, milliseconds UTC.
     pub started_at: Option<i64>,
-    /// When something last happened in one of them.
+    /// The time of the last activity.
     pub updated_at: Option<i64>,
 }

@@ -1,26 +1,28 @@
-//! The shape of values that SQL gives.
+//! The shape of values that a SQL query returns.
+//!
+//! Blobs become hexadecimal text, because JSON has no bytes.
 
 use std::fmt::Write as _;
 
 use serde::{Serialize, Serializer};
 
-/// One value. Blobs are told in hexadecimal digits.
+/// One value. Blobs are written as hexadecimal digits.
 #[derive(Debug, Clone, PartialEq)]
 pub enum SqlValue {
-    /// Nothing.
+    /// NULL.
     Null,
     /// A whole number.
     Integer(i64),
-    /// Another number.
+    /// A floating-point number.
     Real(f64),
-    /// Text; what is no UTF-8 is replaced.
+    /// Text. Bytes that are not UTF-8 are replaced.
     Text(String),
     /// Bytes.
     Blob(Vec<u8>),
 }
 
 impl SqlValue {
-    /// As text. Nothing is empty.
+    /// Returns the value as text; an empty string for NULL.
     pub fn to_text(&self) -> String {
         match self {
             SqlValue::Null => String::new(),

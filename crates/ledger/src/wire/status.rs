@@ -1,4 +1,6 @@
-//! What the ledger holds, and how far each file was read.
+//! The shapes of the ledger's status and of the cursors of its sources.
+//!
+//! Holds data only: it neither queries the ledger nor prints.
 
 use std::collections::BTreeMap;
 
@@ -6,30 +8,30 @@ use serde::Serialize;
 
 use super::SkippedFiles;
 
-/// What the ledger holds.
+/// The contents of the ledger.
 #[derive(Debug, Clone, Serialize)]
 pub struct Status {
     /// The ledger file.
     pub ledger: LedgerStatus,
-    /// Per format.
+    /// The contents by format.
     pub formats: Vec<FormatStatus>,
-    /// Oddities by kind.
+    /// The number of oddities by kind.
     pub problems: BTreeMap<String, u64>,
-    /// Entries whose text is in the search index only in part.
+    /// The number of entries of which only a part is in the search index.
     pub partly_indexed: u64,
-    /// Records above 32 MiB, of which only the first 64 KiB are read.
+    /// The number of records above 32 MiB, of which only the first 64 KiB are read.
     pub too_long: u64,
-    /// Records that their source no longer holds.
+    /// The number of records that their source no longer holds.
     pub absent_records: u64,
-    /// Unterminated last lines that are shown provisionally.
+    /// The number of unterminated last lines that are shown provisionally.
     pub provisional: u64,
-    /// Damaged compressed files that are too large to be kept as they are.
+    /// The number of damaged compressed files that are too large to be kept as they are.
     pub not_kept: u64,
 }
 
 impl Status {
-    /// Whether every byte of what is collected is kept. Of a compressed file that is damaged and
-    /// very large only the lines before the damage are.
+    /// Returns whether every collected byte is kept. Of a damaged compressed file above 256 MiB
+    /// only the lines before the damage are.
     pub fn keeps_everything(&self) -> bool {
         self.not_kept == 0
     }
@@ -38,98 +40,98 @@ impl Status {
 /// The ledger file.
 #[derive(Debug, Clone, Serialize)]
 pub struct LedgerStatus {
-    /// Where it is.
+    /// The path of the file.
     pub path: String,
     /// False if there is no such file yet.
     pub exists: bool,
-    /// Its identity.
+    /// The ledger's id.
     pub id: String,
-    /// Its size with the write-ahead log.
+    /// Its size in bytes, including the write-ahead log.
     pub bytes: u64,
-    /// All records of all formats.
+    /// The number of records of all formats.
     pub records: u64,
-    /// Records that nothing was derived from yet; the next sync does it.
+    /// The number of records that are not projected yet; the next sync projects them.
     pub unprojected: u64,
-    /// The schema of the truth tables.
+    /// The version of the truth schema.
     pub schema: i64,
 }
 
-/// What the ledger holds of one format.
+/// The contents of one format.
 #[derive(Debug, Clone, Serialize)]
 pub struct FormatStatus {
     /// Its stable name.
     pub format: String,
-    /// The name people use.
+    /// The product's name.
     pub title: String,
-    /// Where quipu looked.
+    /// The folders that were searched.
     pub roots: Vec<RootStatus>,
-    /// Sessions, sub-agents included.
+    /// The number of sessions, including sub-agents.
     pub sessions: u64,
-    /// Of these, sub-agents.
+    /// The number of sub-agents among them.
     pub subagents: u64,
-    /// Sessions by state.
+    /// The number of sessions by state.
     pub states: BTreeMap<String, u64>,
-    /// Files followed.
+    /// The number of files collected.
     pub sources: u64,
-    /// Databases followed.
+    /// The number of databases collected.
     pub databases: u64,
-    /// Sessions in them, put-aside transcripts included.
+    /// The number of sessions in databases, including archived transcripts.
     pub database_sessions: u64,
-    /// Each of the databases that are on disk.
+    /// The databases that are on disk.
     pub database_files: Vec<DatabaseStatus>,
-    /// What to know about what was collected.
+    /// Warnings about collected files.
     pub warnings: Vec<SkippedFiles>,
-    /// Records kept.
+    /// The number of records.
     pub records: u64,
-    /// Bytes that `restore` would give back.
+    /// The number of bytes that `restore` would write.
     pub bytes: u64,
-    /// The same by priority, the most important first.
+    /// Records and bytes by priority, the most important first.
     pub priorities: Vec<PriorityStatus>,
-    /// What was seen and not collected.
+    /// Files that were seen and not collected.
     pub skipped: Vec<SkippedFiles>,
-    /// Compressed files that cannot be decompressed to their end, and what is kept of them.
+    /// Compressed files that cannot be decompressed to their end, and the part that is kept.
     pub damaged: Vec<SkippedFiles>,
-    /// Record types that this version does not know, with their number.
+    /// The number of records by type, of types that this version does not know.
     pub unknown_types: BTreeMap<String, u64>,
-    /// Sessions that were forgotten.
+    /// The number of forgotten sessions.
     pub forgotten: u64,
-    /// Sources that are no longer on disk.
+    /// The number of sources that are no longer on disk.
     pub gone: u64,
-    /// Sources that were rewritten at least once.
+    /// The number of sources that were rewritten at least once.
     pub rewritten: u64,
-    /// The transcript on disk that was not changed for the longest time.
+    /// The transcript on disk that was unchanged for the longest time.
     pub oldest: Option<OldestTranscript>,
 }
 
-/// What is read of a database.
+/// The state of a collected database.
 #[derive(Debug, Clone, Serialize)]
 pub struct DatabaseStatus {
-    /// Relative to its root.
+    /// Its path relative to its root.
     pub path: String,
     /// The version of its tables.
     pub schema: i64,
-    /// Sessions and put-aside transcripts that were in it at the last look.
+    /// The number of sessions and archived transcripts in it at the last sync.
     pub transcripts: u64,
-    /// Of these, how many are read to their end; `skipped` names the others.
+    /// The number of these that are read to their end; `skipped` lists the others.
     pub read: u64,
 }
 
-/// What is kept of one priority.
+/// The contents of one priority.
 #[derive(Debug, Clone, Serialize)]
 pub struct PriorityStatus {
     /// 0 transcripts and indexes, 1 scheduled jobs, 2 notes.
     pub priority: u8,
-    /// Files followed.
+    /// The number of files collected.
     pub sources: u64,
-    /// Transcripts in databases.
+    /// The number of transcripts in databases.
     pub database_sources: u64,
-    /// Records kept.
+    /// The number of records.
     pub records: u64,
-    /// Bytes that `restore` would give back.
+    /// The number of bytes that `restore` would write.
     pub bytes: u64,
 }
 
-/// A place that quipu looked at.
+/// A folder that was searched.
 #[derive(Debug, Clone, Serialize)]
 pub struct RootStatus {
     /// The folder.
@@ -138,52 +140,53 @@ pub struct RootStatus {
     pub state: String,
 }
 
-/// A transcript that the agent will delete some day.
+/// The transcript that the agent's clean-up will delete first.
 #[derive(Debug, Clone, Serialize)]
 pub struct OldestTranscript {
-    /// Where it is.
+    /// The path of the transcript.
     pub path: String,
-    /// When it was last changed, milliseconds UTC.
+    /// The time of its last change, milliseconds UTC.
     pub modified_at: i64,
-    /// Days until the agent's clean-up takes it; absent if the agent deletes nothing.
+    /// The number of days until the agent deletes it; absent if the agent deletes nothing.
     pub days_left: Option<i64>,
-    /// After how many days the agent deletes a transcript that nobody touched.
+    /// The number of days without a change after which the agent deletes a transcript.
     pub cleanup_days: Option<u32>,
-    /// Who says so: `configuration`, or `default` of the agent, whose settings are never opened.
+    /// The origin of `cleanup_days`: `configuration`, or the agent's `default`. The agent's own
+    /// settings are never opened.
     pub cleanup_from: String,
 }
 
-/// How far a file was read: the spec's scan state.
+/// The position up to which a file was read.
 #[derive(Debug, Clone, Serialize)]
 pub struct Cursor {
-    /// Whose file it is.
+    /// The file's format.
     pub format: String,
-    /// The root it is under.
+    /// The root it is in.
     pub root: String,
-    /// Relative to the root.
+    /// Its path relative to the root.
     pub path: String,
-    /// Bytes that are records.
+    /// The number of bytes that are records.
     pub offset: u64,
-    /// Bytes after them without a newline.
+    /// The number of bytes after them, without a newline.
     pub tail: u64,
-    /// Size at the last look.
+    /// The size at the last sync.
     pub size: u64,
-    /// Modification time at the last look, milliseconds UTC.
+    /// The modification time at the last sync, milliseconds UTC.
     pub mtime: i64,
-    /// How many lives the file has had.
+    /// The number of the file's newest generation.
     pub generation: i64,
-    /// Why the newest one began.
+    /// The reason why that generation began.
     pub began: String,
-    /// The file is no longer on disk.
+    /// True if the file is no longer on disk.
     pub gone: bool,
-    /// Why nothing is collected from it.
+    /// The reason why nothing is collected from it.
     pub refused: Option<String>,
-    /// The session that it belongs to, by the id that `restore` takes.
+    /// The session it belongs to, by the id that `restore` accepts.
     pub session: Option<String>,
     /// `file`, `database`, or `rows` of one.
     pub kind: String,
     /// The number of the last row that was read.
     pub row: Option<i64>,
-    /// How many rows there were up to it; of a database, how many sessions.
+    /// The number of rows up to it; of a database, the number of sessions.
     pub rows: Option<u64>,
 }

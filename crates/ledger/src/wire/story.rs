@@ -1,4 +1,6 @@
-//! A session and its story.
+//! The shapes of a session's header and of the entries of its story.
+//!
+//! Selects the requested parts of an item. Never reads the ledger.
 
 use std::borrow::Cow;
 
@@ -11,27 +13,27 @@ use serde_json::value::RawValue;
 
 use super::none_if_empty;
 
-/// What is known of a session as a whole.
+/// A session as a whole.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct StoryHead {
     /// The agent's id.
     pub id: String,
-    /// Whose session it is.
+    /// The session's format.
     pub format: String,
     /// The agent's name; empty where the format has no agents, and `null` in JSON.
     #[serde(serialize_with = "none_if_empty")]
     pub agent: String,
-    /// The key that last led to it.
+    /// The session key that last led to it.
     pub key: Option<String>,
     /// `transcript`, `agent`, `subagent`, `prompt_history`.
     pub part: String,
     /// `live`, `archived`, `deleted`, `gone`, `lost`.
     pub state: String,
-    /// The session that it works for.
+    /// The parent session, for which it works.
     pub parent: Option<String>,
-    /// The session that it goes on from.
+    /// The session that it continues.
     pub fork_of: Option<String>,
-    /// The session that it goes on in.
+    /// The session that continues it.
     pub continued_in: Option<String>,
     /// The project's name: the last folder of its path.
     pub project: Option<String>,
@@ -43,7 +45,7 @@ pub struct StoryHead {
     pub git_branch: Option<String>,
     /// The last model.
     pub model: Option<String>,
-    /// Its title; at last the first prompt that is no command.
+    /// Its title; last the first prompt that is not a command.
     pub title: Option<String>,
     /// The first prompt.
     pub first_prompt: Option<String>,
@@ -51,151 +53,151 @@ pub struct StoryHead {
     pub started_at: Option<i64>,
     /// The last time, milliseconds UTC.
     pub updated_at: Option<i64>,
-    /// Entries of every kind.
+    /// The number of entries of every kind.
     pub entries: u64,
-    /// Prompts with all that answers them.
+    /// The number of turns.
     pub turns: u64,
-    /// Calls of tools.
+    /// The number of tool calls.
     pub tool_calls: u64,
-    /// How often history was compacted.
+    /// The number of compactions.
     pub compactions: u64,
-    /// What is left of it, if it is lost.
+    /// The parts that are left of a lost session.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub left: Option<Left>,
 }
 
-/// What is left of a session whose transcript was gone before anybody collected it.
+/// The parts of a session whose transcript was deleted before it could be collected.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Left {
-    /// Prompts, in a list of them.
+    /// The number of prompts of it in a list of prompts.
     pub prompts: u64,
-    /// Its sub-agents' sessions.
+    /// The sessions of its sub-agents.
     pub subagents: Vec<String>,
-    /// Outputs of tools, in files of their own.
+    /// The number of tool outputs in files of their own.
     pub outputs: u64,
 }
 
 /// One entry of a story.
 #[derive(Debug, Clone, Serialize)]
 pub struct ShownEntry<'a> {
-    /// The agent's id; `#` and a number where it gave none.
+    /// The agent's id; `#` and a number where it has none.
     pub id: &'a str,
     /// The entry that it follows.
     pub parent: Option<&'a str>,
     /// `message`, `compaction`, `branch_summary`, `reset`, `note`.
     pub kind: &'static str,
-    /// `user`, `assistant`, `tool`, `system`; `null` for what nobody says.
+    /// `user`, `assistant`, `tool`, `system`; `null` for an entry without a speaker.
     pub role: Option<&'static str>,
     /// Milliseconds UTC, by the agent's clock.
     pub time: Option<i64>,
-    /// The words; of a compaction its summary, where that was asked for.
+    /// The text; of a compaction its summary, on request.
     pub text: Option<Cow<'a, str>>,
-    /// The name of the tool that is called or that answers; the first of several.
+    /// The first tool that is called or that answers.
     pub tool: Option<&'a str>,
-    /// The record's own type name.
+    /// The record's own name of its type.
     #[serde(rename = "type")]
     pub type_name: &'a str,
-    /// The number of the entry in the ledger's tables.
+    /// The entry's number in the ledger.
     pub entry: i64,
-    /// Which turn it belongs to, counted from 1.
+    /// The turn it belongs to, counted from 1.
     pub turn: Option<u64>,
-    /// It begins a turn.
+    /// True if it begins a turn.
     pub prompt: bool,
-    /// The model that speaks.
+    /// The model that answered.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<&'a str>,
-    /// The model's reasoning, where it was asked for.
+    /// The model's reasoning, on request.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub thinking: Option<String>,
-    /// The calls.
+    /// The tool calls.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub calls: Vec<ShownCall<'a>>,
-    /// The answers of tools.
+    /// The tool results.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub results: Vec<ShownResult<'a>>,
-    /// How many pictures stand beside the words.
+    /// The number of images.
     #[serde(skip_serializing_if = "is_zero")]
     pub images: u64,
-    /// What a compaction stands for.
+    /// Details of a compaction.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub compaction: Option<ShownCompaction<'a>>,
-    /// Why it is told only when asked for: `meta`, `mirror`, `sidechain`, `summary`, `queued`,
-    /// `unknown`.
+    /// The reason why it is shown only on request: `meta`, `mirror`, `sidechain`, `summary`,
+    /// `queued`, `unknown`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub folded: Option<&'static str>,
-    /// The conversation went back before it.
+    /// Set if the conversation was rewound before it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rewind: Option<ShownRewind<'a>>,
-    /// The agent recorded a failure of its own.
+    /// True if the agent recorded a failure of its own.
     #[serde(skip_serializing_if = "is_false")]
     pub is_error: bool,
-    /// The human stopped the agent.
+    /// True if the human stopped the agent.
     #[serde(skip_serializing_if = "is_false")]
     pub interrupted: bool,
-    /// From a last line without a newline.
+    /// True if it comes from a last line without a newline.
     #[serde(skip_serializing_if = "is_false")]
     pub provisional: bool,
-    /// The agent's file no longer holds it.
+    /// True if the agent's file no longer holds it.
     #[serde(skip_serializing_if = "is_false")]
     pub absent: bool,
-    /// The entry that it says it follows, where the session has none of that id.
+    /// The id of its parent, if the session has no entry with that id.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub missing_parent: Option<&'a str>,
-    /// How many bytes its line has, where that is too many for it to be read.
+    /// The length of its line in bytes, if it is too long to be decoded.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub oversize: Option<u64>,
 }
 
-/// A call of a tool.
+/// A tool call.
 #[derive(Debug, Clone, Serialize)]
 pub struct ShownCall<'a> {
-    /// What pairs it with its result.
+    /// The id that pairs it with its result.
     pub id: Option<&'a str>,
     /// The tool's name.
     pub name: &'a str,
     /// The path, command or query that it is about.
     pub about: Option<&'a str>,
-    /// The arguments, where they were asked for.
+    /// The arguments, on request.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub input: Option<&'a RawValue>,
-    /// How it ended: `fine`, `failed`, `mentions_error`; `null` without a result.
+    /// The outcome: `fine`, `failed`, `mentions_error`; `null` without a result.
     pub outcome: Option<&'static str>,
     /// The session of the sub-agent that it started.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub subagent: Option<&'a str>,
 }
 
-/// What a tool answered.
+/// A tool result.
 #[derive(Debug, Clone, Serialize)]
 pub struct ShownResult<'a> {
     /// The call that it answers.
     pub call: Option<&'a str>,
     /// The tool's name.
     pub name: Option<&'a str>,
-    /// What the call was about.
+    /// The path, command or query of the call.
     pub about: Option<&'a str>,
-    /// How it ended: `fine`, `failed`, `mentions_error`.
+    /// The outcome: `fine`, `failed`, `mentions_error`.
     pub outcome: &'static str,
     /// Its length in bytes.
     pub bytes: usize,
-    /// Its text, where that was asked for.
+    /// Its text, on request.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub text: Option<&'a str>,
-    /// The file that holds all of it.
+    /// The file that holds the whole output.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub output_file: Option<&'a str>,
 }
 
-/// What a compaction stands for.
+/// Details of a compaction.
 #[derive(Debug, Clone, Serialize)]
 pub struct ShownCompaction<'a> {
-    /// What set it off.
+    /// The cause of the compaction.
     pub trigger: Option<&'a str>,
-    /// Context size before.
+    /// The context size before, in tokens.
     pub tokens_before: Option<u64>,
-    /// Context size after.
+    /// The context size after, in tokens.
     pub tokens_after: Option<u64>,
-    /// How many messages it stands for.
+    /// The number of messages it replaces.
     pub compacted_count: Option<u64>,
     /// Files that had been read.
     pub read_files: &'a [String],
@@ -203,17 +205,17 @@ pub struct ShownCompaction<'a> {
     pub modified_files: &'a [String],
 }
 
-/// Where a conversation went back to.
+/// A rewind of the conversation.
 #[derive(Debug, Clone, Serialize)]
 pub struct ShownRewind<'a> {
-    /// The last turn that still counts; `null` if it began anew.
+    /// The last turn that still counts; `null` if the conversation started again.
     pub to_turn: Option<u64>,
-    /// The entry that it goes on from.
+    /// The entry that it continues from.
     pub to: Option<&'a str>,
 }
 
 impl<'a> ShownEntry<'a> {
-    /// An item, as far as it is to be told.
+    /// Returns the shape of an item, with the parts that `telling` requests.
     pub fn of(item: &'a StoryItem<'_>, telling: Telling) -> ShownEntry<'a> {
         let mut shown = ShownEntry {
             id: item.id.as_deref().unwrap_or_default(),
@@ -308,36 +310,36 @@ impl<'a> ShownEntry<'a> {
     }
 }
 
-/// What a story is made of.
+/// Counts over the entries of a story.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct StoryCounts {
-    /// Entries that were told.
+    /// The number of entries shown.
     pub entries: u64,
-    /// Prompts.
+    /// The number of prompts.
     pub turns: u64,
-    /// Entries with words of the human.
+    /// The number of entries with text of the human.
     pub user: u64,
-    /// Entries with words of the agent.
+    /// The number of entries with text of the agent.
     pub assistant: u64,
-    /// Calls of tools.
+    /// The number of tool calls.
     pub tool_calls: u64,
-    /// Answers of tools.
+    /// The number of tool results.
     pub tool_results: u64,
-    /// Of these, how many were recorded as errors.
+    /// The number of tool results that were recorded as errors.
     pub errors: u64,
-    /// Of the others, how many mention an error.
+    /// The number of other tool results that mention an error.
     pub mentions: u64,
-    /// Sub-agents that were started.
+    /// The number of sub-agents started.
     pub subagents: u64,
-    /// Pictures.
+    /// The number of images.
     pub images: u64,
-    /// How often history was compacted.
+    /// The number of compactions.
     pub compactions: u64,
-    /// How often the conversation went back.
+    /// The number of rewinds.
     pub rewinds: u64,
-    /// How often the human stopped the agent.
+    /// The number of times the human stopped the agent.
     pub interrupts: u64,
-    /// Failures that the agent recorded of itself.
+    /// The number of failures that the agent recorded of itself.
     pub api_errors: u64,
 }
 

@@ -1,136 +1,140 @@
-//! What a sync did and what it left out; what a rebuild did.
+//! The shapes of reports about a sync and a rebuild.
+//!
+//! Holds data only, and the texts of reasons that several places compare.
 
 use serde::Serialize;
 
 use crate::base::ids::Seq;
 
-/// What a sync did.
+/// The result of a sync.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct SyncReport {
-    /// Files, and transcripts in databases, that quipu follows and found.
+    /// The number of files, and of transcripts in databases, that were found and are collected.
     pub sources: u64,
-    /// Of these, how many are transcripts in databases.
+    /// The number of `sources` that are transcripts in databases.
     pub database_sources: u64,
-    /// Of these, how many had to be looked into.
+    /// The number of `sources` that had to be read.
     pub sources_changed: u64,
-    /// Of these, how many were new.
+    /// The number of `sources` that are new.
     pub sources_added: u64,
-    /// Records that were added.
+    /// The number of records that were added.
     pub records_added: u64,
-    /// New bytes read from sources.
+    /// The number of new bytes read from sources.
     pub bytes_read: u64,
-    /// Old bytes read again to see whether a source was rewritten.
+    /// The number of old bytes read again to see whether a source was rewritten.
     pub bytes_verified: u64,
-    /// Lines and documents that were decoded.
+    /// The number of lines and documents that were decoded.
     pub lines_parsed: u64,
-    /// Chunks of the ledger that were opened for that.
+    /// The number of chunks that were opened to compare sources with the ledger.
     #[serde(skip)]
     pub chunks_opened: u64,
-    /// Records of other files that were looked at, to find lines that are not stored again.
+    /// The number of records of other files that were compared, so that equal lines are stored
+    /// once.
     #[serde(skip)]
     pub old_lines: u64,
-    /// Databases that were opened, because they changed since the last sync.
+    /// The number of databases that changed and were opened.
     pub databases_opened: u64,
-    /// Oddities that were noted, without those that what came later explained.
+    /// The number of new oddities, without those that a later record resolved.
     pub problems: u64,
     /// The first record that was written.
     #[serde(skip)]
     pub(crate) since: Option<Seq>,
-    /// Sources that were found rewritten.
+    /// The number of sources that were rewritten.
     pub rewritten: u64,
-    /// Sources that were found under another name.
+    /// The number of sources that were renamed.
     pub renamed: u64,
-    /// Sources that were found gone.
+    /// The number of sources that are no longer on disk.
     pub gone: u64,
-    /// What was seen and not collected, or not wholly.
+    /// Files that were not collected, or only in part.
     pub skipped: Vec<SkippedFiles>,
-    /// What to know about what was collected.
+    /// Warnings about collected files.
     pub warnings: Vec<SkippedFiles>,
 }
 
 impl SyncReport {
-    /// What is there and could not be read, with the reason.
+    /// Returns the files that could not be read, each with the reason.
     pub fn unreadable(&self) -> impl Iterator<Item = (&SkippedFiles, &str)> {
         self.skipped
             .iter()
             .filter_map(|skipped| Some((skipped, skipped.reason.strip_prefix(UNREADABLE)?)))
     }
 
-    /// What could not be decompressed to its end, with what is wrong and what is kept.
+    /// Returns the files that could not be decompressed to their end, each with the damage.
     pub fn damaged(&self) -> impl Iterator<Item = (&SkippedFiles, &str)> {
         self.skipped
             .iter()
             .filter_map(|skipped| Some((skipped, skipped.reason.strip_prefix(DAMAGED)?)))
     }
 
-    /// Symbolic links that lead nowhere.
+    /// Returns the symbolic links whose target does not exist.
     pub fn nowhere(&self) -> impl Iterator<Item = &SkippedFiles> {
         self.skipped.iter().filter(|skipped| skipped.reason == NOWHERE)
     }
 
-    /// Symbolic links that lead out of their root.
+    /// Returns the symbolic links that lead out of their root.
     pub fn outside(&self) -> impl Iterator<Item = &SkippedFiles> {
         self.skipped.iter().filter(|skipped| skipped.reason == OUTSIDE)
     }
 
-    /// What was collected and is not what it says it is.
+    /// Returns the collected files that are not what their name claims, each with the reason.
     pub fn odd(&self) -> impl Iterator<Item = (&SkippedFiles, &str)> {
         self.skipped.iter().filter_map(|skipped| Some((skipped, skipped.reason.strip_prefix(ODD)?)))
     }
 }
 
-/// How the reason begins for which something could not be read.
+/// The beginning of the reason for a file that could not be read.
 pub(crate) const UNREADABLE: &str = "unreadable: ";
 
-/// How the reason begins for which something could not be decompressed to its end.
+/// The beginning of the reason for a file that could not be decompressed to its end.
 pub(crate) const DAMAGED: &str = "damaged: ";
 
-/// The reason for which a symbolic link is not followed.
-pub(crate) const OUTSIDE: &str = "symbolic link that leaves its root; not followed";
+/// The reason for a symbolic link that is not followed.
+pub(crate) const OUTSIDE: &str = "symbolic link out of its root; not followed";
 
-/// The reason for which a symbolic link cannot be followed.
-pub(crate) const NOWHERE: &str = "symbolic link that leads nowhere";
+/// The reason for a symbolic link that cannot be followed.
+pub(crate) const NOWHERE: &str = "broken symbolic link";
 
-/// How the reason begins for which something that was collected is worth a word.
+/// The beginning of the reason for a collected file that is worth a warning.
 pub(crate) const ODD: &str = "odd: ";
 
-/// Files that are not collected, for one reason.
+/// Files that are not collected for one reason.
 #[derive(Debug, Clone, Serialize)]
 pub struct SkippedFiles {
-    /// Whose root they are under.
+    /// The format of their root.
     pub format: String,
-    /// Why.
+    /// The reason.
     pub reason: String,
-    /// How many, without folders.
+    /// The number of files, without folders.
     pub files: u64,
-    /// How many folders, with all that is in them. Their paths end in `/`; `.` is the root itself.
+    /// The number of folders, each with everything in it. Their paths end in `/`; `.` is the root
+    /// itself.
     pub folders: u64,
-    /// The first of them, relative to their root, at most twenty. `status` names all symbolic links
+    /// The first paths, relative to their root, at most twenty. `status` lists all symbolic links
     /// that are not followed, up to 5,000.
     pub paths: Vec<String>,
-    /// They are transcripts in a database; their paths begin with the database's.
+    /// True for transcripts in a database; their paths begin with the database's.
     pub in_database: bool,
 }
 
 impl SkippedFiles {
-    /// Files and folders.
+    /// Returns the number of files and folders.
     pub fn all(&self) -> u64 {
         self.files + self.folders
     }
 
-    /// They are symbolic links that are not followed.
+    /// Returns whether they are symbolic links that are not followed.
     pub fn are_links(&self) -> bool {
         [OUTSIDE, NOWHERE].contains(&self.reason.as_str())
     }
 }
 
-/// What a rebuild did.
+/// The result of a rebuild.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct RebuildReport {
-    /// Records that were projected.
+    /// The number of records that were projected.
     pub records: u64,
-    /// Sessions that there are now.
+    /// The number of sessions in the ledger.
     pub sessions: u64,
-    /// Oddities that were noted.
+    /// The number of oddities.
     pub problems: u64,
 }

@@ -1,53 +1,55 @@
-//! The tree of a session.
+//! The shape of a session's tree.
+//!
+//! Holds data only: it neither queries the ledger nor prints.
 
 use serde::Serialize;
 
-/// One line of a session's tree: a run of entries that no fork interrupts, or something that
-/// happened between two of them.
+/// One line of a session's tree: a run of entries without a fork, or an event between two runs.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct TreeLine {
     /// Its number, from 1, in the order of the lines.
     pub line: usize,
-    /// The line that it goes on from; `null` where a conversation begins.
+    /// The line that it continues; `null` where a conversation begins.
     pub parent: Option<usize>,
-    /// `run`, `compaction`, `branch_summary`, `reset`, `label`, `subagent`, `sidechain`; `forked_from`,
-    /// a first line for what the session was forked from, and `fork` for a session that was forked
-    /// from it, with the last entry that both have.
+    /// `run`, `compaction`, `branch_summary`, `reset`, `label`, `subagent`, `sidechain`,
+    /// `forked_from` or `fork`. `forked_from` is a first line that names the session this one was
+    /// forked from. `fork` names a session that was forked from this one, after the last entry that
+    /// both share.
     pub kind: &'static str,
-    /// How many branches that were left it stands in; 0 is the way to the leaf.
+    /// The number of abandoned branches that it is inside of; 0 on the path to the leaf.
     pub depth: usize,
-    /// For a sub-agent: how many others stand between it and the session.
+    /// For a sub-agent: the number of sub-agents between it and the session.
     pub nested: usize,
     /// The first entry.
     pub first: Option<String>,
     /// The last entry: what `--branch` takes.
     pub last: Option<String>,
-    /// When the first entry was written, milliseconds UTC.
+    /// The time of the first entry, milliseconds UTC.
     pub time: Option<i64>,
-    /// How many entries.
+    /// The number of entries.
     pub entries: u64,
-    /// How many of them are prompts.
+    /// The number of prompts among them.
     pub turns: u64,
-    /// The calls in them.
+    /// The number of tool calls in them.
     pub tool_calls: u64,
-    /// What its first entry says it follows, where the session has no entry of that id.
+    /// The id of its first entry's parent, if the session has no entry with that id.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub missing_parent: Option<String>,
-    /// The first prompt, the label, or what a sub-agent was told.
+    /// The first prompt, the label, or the prompt of a sub-agent.
     pub text: Option<String>,
-    /// How many ways go on after it, where that is more than one.
+    /// The number of branches that follow it, if there are several.
     pub branches: usize,
-    /// The next entry attaches here.
+    /// True if the next entry attaches here.
     pub leaf: bool,
-    /// It is on the way from the root to the leaf.
+    /// True if it is on the path from the root to the leaf.
     pub current: bool,
-    /// A sub-agent's session, or the other one of a fork.
+    /// The sub-agent's session, or the other session of a fork.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub session: Option<String>,
-    /// A sub-agent's kind.
+    /// The sub-agent's type.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub agent_type: Option<String>,
-    /// Of a compaction: the size of the context before and after.
+    /// For a compaction: the size of the context before and after, in tokens.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tokens: Option<(Option<u64>, Option<u64>)>,
 }

@@ -1,26 +1,29 @@
 //! The shape of usage reports.
+//!
+//! Holds data only: it neither queries the ledger nor prints.
 
 use serde::Serialize;
 
 use super::none_if_empty;
 
-/// Tokens and cost, by group and together.
+/// Tokens and cost, by group and in total.
 #[derive(Debug, Clone)]
 pub struct UsageReport {
-    /// One for each group: days and months from the first to the last, others from the dearest down.
+    /// One line per group: days and months in order of time, other groups by falling cost.
     pub lines: Vec<UsageLine>,
-    /// All of them together.
+    /// The sum of all groups.
     pub total: UsageLine,
 }
 
 /// Tokens and cost of one group of responses.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct UsageLine {
-    /// What was grouped by: `day`, `month`, `session`, `model`, `project`, `agent`; or `total`.
+    /// The grouping: `day`, `month`, `session`, `model`, `project`, `agent`; or `total`.
     pub by: &'static str,
-    /// The group: `2026-11-15`, `2026-11`, an id, a name; `unknown` where nothing says; or `total`.
+    /// The group: `2026-11-15`, `2026-11`, an id, a name; `unknown` if it is not recorded; or
+    /// `total`.
     pub group: String,
-    /// API responses, each counted once.
+    /// The number of API responses, each counted once.
     pub responses: u64,
     /// Uncached input tokens.
     pub input: u64,
@@ -30,40 +33,40 @@ pub struct UsageLine {
     pub cache_read: u64,
     /// Input tokens written to the cache.
     pub cache_write: u64,
-    /// All of these tokens.
+    /// The sum of these tokens.
     pub total_tokens: u64,
-    /// What all that has a price cost, in US dollars; null if nothing has one.
+    /// The cost of all responses with a price, in US dollars; null if none has one.
     pub cost_usd: Option<f64>,
-    /// The part of it that agents recorded themselves.
+    /// The part of the cost that agents recorded themselves.
     pub recorded_usd: f64,
-    /// Tokens of responses without a price: `cost_usd` is without them.
+    /// The tokens of responses without a price, which `cost_usd` leaves out.
     pub unpriced_tokens: u64,
-    /// Of the total: transcripts whose last line is not whole, or may still change. It is counted
-    /// once it can be read.
+    /// In the total: the number of transcripts whose last line is incomplete or may still change.
+    /// Its usage is counted once the line is complete.
     #[serde(skip_serializing_if = "is_none")]
     pub unfinished: u64,
-    /// The models of these responses.
+    /// The models of responses without a price.
     pub unpriced_models: Vec<String>,
     /// All models that answered.
     pub models: Vec<String>,
-    /// Of a session.
+    /// Details of a session.
     #[serde(flatten)]
     pub session: Option<UsageSession>,
 }
 
-/// What else is said of a session. Its sub-agents are billed to it.
+/// Details of a session. The usage of its sub-agents is counted in it.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct UsageSession {
-    /// `claude-code`, `openclaw`.
+    /// The format: `claude-code`, `openclaw`.
     pub format: String,
-    /// Empty where the format has no agents, and `null` in JSON.
+    /// The agent; empty where the format has no agents, and `null` in JSON.
     #[serde(serialize_with = "none_if_empty")]
     pub agent: String,
-    /// Where it worked.
+    /// Its working directory.
     pub cwd: Option<String>,
     /// Its title, or else its first prompt.
     pub title: Option<String>,
-    /// Of its last entry, in milliseconds UTC.
+    /// The time of its last entry, milliseconds UTC.
     pub updated_at: Option<i64>,
 }
 

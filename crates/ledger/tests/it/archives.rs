@@ -1,5 +1,5 @@
-//! What OpenClaw puts aside: under another name, in another folder, compressed. One session however
-//! many files hold it; each line stored once; each entry knowing where else it stands.
+//! Transcripts that OpenClaw archived: renamed, in another folder, compressed. All files of a
+//! session are one session; each line is stored once; each entry lists its other sightings.
 
 use quipu_ledger::{Generations, What};
 
@@ -12,7 +12,7 @@ fn live() -> String {
     format!("{SESSIONS}/{ID}.jsonl")
 }
 
-/// A transcript with a header and these messages.
+/// Returns a transcript with a header and these messages.
 fn transcript(range: std::ops::Range<u32>) -> String {
     let mut text = format!(
         "{{\"type\":\"session\",\"version\":3,\"id\":\"{ID}\",\"timestamp\":\"2026-02-04T10:30:00.000Z\",\"cwd\":\"/p\"}}\n"
@@ -38,7 +38,7 @@ fn zst(text: impl AsRef<[u8]>) -> Vec<u8> {
     zstd::encode_all(text.as_ref(), 3).unwrap()
 }
 
-/// All bytes that the ledger stores of records, without the journal's.
+/// Returns the number of stored bytes of records, without the journal.
 fn stored(home: &Home) -> i64 {
     home.one(
         "SELECT (SELECT coalesce(sum(length(bytes)), 0) FROM pending)
@@ -47,7 +47,7 @@ fn stored(home: &Home) -> i64 {
     )
 }
 
-/// Records of sources, without the journal's.
+/// Returns the number of records of sources, without the journal.
 fn records(home: &Home) -> i64 {
     home.one("SELECT count(*) FROM records WHERE generation > 1")
 }
@@ -109,7 +109,7 @@ fn r4_every_archive_is_the_same_session() {
             home.sync_and_check();
             let name = format!("'main'|'{ID}'|'live'|7");
             assert_eq!(home.all(sessions), [name], "{on_disk}");
-            // Five messages and the header stand in both.
+            // Five messages and the header are in both.
             assert_eq!(home.one::<i64>("SELECT count(*) FROM sightings"), 6, "{on_disk}");
             assert_eq!(home.one::<i64>("SELECT sum(output) FROM usage WHERE is_counted"), 7);
             let new = message(5, "word").len() + message(6, "word").len();
@@ -145,7 +145,7 @@ fn a69_a_transcript_that_is_compressed() {
     assert_eq!(home.one::<i64>("SELECT count(*) FROM sightings"), 51);
     assert_eq!(home.hits("word7"), 1);
     assert_eq!(home.sync().sources_changed, 0);
-    // Both come back, apart.
+    // Both are restored, as two files.
     assert_eq!(restored(&home, &live()), transcript(0..50));
     assert_eq!(restored(&home, &format!("{}.decompressed", live())), transcript(0..50));
     let to = home.scratch("to");
@@ -155,7 +155,7 @@ fn a69_a_transcript_that_is_compressed() {
     assert_eq!(report.restored.iter().filter(|file| file.decompressed).count(), 1);
 }
 
-/// The same, put aside and compressed in one go, as newer releases do.
+/// The same, archived and compressed in one step, as newer releases do.
 #[test]
 fn a69_a_transcript_that_is_deleted_and_compressed() {
     let home = Home::quick();
@@ -169,7 +169,7 @@ fn a69_a_transcript_that_is_deleted_and_compressed() {
     assert_eq!(restored(&home, &name), transcript(0..10));
 }
 
-/// A renamed archive is followed, compressed or not.
+/// A renamed archive is recognized, compressed or not.
 #[test]
 fn a69_a_compressed_archive_is_renamed() {
     let home = Home::quick();
@@ -179,13 +179,13 @@ fn a69_a_compressed_archive_is_renamed() {
     home.rename(&from, &to);
     let report = home.sync_and_check();
     assert_eq!((report.renamed, report.gone, report.bytes_read), (1, 0, 0));
-    // Its time of change is another now, so it is compared once.
+    // The time of its last change differs, so it is compared once.
     assert_eq!(home.sync().records_added, 0);
     assert_eq!(home.sync().sources_changed, 0);
 }
 
-/// Cut anywhere: whole lines are kept, the damage is counted once, and when the rest arrives only
-/// the rest is added.
+/// Cut at any point: complete lines are kept, the damage is counted once, and when the rest arrives
+/// only the rest is added.
 #[test]
 fn a69_a_compressed_archive_that_is_cut_off() {
     let text = transcript(0..3000);
@@ -206,7 +206,7 @@ fn a69_a_compressed_archive_that_is_cut_off() {
         home.write(&path, &bytes);
         let report = home.sync_and_check();
         assert_eq!(report.records_added, 3001 - kept.lines().count() as u64, "{part}");
-        // The bytes that were there stand at the beginning of those that are: no other file.
+        // The file begins with the earlier bytes, so it is not a new generation.
         assert_eq!(report.rewritten, 0);
         assert_eq!(restored(&home, &live()), text);
         assert_eq!(home.restored(Generations::All).len(), 1);
@@ -214,7 +214,7 @@ fn a69_a_compressed_archive_that_is_cut_off() {
     }
 }
 
-/// A read that was killed goes on where the ledger is: nothing is lost, nothing doubled.
+/// An import that was killed continues at the cursor: nothing is lost or stored twice.
 #[test]
 fn a69_a_compressed_archive_whose_import_was_killed() {
     let text = transcript(0..3000);
@@ -226,7 +226,7 @@ fn a69_a_compressed_archive_whose_import_was_killed() {
     let before = records(&home);
     assert!(before > 0 && before < 3000);
     home.write(&path, &bytes);
-    // What the ledger notes while it has not read to the end, with the file's own stat.
+    // The state that the ledger stores before it has read to the end, with the file's own metadata.
     let meta = std::fs::metadata(home.path(&path)).unwrap();
     use std::os::unix::fs::MetadataExt;
     home.sql()
@@ -259,18 +259,18 @@ fn a69_what_is_called_compressed_and_is_not() {
         assert_eq!(home.problems().get("damaged_archive"), Some(&1));
         assert_eq!(home.sync().sources_changed, 0);
         home.assert_restores_all(&[&path]);
-        // Another file in its place is read, and what was there stays.
+        // Another file in its place is read, and the earlier bytes stay.
         home.write(&path, zst(transcript(0..4)));
         home.sync_and_check();
         assert_eq!(restored(&home, &live()), transcript(0..4));
         let all = home.restored(Generations::All);
         let name = format!("{path}.generation-1").replacen(".openclaw/", "openclaw/", 1);
-        // No bytes at all are the beginning of any file.
+        // An empty file is the beginning of any file.
         assert_eq!(all.get(&name), Some(&bytes).filter(|bytes| !bytes.is_empty()));
     }
 }
 
-/// Several frames, one after another, are one file.
+/// Several frames after each other are one file.
 #[test]
 fn a69_several_frames() {
     let home = Home::quick();
@@ -280,7 +280,7 @@ fn a69_several_frames() {
     assert_eq!(restored(&home, &live()), first + &second);
 }
 
-/// Made to fill a disk or memory: kept as it is, named, and not tried again.
+/// A decompression bomb is kept as it is, reported, and not tried again.
 #[test]
 fn a69_a_compressed_archive_that_is_a_bomb() {
     let path = format!("{}.zst", live());
@@ -311,7 +311,7 @@ fn a69_a_compressed_archive_that_is_a_bomb() {
     }
 }
 
-/// What was collected stays when a bomb takes its place.
+/// Collected lines stay when a bomb replaces the archive.
 #[test]
 fn a69_a_bomb_in_the_place_of_an_archive() {
     let home = Home::quick();
@@ -329,7 +329,7 @@ fn a69_a_bomb_in_the_place_of_an_archive() {
     assert_eq!(restored(&home, &live()), transcript(0..5));
 }
 
-/// The name of a cold archive says nothing: its header does, for all lines.
+/// The name of a cold archive does not name its session: its header does, for all lines.
 #[test]
 fn r4_a_cold_archive_is_named_by_its_header() {
     let home = Home::quick();
@@ -337,7 +337,7 @@ fn r4_a_cold_archive_is_named_by_its_header() {
     let other = transcript(0..3).replace(ID, "other");
     home.write(&cold("aaaa"), zst(transcript(0..3)));
     home.write(&cold("bbbb"), zst(other));
-    // Without a header nobody can say whose lines these are; they are found all the same.
+    // Without a header the session of these lines is unknown; they are found all the same.
     home.write(&cold("cccc"), zst(message(90, "stray") + &message(91, "stray")));
     home.sync_and_check();
     assert_eq!(
@@ -353,8 +353,8 @@ fn r4_a_cold_archive_is_named_by_its_header() {
     assert_eq!(home.one::<i64>("SELECT count(*) FROM sessions"), 2);
 }
 
-/// A backup that begins differently still shares its lines with every other file of the session,
-/// and with what they held before they were rewritten.
+/// A backup with another beginning still shares its lines with every other file of the session, and
+/// with their earlier generations.
 #[test]
 fn r4_lines_are_looked_up_in_every_file_of_the_session() {
     let home = Home::quick();
@@ -376,7 +376,7 @@ fn r4_lines_are_looked_up_in_every_file_of_the_session() {
     assert_eq!(home.one::<i64>("SELECT count(*) FROM sightings"), 25);
 }
 
-/// An older version of an entry, found again in a backup, does not take the newer one's place.
+/// An older version of an entry in a backup does not replace the newer one.
 #[test]
 fn r4_a_backup_does_not_bring_back_what_was_replaced() {
     let home = Home::quick();
@@ -413,7 +413,7 @@ fn r4_a_backup_of_a_large_transcript_costs_little() {
     home.assert_rebuilds();
 }
 
-/// A line too long for memory is not stored again either.
+/// A line that is too long for memory is not stored again either.
 #[test]
 fn r4_a_backup_of_a_very_long_line() {
     let home = Home::quick();
@@ -463,7 +463,7 @@ fn a69_what_repeats_a_transcript_is_left_out() {
     );
 }
 
-/// All files of a session may be there at once, on the very first sync.
+/// All files of a session may exist at once, on the very first sync.
 #[test]
 fn a69_everything_at_once() {
     let home = Home::quick();

@@ -1,4 +1,4 @@
-//! Copies of the whole ledger: complete or not there, whatever happens meanwhile.
+//! Copies of the whole ledger: complete or absent, whatever happens meanwhile.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -15,11 +15,10 @@ use quipu_torture::Prng;
 use crate::child;
 use crate::home::*;
 
-/// A home with a few sessions, collected.
+/// Returns a home with a few collected sessions.
 pub(crate) fn collected() -> Home {
     let home = Home::quick();
-    copy(&fixtures("claude-code"), &home.path(".claude"));
-    copy(&fixtures("openclaw"), &home.path(".openclaw"));
+    home.copy_fixtures();
     home.write(MAIN, line("user", &uuid(1), None, "needle"));
     home.sync();
     home
@@ -29,7 +28,7 @@ pub(crate) fn back_up(home: &Home, to: &Path) -> quipu_ledger::Result<BackupRepo
     quipu_ledger::backup(&mut home.open(), BackupTarget { path: to, replace: false }, &mut |_| {})
 }
 
-/// Names in a folder.
+/// Returns the names in a folder.
 fn names(folder: &Path) -> Vec<String> {
     let mut names: Vec<String> = fs::read_dir(folder)
         .unwrap()
@@ -39,7 +38,7 @@ fn names(folder: &Path) -> Vec<String> {
     names
 }
 
-/// Every byte of every life of every file, as a ledger gives it back.
+/// Returns every byte of every generation of every file, as a ledger restores it.
 pub(crate) fn everything(home: &Home, ledger: &Path) -> Vec<(String, Vec<u8>)> {
     let to = tempfile::tempdir_in(home.folder()).unwrap();
     let ledger = Ledger::open_read_only(ledger).unwrap();
@@ -77,7 +76,7 @@ fn r111_a_backup_is_the_ledger_in_one_file() {
     assert_eq!(names(&home.scratch("disk")), ["copy.db"]);
 }
 
-/// Whoever asks, root included: a backup stays what it is, until it is put in a ledger's place.
+/// No user, not even root, writes to a backup, until it is moved to a ledger's path.
 #[test]
 fn a_backup_is_not_written_to() {
     let home = collected();
@@ -96,7 +95,7 @@ fn a_backup_is_not_written_to() {
     assert_eq!(names(&home.scratch("disk")), ["copy.db"]);
     assert!(fs::read(&to).unwrap() == before, "it was written to");
 
-    // By hand.
+    // Moved by hand.
     let now = everything(&home, &home.ledger_path());
     for suffix in ["", "-wal", "-shm"] {
         let _ = fs::remove_file(home.folder().join(format!("data/ledger.db{suffix}")));
@@ -135,13 +134,13 @@ fn backups_are_remembered() {
     assert_eq!(paths, [odd.as_path(), plain.as_path()]);
     assert!(listed.iter().all(|backup| backup.exists && !backup.put_aside && backup.at > 0));
 
-    // The note is truth: it changes nothing that is derived, and the next sync has nothing to do.
+    // The record of a backup changes no projected row, and the next sync has nothing to do.
     assert_eq!(before, home.projection());
     let behind = "SELECT (SELECT max(seq) FROM records) - projected_to FROM ledger";
     assert_eq!(home.one::<i64>(behind), 0);
     home.sync_and_check();
 
-    // A backup that is replaced stays one backup; one that is gone is still named.
+    // A replaced backup stays one backup; a deleted one is still listed.
     let replace = BackupTarget { path: &plain, replace: true };
     quipu_ledger::backup(&mut home.open(), replace, &mut |_| {}).unwrap();
     fs::remove_file(&odd).unwrap();
@@ -149,7 +148,7 @@ fn backups_are_remembered() {
     assert_eq!(listed.len(), 2);
     assert_eq!(listed.iter().map(|backup| backup.exists).collect::<Vec<_>>(), [false, true]);
 
-    // A ledger that is only read cannot remember, and says so.
+    // A read-only ledger cannot record it, and reports that.
     let mut ledger = Ledger::open_read_only(&home.ledger_path()).unwrap();
     let another = BackupTarget { path: &home.scratch("disk/another.db"), replace: false };
     assert!(!quipu_ledger::backup(&mut ledger, another, &mut |_| {}).unwrap().remembered);
@@ -244,7 +243,7 @@ fn a_damaged_ledger_is_not_copied_for_a_sound_one() {
 }
 
 #[test]
-fn a_backup_while_others_write_is_the_ledger_of_one_moment() {
+fn a_backup_during_writes_is_a_snapshot() {
     let home = collected();
     fs::create_dir_all(home.scratch("disk")).unwrap();
     let mut writers: Vec<_> =
@@ -322,7 +321,7 @@ fn f5_a_backup_that_is_killed_is_complete_or_not_there() {
     assert_eq!(names(&folder), ["copy.db"]);
 }
 
-/// SQLite's locks of this process on a file, and perhaps one on a file of the same number elsewhere.
+/// Counts the POSIX locks of this process on the inode of a file.
 #[cfg(target_os = "linux")]
 fn locks(path: &Path) -> usize {
     use std::os::unix::fs::MetadataExt;
@@ -338,12 +337,12 @@ fn another_look_at_an_open_ledger_does_not_unlock_it() {
     let home = collected();
     let held = home.open();
     assert!(locks(&home.ledger_path()) > 0);
-    // Any descriptor of the file that is closed drops the locks of the whole process.
+    // Closing any descriptor of the file drops the locks of the whole process.
     drop(Ledger::open_read_only(&home.ledger_path()).unwrap());
     assert!(locks(&home.ledger_path()) > 0);
     drop(home.open());
     assert!(locks(&home.ledger_path()) > 0);
-    // Another process that takes itself for the last one would remove the log.
+    // Another process that believes to be the last one would remove the log.
     child::finish(child::start(&home, "open", 1));
     assert!(home.folder().join("data/ledger.db-wal").exists());
     drop(held);

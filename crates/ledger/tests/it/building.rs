@@ -1,5 +1,5 @@
-//! A ledger that is collected into before it has its name: it comes to stand at its path whole, or
-//! not at all, and holds what any other would.
+//! A ledger that is collected into while it is a staging file: it appears at its path complete or
+//! not at all, and holds the same as any other ledger.
 
 use crate::home::*;
 use quipu_ledger::{Ledger, collect};
@@ -8,7 +8,7 @@ fn lines(range: std::ops::Range<u32>) -> String {
     range.map(|number| line("user", &uuid(number), None, &format!("word{number}"))).collect()
 }
 
-/// Every file that lies where the ledger should.
+/// Returns the names of all files in the ledger's folder.
 fn names(home: &Home) -> Vec<String> {
     home.ledger_bytes().into_keys().filter(|name| name.starts_with("ledger.db")).collect()
 }
@@ -19,7 +19,7 @@ fn holds_what_a_ledger_that_was_there_before_holds() {
     let homes = [Home::quick(), Home::quick()];
     for home in &homes {
         home.write(MAIN, lines(0..40));
-        // The longer of two files that begin alike is compared with the other one.
+        // The longer of two files with the same head is compared with the shorter one.
         home.write(&format!(".claude/projects/-p/{copy}.jsonl"), lines(0..60));
     }
     let [built, opened] = &homes;
@@ -69,7 +69,7 @@ fn one_that_was_taken_away_is_collected_anew() {
     let home = Home::quick();
     home.write(MAIN, lines(0..5));
     let mut ledger = Ledger::open_to_collect(&home.ledger_path()).unwrap();
-    // Whoever has waited for too long does that.
+    // A process that waited too long removes the staging file like this.
     std::fs::remove_file(ledger.path()).unwrap();
     let report = collect(&mut ledger, &home.roots(), &mut |_| {}).unwrap();
     assert_eq!((report.records_added, report.sources_changed), (5, 1));
@@ -91,7 +91,7 @@ fn what_a_killed_one_left_is_removed_and_nothing_else() {
         ["ledger.db.new-", "ledger.db.new-1.txt", "ledger.db.new-year", "ledger.db.news-1"];
     others.into_iter().for_each(lie);
     let is_left = |name: &&str| names(&home).iter().any(|other| other == name);
-    // Neither before there is a ledger nor after.
+    // Neither before nor after there is a ledger.
     for _ in 0..2 {
         let mine = ["ledger.db.new-1", "ledger.db.new-77-journal", "ledger.db.new-2-wal"];
         mine.into_iter().for_each(lie);
@@ -108,7 +108,7 @@ fn a_folder_above_it_may_be_a_link() {
     drop(home.open());
     let folder = home.scratch("linked");
     std::os::unix::fs::symlink(home.ledger_path().parent().unwrap(), &folder).unwrap();
-    // One that is there, and one that is not.
+    // One ledger that exists, and one that does not.
     for name in ["ledger.db", "another.db"] {
         let path = folder.join(name);
         let mut ledger = Ledger::open_to_collect(&path).unwrap();
@@ -117,7 +117,7 @@ fn a_folder_above_it_may_be_a_link() {
         assert!(Ledger::open_read_only(&path).is_ok());
         drop(Ledger::open(&path).unwrap());
     }
-    // A link to the file itself is refused as before.
+    // A link to the file itself is still refused.
     let link = home.scratch("link.db");
     std::os::unix::fs::symlink(home.ledger_path(), &link).unwrap();
     assert!(Ledger::open(&link).is_err());

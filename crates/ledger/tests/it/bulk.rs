@@ -1,28 +1,29 @@
-//! The search index of an import, which is written past FTS5, against what FTS5 makes of the same
-//! bytes: a deep look by the doctor derives everything again and leaves the words to FTS5. Then the
-//! same through plain FTS5, which is used where the format of its tables is not the known one.
+//! The search index of an import, which is written past FTS5, compared with FTS5's own: the
+//! doctor's deep check derives everything again and lets FTS5 tokenize. Then the same through plain
+//! FTS5, which is used where the format of its tables is unknown.
 
 use quipu_ledger::Fts5Access;
 use quipu_ledger::wire::Severity;
 
 use crate::home::*;
 
-/// A home whose transcripts are large enough that FTS5 is not asked: with accents, welded lines, a
-/// copy, repeated lines, base64, an entry that is indexed in part, and an end without a newline.
+/// Returns a home whose transcripts are large enough to be written past FTS5: with accents, welded
+/// lines, a copy, repeated lines, base64, an entry that is indexed in part, and an end without a
+/// newline.
 fn large(access: Fts5Access) -> Home {
     let home = Home::quick().with_fts5(access);
-    let said = |number: u32| {
+    let message_line = |number: u32| {
         let other = number * 7919 % 3001;
         let text =
             format!("Größe word{number} common word{other} Straße_été 日本語 {}", "the ".repeat(9));
         line(["user", "assistant"][number as usize % 2], &uuid(number), None, &text)
     };
-    let mut lines: Vec<String> = (1..4000).map(said).collect();
-    lines.insert(1000, format!("{}{}", said(9001).trim_end(), said(9002)));
-    lines.insert(2000, said(7));
+    let mut lines: Vec<String> = (1..4000).map(message_line).collect();
+    lines.insert(1000, format!("{}{}", message_line(9001).trim_end(), message_line(9002)));
+    lines.insert(2000, message_line(7));
     lines.insert(3000, line("user", &uuid(9003), None, &"QUJD".repeat(500)));
     lines.insert(3500, line("user", &uuid(9004), None, &"many words ".repeat(120_000)));
-    lines.push(said(9005).trim_end().to_owned());
+    lines.push(message_line(9005).trim_end().to_owned());
     home.write(MAIN, lines.concat());
     let copy = MAIN.replace(".jsonl", "-copy.jsonl");
     home.write(&copy, lines.get(..2500).unwrap().concat());
@@ -53,10 +54,10 @@ fn an_import_makes_the_index_that_fts5_would_make() {
     let home = large(Fts5Access::Direct);
     home.sync();
     assert_as_fts5_has_it(&home);
-    // Two of one line, and again in the session of the copy.
+    // Two in one line, and again in the session of the copy.
     assert_eq!(home.hits("word9001") + home.hits("word9002"), 4);
     assert_eq!(home.one::<i64>("SELECT count(*) FROM partly_indexed"), 1);
-    // The counts that ranking goes by, as well.
+    // The totals that ranking uses are the same as well.
     let totals = "SELECT hex(block) FROM search_data WHERE id = 1";
     let before: String = home.one(totals);
     home.assert_rebuilds();
@@ -90,7 +91,8 @@ fn what_comes_after_an_import_joins_it() {
     assert_as_fts5_has_it(&home);
 }
 
-/// Everything that a search can see: which words stand where, how long entries are, and the totals.
+/// Returns everything that a search can see: the positions of words, the lengths of entries, and
+/// the totals.
 fn index_of(home: &Home) -> [Vec<String>; 3] {
     let conn = home.sql();
     conn.execute_batch("CREATE VIRTUAL TABLE temp.words USING fts5vocab(main, search, instance)")
@@ -103,12 +105,12 @@ fn index_of(home: &Home) -> [Vec<String>; 3] {
     .map(|query| rows(&conn, query))
 }
 
-/// Imports, appends, forgets and rebuilds, by writing past FTS5 and through it: the index is the same
-/// at every step, and so are the answers.
+/// Imports, appends, forgets and rebuilds, past FTS5 and through it: index and answers are the same
+/// at every step.
 #[test]
 fn without_the_known_format_fts5_does_the_same() {
     let homes = [Fts5Access::Direct, Fts5Access::Plain].map(large);
-    // FTS5 takes this version of its tables; what writes past it would refuse it.
+    // FTS5 accepts this version of its tables; the code that writes past it refuses it.
     drop(homes[1].open());
     homes[1].sql().execute("UPDATE search_config SET v = 5 WHERE k = 'version'", []).unwrap();
     let compare = |step: &str| {

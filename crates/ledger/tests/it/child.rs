@@ -1,4 +1,4 @@
-//! Other processes: the test binary runs itself with a task for [`run`].
+//! Child processes: the test binary runs itself with a task for [`run`].
 
 use std::io::Read;
 use std::process::{Child, Command, Output, Stdio};
@@ -11,14 +11,14 @@ use quipu_ledger::Ledger;
 const TASK: &str = "QUIPU_TEST_TASK";
 const FOLDER: &str = "QUIPU_TEST_FOLDER";
 
-/// A process with a task. It begins when its standard input ends.
+/// Returns a process with a task. It begins when its standard input ends.
 pub(crate) fn command(home: &Home, task: &str) -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap());
     with_arguments(&mut command, home, task);
     command
 }
 
-/// The same process, started by another program.
+/// Returns the same process, started by another program.
 pub(crate) fn command_under(program: &str, arguments: &[&str], home: &Home, task: &str) -> Command {
     let mut command = Command::new(program);
     command.args(arguments).arg(std::env::current_exe().unwrap());
@@ -36,8 +36,8 @@ fn with_arguments(command: &mut Command, home: &Home, task: &str) {
         .stderr(Stdio::piped());
 }
 
-/// Collects under strace and returns its log of opened files, with paths; `None` if that cannot be
-/// done here.
+/// Collects under strace and returns its log of opened files, with paths; `None` if strace cannot
+/// run here.
 pub(crate) fn trace_collect(home: &Home) -> Option<String> {
     let log = home.scratch("strace.log");
     let arguments =
@@ -57,14 +57,14 @@ pub(crate) fn trace_collect(home: &Home) -> Option<String> {
     Some(opened)
 }
 
-/// Starts a process that nobody listens to. It begins at once.
+/// Starts a process without pipes. It begins at once.
 pub(crate) fn start_alone(home: &Home, task: &str) -> Child {
     let mut command = command(home, task);
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     command.spawn().unwrap()
 }
 
-/// Waits until a process says that it has begun its task, with [`begun`].
+/// Waits until a process has begun its task, which it reports with [`begun`].
 #[track_caller]
 pub(crate) fn wait_until_begun(home: &Home, child: &mut Child) {
     let mark = home.scratch("begun");
@@ -75,12 +75,12 @@ pub(crate) fn wait_until_begun(home: &Home, child: &mut Child) {
     std::fs::remove_file(mark).unwrap();
 }
 
-/// Says to the process that started this one that its task begins.
+/// Reports to the parent process that the task begins.
 fn begun(home: &Home) {
     std::fs::write(home.scratch("begun"), "").unwrap();
 }
 
-/// Starts a process and kills it after a while.
+/// Starts a process and kills it after `time`.
 pub(crate) fn kill_after(home: &Home, task: &str, time: Duration) {
     let mut child = start_alone(home, task);
     std::thread::sleep(time);
@@ -88,12 +88,12 @@ pub(crate) fn kill_after(home: &Home, task: &str, time: Duration) {
     child.wait().unwrap();
 }
 
-/// Starts so many processes with the same task.
+/// Starts `number` processes with the same task.
 pub(crate) fn start(home: &Home, task: &str, number: usize) -> Vec<Child> {
     (0..number).map(|_| command(home, task).spawn().unwrap()).collect()
 }
 
-/// Lets them all begin, and waits for them.
+/// Lets all processes begin, and waits for them.
 #[track_caller]
 pub(crate) fn finish(mut children: Vec<Child>) {
     for child in &mut children {
@@ -114,7 +114,7 @@ pub(crate) fn assert_success(output: &Output) {
     );
 }
 
-/// What a child does. Without a task it is no child.
+/// Runs the task of a child. Does nothing in the parent process.
 #[test]
 fn run() {
     let (Ok(task), Ok(folder)) = (std::env::var(TASK), std::env::var(FOLDER)) else { return };

@@ -1,4 +1,4 @@
-//! Times of files that are wrong, frozen, or all new. They are no evidence of anything but a change.
+//! Times of files that are wrong, frozen, or all new. They only show that a file changed.
 
 use std::fs::File;
 use std::time::{Duration, SystemTime};
@@ -34,8 +34,7 @@ fn f33_all_files_are_touched_at_once() {
     home.sync_and_check();
 }
 
-/// Files that were touched together lie in the same chunks: each is opened for many of them, not for
-/// every one.
+/// Touched files share chunks: each chunk is opened once for many files, not once for each.
 #[test]
 fn touched_files_share_the_chunks_that_are_opened() {
     let home = Home::quick();
@@ -51,7 +50,7 @@ fn touched_files_share_the_chunks_that_are_opened() {
     let report = home.sync();
     assert_eq!((report.records_added, report.rewritten), (1, 0));
     assert!(report.bytes_verified > 0 && chunks > 0);
-    // Three units of work, and each may see every chunk.
+    // Three units of work, and each may open every chunk.
     let most = 4 * chunks.cast_unsigned();
     assert!(report.chunks_opened <= most, "{} of {chunks}", report.chunks_opened);
     home.sync_and_check();
@@ -67,7 +66,7 @@ fn f33_the_time_of_a_file_never_changes() {
     home.append(MAIN, lines(10..12));
     set_modified(&home, MAIN, frozen);
     assert_eq!(home.sync().records_added, 2);
-    // Not even its length does.
+    // Its length does not change either.
     home.write(MAIN, lines(0..12).replace("word3\"", "wordX\""));
     set_modified(&home, MAIN, frozen);
     assert_eq!(home.sync_and_check().rewritten, 1);
@@ -75,8 +74,8 @@ fn f33_the_time_of_a_file_never_changes() {
     assert_eq!((home.hits("word3"), home.hits("wordX")), (1, 1));
 }
 
-/// Times are only remembered, to see whether they change. Files of any time are collected, in the
-/// order of their bytes, and a line that was not ended is found however young its file claims to be.
+/// Times are only compared with earlier ones. Files with any time are collected, in the order of
+/// their bytes, and an unterminated line is found however young its file claims to be.
 #[test]
 fn f35_clocks_are_years_off() {
     let ten_years = Duration::from_secs(10 * 365 * 24 * 3600);

@@ -1,12 +1,9 @@
-//! Collecting: exactly once, byte for byte, and nothing is read twice.
+//! Collecting: exactly once, byte for byte, and no byte is read twice.
 
 use crate::home::*;
 
 fn fixture_home() -> Home {
-    let home = Home::new();
-    copy(&fixtures("claude-code"), &home.path(".claude"));
-    copy(&fixtures("openclaw"), &home.path(".openclaw"));
-    home
+    Home::with_fixtures()
 }
 
 #[test]
@@ -33,7 +30,8 @@ fn a_second_sync_reads_no_bytes_and_parses_no_lines() {
         (0, 0, 0, 0)
     );
     assert_eq!(report.sources_changed, 0);
-    // The second look told which tails stand still. From then on not even the ledger is written to.
+    // The second sync found which tails stand still. From then on not even the ledger is written
+    // to.
     let before = std::fs::read(home.ledger_path()).unwrap();
     home.sync();
     assert!(before == std::fs::read(home.ledger_path()).unwrap());
@@ -67,7 +65,7 @@ fn an_unterminated_line_waits_and_stands() {
     home.assert_restores_all(&[MAIN]);
     assert_eq!(home.one::<i64>("SELECT count(*) FROM entries"), 1);
 
-    // Half a line stands still: kept, but it says nothing yet.
+    // Half a line stands still: it is stored, but has no entry yet.
     assert_eq!(home.sync().bytes_read, 0);
     home.append(MAIN, later.trim_end());
     let report = home.sync();
@@ -102,7 +100,7 @@ fn a_provisional_entry_leaves_no_trace() {
     assert_eq!(home.all("SELECT type FROM entries WHERE id < 0"), ["'strange'"]);
     home.assert_rebuilds();
 
-    // Kinds are numbered by records alone, whatever stood at the end of a file meanwhile.
+    // Only records number the interned kinds, not provisional entries.
     home.write(other, line("assistant", &uuid(2), None, "answer"));
     home.sync();
     home.assert_rebuilds();
@@ -123,7 +121,7 @@ fn the_search_index_stays_in_few_pieces() {
         home.append(MAIN, line("user", &uuid(number), Some(&parent), &format!("word{number}")));
         home.sync();
     }
-    // Each sync has added a segment; the number of one is above the 37th bit of its pages.
+    // Each sync has added a segment; its id is above bit 37 of its pages' ids.
     let pieces = "SELECT count(DISTINCT id >> 37) FROM search_data WHERE id >= 1 << 37";
     let pieces: i64 = home.one(pieces);
     assert!(pieces < 16, "{pieces} pieces");
@@ -146,7 +144,7 @@ fn a_deleted_file_stays() {
     assert_eq!(restored.values().next().unwrap(), lines.as_bytes());
     home.assert_rebuilds();
 
-    // It comes back longer: nothing is stored twice.
+    // The file returns longer: nothing is stored twice.
     home.write(MAIN, format!("{lines}\n"));
     home.sync();
     assert_eq!(home.one::<String>("SELECT state FROM sessions"), "live");
@@ -189,7 +187,8 @@ fn titles_and_summaries_are_found() {
     assert_eq!((home.hits("xylophone"), home.hits("quinoa")), (1, 1));
 }
 
-/// A parent may come after its child, in the same file or in another: then nothing is missing.
+/// A parent may be collected after its child, from the same file or another: then nothing is
+/// missing.
 #[test]
 fn problems_that_solve_themselves_are_not_counted() {
     let noted = |home: &Home| home.one::<i64>("SELECT count(*) FROM problems").cast_unsigned();
@@ -201,14 +200,14 @@ fn problems_that_solve_themselves_are_not_counted() {
     assert_eq!(home.sync().problems, 0);
     assert_eq!(noted(&home), 0);
 
-    // In another file of the session, which is read in another round.
+    // In another file of the session, which is read in another phase.
     let home = Home::quick();
     home.write(MAIN, &child);
     home.write(&MAIN.replace("-home-alice-shop", "-home-alice-other"), format!("{parent}{orphan}"));
     assert_eq!(home.sync().problems, 1);
     assert_eq!(noted(&home), 1);
 
-    // What an earlier sync noted is not taken off what this one notes.
+    // Problems of an earlier sync are not subtracted from those of this one.
     let home = Home::quick();
     home.write(MAIN, &child);
     assert_eq!(home.sync().problems, 1);
@@ -217,7 +216,7 @@ fn problems_that_solve_themselves_are_not_counted() {
     assert_eq!(noted(&home), 1);
 }
 
-/// Of what is collected, both speak of the same files.
+/// The sync report and `status` count the same files.
 #[test]
 fn what_is_no_transcript_is_not_counted() {
     let home = Home::quick();
@@ -231,8 +230,8 @@ fn what_is_no_transcript_is_not_counted() {
     }
 }
 
-/// `projects` may be a link to another disk. It is not followed, but the folder that it leads to can
-/// be named as a root itself.
+/// `projects` may be a link to another disk. The link is not followed, but its target can be
+/// configured as a root.
 #[test]
 fn a_folder_of_projects_is_a_root() {
     let home = Home::quick();

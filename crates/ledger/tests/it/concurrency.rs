@@ -1,4 +1,5 @@
-//! Several processes at one ledger: nobody fails, nothing is doubled, and nobody is too old.
+//! Several processes at one ledger: none fails, nothing is stored twice, and versions are
+//! respected.
 
 use std::sync::mpsc;
 use std::time::Duration;
@@ -102,7 +103,7 @@ fn a_writer_waits_for_another_program() {
         other.execute_batch(begin).unwrap();
         let (send, receive) = mpsc::channel::<()>();
         let holder = std::thread::spawn(move || {
-            // Nobody sends: this is a second of holding the lock.
+            // No message arrives: this holds the lock for a second.
             let _ = receive.recv_timeout(Duration::from_secs(1));
             other.execute_batch("COMMIT").unwrap();
         });
@@ -134,7 +135,7 @@ fn waiting_for_ever_is_an_error_and_changes_nothing() {
     home.assert_restores_all(&[MAIN]);
 }
 
-/// Another program that lets nobody else in, not even to read.
+/// Another program with an exclusive lock, which prevents even reading.
 #[test]
 fn f18_locked_against_readers() {
     let home = Home::new();

@@ -1,4 +1,4 @@
-//! What a model should see, asked of collected sessions. The rules themselves have their tests in
+//! Contexts of collected sessions. The rules themselves are tested in
 //! `crates/transcript/tests/context`.
 
 use std::fs;
@@ -18,17 +18,17 @@ fn context(
     leaf: Option<&str>,
 ) -> quipu_ledger::Result<SessionContext> {
     let session = quipu_ledger::find_session(ledger, name)?;
-    quipu_ledger::context(ledger, session, leaf)
+    quipu_ledger::context_of(ledger, session, leaf)
 }
 
-/// The context as it is printed.
+/// Returns the context as it is printed.
 fn printed(home: &Home, name: &str, leaf: Option<&str>) -> Value {
     let seen = context(&home.open(), name, leaf).unwrap();
     serde_json::to_value(&seen.context).unwrap()
 }
 
-/// What users said in it.
-fn said(home: &Home, name: &str, leaf: Option<&str>) -> Vec<String> {
+/// Returns the user messages of a context.
+fn user_texts(home: &Home, name: &str, leaf: Option<&str>) -> Vec<String> {
     let context = printed(home, name, leaf);
     let messages = context["messages"].as_array().unwrap();
     messages.iter().map(|message| message["content"].as_str().unwrap_or("?").to_owned()).collect()
@@ -44,8 +44,8 @@ fn header(id: &str) -> String {
     format!("{}\n", json!({"type": "session", "version": 3, "id": id, "cwd": "/w"}))
 }
 
-/// The long text of a line that is too long to be held is cut, what stands behind it in the line is
-/// known all the same, and the answer says so.
+/// The long text of a line that exceeds the limit is cut, the fields after it are still read, and
+/// the context reports the cut.
 #[test]
 fn a24_a_message_of_a_long_line_is_cut() {
     for mebibytes in [0, 40] {
@@ -57,7 +57,7 @@ fn a24_a_message_of_a_long_line_is_cut() {
             entry("two", Some("one"))
                 .replace("\"content\":\"two\"", &format!("\"content\":\"{long}\"")),
             entry("three", Some("two")),
-            // In a file above 64 MiB lines are not all kept in memory.
+            // In a file above 64 MiB not all lines are kept in memory.
             format!(
                 "{}\n",
                 json!({"type": "custom", "id": "x", "parentId": "three", "customType": "x",
@@ -66,7 +66,7 @@ fn a24_a_message_of_a_long_line_is_cut() {
         ];
         home.write(&format!("{SESSIONS}/s1.jsonl"), lines.concat());
         home.sync();
-        let texts = said(&home, "s1", Some("three"));
+        let texts = user_texts(&home, "s1", Some("three"));
         let lengths: Vec<usize> = texts.iter().map(String::len).collect();
         assert_eq!((&*texts[0], &*texts[2], texts.len()), ("one", "three", 3), "{lengths:?}");
         assert!(texts[1].len() == 64 << 10 && long.starts_with(&texts[1]), "{lengths:?}");
@@ -111,19 +111,19 @@ fn the_live_transcript_counts_and_older_ones_are_looked_into() {
     let start = header("s") + &entry("a", None);
     home.write(&path, start.clone() + &entry("b", Some("a")) + &entry("lost", Some("b")));
     home.sync();
-    // A rewrite leaves an entry out; a backup holds yet another.
+    // A rewrite drops an entry; a backup holds another one.
     home.replace(&path, start.clone() + &entry("c", Some("a")));
     home.write(&format!("{path}.bak-1-2"), start + &entry("d", Some("a")));
     home.sync();
-    assert_eq!(said(&home, "s", None), ["a", "c"]);
-    assert_eq!(said(&home, "s", Some("lost")), ["a", "b", "lost"]);
-    assert_eq!(said(&home, "s", Some("d")), ["a", "d"]);
+    assert_eq!(user_texts(&home, "s", None), ["a", "c"]);
+    assert_eq!(user_texts(&home, "s", Some("lost")), ["a", "b", "lost"]);
+    assert_eq!(user_texts(&home, "s", Some("d")), ["a", "d"]);
     let error = context(&home.open(), "s", Some("nobody")).unwrap_err();
     assert!(matches!(error, Error::NoMatch { what: "entry of the session", .. }), "{error}");
-    // Put aside, it is still what it was.
+    // Archived, its context is unchanged.
     home.rename(&path, &format!("{path}.deleted.2026-02-04T10-30-00.000Z"));
     home.sync();
-    assert_eq!(said(&home, "s", None), ["a", "c"]);
+    assert_eq!(user_texts(&home, "s", None), ["a", "c"]);
 }
 
 #[test]
@@ -132,7 +132,7 @@ fn a_last_line_without_an_end_is_read() {
     let text = header("s") + &entry("a", None) + entry("b", Some("a")).trim_end();
     home.write(&format!("{SESSIONS}/s.jsonl"), text);
     home.sync();
-    assert_eq!(said(&home, "s", None), ["a", "b"]);
+    assert_eq!(user_texts(&home, "s", None), ["a", "b"]);
 }
 
 #[test]
@@ -146,9 +146,9 @@ fn a_long_session_takes_many_chunks() {
     text += &entry(&long, Some("2999"));
     home.write(&format!("{SESSIONS}/s.jsonl"), text);
     home.sync();
-    let said = said(&home, "s", None);
-    assert_eq!(said.len(), 3001);
-    assert_eq!(said.last().unwrap().len(), long.len());
+    let user_texts = user_texts(&home, "s", None);
+    assert_eq!(user_texts.len(), 3001);
+    assert_eq!(user_texts.last().unwrap().len(), long.len());
 }
 
 #[test]

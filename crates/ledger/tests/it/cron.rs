@@ -1,4 +1,4 @@
-//! Scheduled jobs and what they did.
+//! Scheduled jobs and their runs.
 
 use quipu_ledger::Generations;
 
@@ -42,9 +42,9 @@ fn r6_runs_in_both_shapes() {
     assert!(home.problems().is_empty(), "{:?}", home.problems());
 }
 
-/// A run is no session, and what it cost is billed to the session that ran.
+/// A run is not a session, and its usage is counted in the session that ran.
 #[test]
-fn r6_a_run_is_not_billed() {
+fn r6_the_usage_of_a_run_is_not_counted_twice() {
     let home = Home::quick();
     home.write(RUNS, REAL);
     home.write(
@@ -77,13 +77,13 @@ fn r6_jobs_of_the_newest_version() {
         home.all(now),
         ["'5145dbcf'|'Meeting Intel'|'every hour'|'Check mails'|1|1769842800000"]
     );
-    // What was asked before is found still, and every version comes back.
+    // Text of the older version is still found, and every version is restored.
     assert_eq!((home.hits("calendars"), home.hits("mails")), (1, 1));
     assert_eq!(home.restored(Generations::All).len(), 2);
     let newest = "SELECT count(*) FROM documents WHERE part = 'cron_jobs' AND id NOT IN (SELECT seq FROM absent)";
     assert_eq!(home.one::<i64>(newest), 1);
 
-    // The same again: shown as the newest, stored once, found once.
+    // The first version again: shown as the newest, stored once, found once.
     home.replace(JOBS, jobs("Check calendars", 900_000));
     home.sync_and_check();
     assert_eq!(home.all(now), first);
@@ -130,14 +130,14 @@ fn r6_migrated_files_are_the_same_sources() {
     let state = report.skipped.iter().find(|skipped| skipped.paths == ["state/"]).unwrap();
     assert!(state.reason.contains("never opened") && state.reason.contains("cron"), "{state:?}");
 
-    // A copy beside it says nothing new.
+    // A copy beside it adds nothing.
     home.write(RUNS, SPEC);
     home.sync_and_check();
     assert_eq!(home.one::<i64>("SELECT count(*) FROM cron_runs"), 1);
     assert_eq!(home.hits("upcoming"), 1);
 }
 
-/// Damaged lines lose nothing and hide no neighbour.
+/// Damaged lines lose nothing and do not hide other lines.
 #[test]
 fn r6_damaged_runs() {
     let home = Home::quick();

@@ -1,5 +1,5 @@
-//! Compressed files that cannot be decompressed to their end: what can be read is read, and the file
-//! is kept as it is, byte for byte, for whoever can mend it.
+//! Compressed files that cannot be decompressed to their end: readable lines are collected, and the
+//! file is kept as it is, byte for byte, for a later repair.
 
 use std::fs::{self, File};
 use std::time::SystemTime;
@@ -17,7 +17,7 @@ fn path() -> String {
     format!(".openclaw/agents/main/sessions/{ID}.jsonl.deleted.2026-02-04T10-30-00.000Z.zst")
 }
 
-/// A name under which something comes back.
+/// Returns the name under which a file is restored.
 fn back(path: &str) -> String {
     path.replacen(".openclaw/", "openclaw/", 1)
 }
@@ -31,12 +31,12 @@ fn zst(text: impl AsRef<[u8]>) -> Vec<u8> {
     zstd::encode_all(text.as_ref(), 3).unwrap()
 }
 
-/// Two frames, the second one damaged: the lines of the first can be read.
+/// Returns two frames, the second one damaged: the lines of the first can be read.
 fn half() -> Vec<u8> {
     [zst(transcript(5)), zst(event(6, "lost") + "\n")[..20].to_vec()].concat()
 }
 
-/// A damaged file that is mended is another file: both are kept.
+/// A repaired file is another generation: both are kept.
 #[test]
 fn mended() {
     let home = Home::quick();
@@ -44,7 +44,7 @@ fn mended() {
     let report = home.sync_and_check();
     assert_eq!((report.records_added, report.damaged().count()), (6, 1));
     home.assert_restores_all(&[&path()]);
-    // Looked at again, and still the same.
+    // Touched, and still the same.
     let file = File::options().write(true).open(home.path(&path())).unwrap();
     file.set_modified(SystemTime::now()).unwrap();
     let report = home.sync_and_check();
@@ -63,7 +63,7 @@ fn mended() {
     assert_eq!(home.sync().sources_changed, 0);
 }
 
-/// A whole file that is damaged later, and damaged differently after that.
+/// A complete file that is damaged later, and damaged differently after that.
 #[test]
 fn damaged_later_and_again() {
     let home = Home::quick();
@@ -81,7 +81,7 @@ fn damaged_later_and_again() {
     assert_eq!(home.hits("word5"), 1);
 }
 
-/// Bytes of many pieces, and a sync that was killed between them.
+/// Bytes in many pieces, and a sync that was killed between them.
 #[test]
 fn large_and_interrupted() {
     let home = Home::quick();
@@ -101,7 +101,7 @@ fn large_and_interrupted() {
     let report = home.sync_and_check();
     assert_eq!((report.records_added, report.rewritten), (0, 0));
     home.assert_restores_all(&[&path()]);
-    // Interrupted again, and whole by then: nothing is left over.
+    // Interrupted again, and complete by then: no pieces are left over.
     home.sql()
         .execute_batch("DELETE FROM damaged; UPDATE generations SET size = 0 WHERE id > 1")
         .unwrap();
@@ -110,7 +110,7 @@ fn large_and_interrupted() {
     assert_eq!(home.one::<i64>("SELECT count(*) FROM damaged_bytes"), 0);
 }
 
-/// What a ledger of an older version knows of is looked at once more.
+/// Damaged files that an older ledger knows are read once more.
 #[test]
 fn an_older_ledger_learns_to_keep_them() {
     let home = Home::quick();
@@ -130,7 +130,7 @@ fn an_older_ledger_learns_to_keep_them() {
     assert_eq!(home.sync().sources_changed, 0);
 }
 
-/// What is forgotten goes with its damaged archives.
+/// Forgetting a session removes its damaged archives.
 #[test]
 fn forgotten() {
     let canary = b"zanzibarcanary is no zstd";
@@ -151,7 +151,7 @@ fn forgotten() {
     assert_eq!(home.one::<i64>("SELECT count(*) FROM damaged"), 1);
 }
 
-/// The doctor says what helps, and finds bytes that are not what they were.
+/// The doctor advises what helps, and finds changed bytes.
 #[test]
 fn the_doctor_knows() {
     let home = Home::quick();
@@ -163,7 +163,7 @@ fn the_doctor_knows() {
     assert!(diagnosis.ok, "{:?}", diagnosis.findings);
     assert_eq!(diagnosis.findings.len(), 1, "{:?}", diagnosis.findings);
     assert_eq!(diagnosis.findings[0].count, Some(2));
-    assert!(diagnosis.findings[0].advice.starts_with("nothing need be done"));
+    assert!(diagnosis.findings[0].advice.starts_with("nothing to do"));
     let sql = home.sql();
     for change in [
         "UPDATE damaged_bytes SET bytes = zeroblob(length(bytes))",
@@ -177,7 +177,7 @@ fn the_doctor_knows() {
     }
 }
 
-/// An archive in the database is kept the same way, and read when it is mended there.
+/// An archive in the database is kept the same way, and read when it is repaired there.
 #[test]
 fn in_a_database() {
     let home = Home::new();
@@ -204,7 +204,7 @@ fn in_a_database() {
         let name = "openclaw/agents/main/agent/openclaw-agent.sqlite/old.jsonl.deleted.x.zst";
         assert_eq!(home.restored(Generations::Newest)[name], &whole[..cut], "{cut}");
         assert_eq!(sync(&home).databases_opened, 0);
-        // Another change of the database changes nothing about it.
+        // An unrelated change of the database changes nothing about it.
         change(&home, &format!("PRAGMA user_version = {}", 10 + cut % 10));
         let report = sync(&home);
         assert_eq!((report.records_added, report.rewritten, report.gone), (0, 0, 0));
@@ -222,7 +222,7 @@ fn in_a_database() {
     assert_eq!(sync(&home).records_added, 0);
 }
 
-/// One file alone can be had back: by its name, the end of its path, or all of it.
+/// A single file can be restored: by its name, the end of its path, or its whole path.
 #[test]
 fn one_file_comes_back_by_its_name() {
     let home = Home::quick();
@@ -251,10 +251,10 @@ fn one_file_comes_back_by_its_name() {
     assert!(matches!(names("EMORY.md"), Err(quipu_ledger::Error::NoMatch { .. })));
 }
 
-/// What is wrong with a compressed file is said as it is.
+/// Each kind of damage is described exactly.
 #[test]
 fn the_damage_is_named() {
-    let said = |bytes: Vec<u8>| {
+    let described = |bytes: Vec<u8>| {
         let home = Home::quick();
         home.write(".openclaw/agents/main/sessions/old.jsonl.zst", bytes);
         home.sync();
@@ -265,17 +265,20 @@ fn the_damage_is_named() {
     encoder.include_checksum(true).unwrap();
     std::io::Write::write_all(&mut encoder, text.as_bytes()).unwrap();
     let sound = encoder.finish().unwrap();
-    assert_eq!(said(sound[..sound.len() / 2].to_vec()), "it ends in the middle");
-    assert_eq!(said(b"plain text, whatever its name says".to_vec()), "its bytes are no zstd");
+    assert_eq!(described(sound[..sound.len() / 2].to_vec()), "it is truncated");
+    assert_eq!(described(b"plain text, whatever its name says".to_vec()), "it is not zstd");
     let more = [sound.clone(), b"plain text behind it".to_vec()].concat();
-    assert_eq!(said(more), "what follows its first part is no zstd");
+    assert_eq!(described(more), "the data after its first part is not zstd");
     let mut last = sound.clone();
     *last.last_mut().unwrap() ^= 1;
-    assert_eq!(said(last), "some of its bytes were changed: its checksum does not fit");
+    assert_eq!(described(last), "its checksum does not match: some bytes were changed");
     for at in [10, sound.len() / 3, sound.len() / 2, sound.len() - 20] {
         let mut flipped = sound.clone();
         flipped[at] ^= 4;
-        let said = said(flipped);
-        assert!(said.contains("damaged") || said.contains("checksum"), "byte {at}: {said}");
+        let described = described(flipped);
+        assert!(
+            described.contains("damaged") || described.contains("checksum"),
+            "byte {at}: {described}"
+        );
     }
 }

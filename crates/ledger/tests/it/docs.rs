@@ -1,5 +1,5 @@
-//! The documents are true: the schema page shows the schema, and every requirement names tests
-//! that exist.
+//! The documents are true: the schema page shows the schema, and every requirement names existing
+//! tests.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -39,7 +39,7 @@ fn the_store_page_shows_agents_that_work() {
     }
 }
 
-/// The numbers that the requirements have.
+/// Returns the numbers of the requirements.
 fn requirements() -> BTreeSet<u32> {
     [
         1..=8,
@@ -81,8 +81,8 @@ fn every_requirement_has_a_row_and_every_named_test_exists() {
     assert_eq!(rows, requirements());
 }
 
-/// Whether a test of that name would run: a function with `#[test]` above it, in `proptest!` too, and
-/// neither ignored nor in a comment.
+/// Returns whether a test with that name runs: a function with `#[test]`, also in `proptest!`, that
+/// is neither ignored nor in a comment.
 fn has_test(source: &str, name: &str) -> bool {
     let function = format!("fn {name}(");
     let mut attributes: Vec<&str> = Vec::new();

@@ -1,5 +1,5 @@
-//! The doctor: a sound ledger has no findings, and whatever is done to the file is found, or changes
-//! nothing that anybody can read.
+//! The doctor: a sound ledger has no findings, and any change of the file is found, or changes
+//! nothing that can be read.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -19,35 +19,34 @@ fn examine(home: &Home, is_deep: bool) -> Diagnosis {
     quipu_ledger::doctor(&home.ledger_path(), &home.roots(), is_deep, &mut |_| {})
 }
 
-fn said(diagnosis: &Diagnosis) -> Vec<String> {
+fn described(diagnosis: &Diagnosis) -> Vec<String> {
     let findings = diagnosis.findings.iter();
     findings
         .map(|finding| format!("{} {:?}: {}", finding.check, finding.severity, finding.what))
         .collect()
 }
 
-/// A ledger with a little of everything: chunks, pending records, copies, rewrites, tails, a journal.
+/// Returns a ledger with chunks, pending records, copies, rewrites, tails and a journal.
 fn varied() -> Home {
     let home = Home::quick();
-    copy(&fixtures("claude-code"), &home.path(".claude"));
-    copy(&fixtures("openclaw"), &home.path(".openclaw"));
+    home.copy_fixtures();
     let many: String = (1..1000)
         .map(|number| line("user", &uuid(number), None, &format!("word{number} {}", number * 7919)))
         .collect();
     home.write(MAIN, &many);
     let second = ".openclaw/agents/main/sessions/rewritten.jsonl";
-    let said = |number: u32| {
+    let described = |number: u32| {
         format!(
             "{{\"type\":\"message\",\"id\":\"{number:08x}\",\"parentId\":null,\
              \"message\":{{\"role\":\"user\",\"content\":\"said{number}\"}}}}\n"
         )
     };
-    home.write(second, (1..50).map(said).collect::<String>());
+    home.write(second, (1..50).map(described).collect::<String>());
     home.sync();
-    home.write(second, (1..20).chain(70..80).chain(25..50).map(said).collect::<String>());
+    home.write(second, (1..20).chain(70..80).chain(25..50).map(described).collect::<String>());
     home.write(&MAIN.replace("640a", "640b"), many.get(..40_000).unwrap());
     home.sync();
-    home.write(".openclaw/agents/main/sessions/gone.jsonl", said(900));
+    home.write(".openclaw/agents/main/sessions/gone.jsonl", described(900));
     home.append(MAIN, line("user", &uuid(5000), None, "without an end").trim_end());
     home.sync();
     home.remove(".openclaw/agents/main/sessions/gone.jsonl");
@@ -73,8 +72,10 @@ fn a_sound_ledger_has_no_errors() {
     let home = varied();
     for is_deep in [false, true] {
         let diagnosis = examine(&home, is_deep);
-        let bad: Vec<String> =
-            said(&diagnosis).into_iter().filter(|finding| !finding.contains(" Note: ")).collect();
+        let bad: Vec<String> = described(&diagnosis)
+            .into_iter()
+            .filter(|finding| !finding.contains(" Note: "))
+            .collect();
         assert_eq!(bad, [""; 0]);
         assert!(diagnosis.ok);
         assert!(diagnosis.checks.iter().all(|check| check.done));
@@ -99,11 +100,11 @@ fn no_ledger_is_no_crash() {
     home.write(MAIN, line("user", &uuid(1), None, "never collected"));
     let diagnosis = examine(&home, true);
     assert!(!diagnosis.ok);
-    assert!(said(&diagnosis)[0].contains("there is no ledger"), "{:?}", said(&diagnosis));
+    assert!(described(&diagnosis)[0].contains("there is no ledger"), "{:?}", described(&diagnosis));
     assert!(!home.folder().join("data").exists(), "nothing was created");
 }
 
-/// What a change to the file is judged by: found, or nothing that can be read differs.
+/// Judges a change of the file: it is found, or nothing that can be read differs.
 struct Judge {
     home: Home,
     sound: Vec<u8>,
@@ -116,7 +117,7 @@ struct Judge {
 impl Judge {
     fn new(home: Home) -> Judge {
         let diagnosis = examine(&home, true);
-        assert!(diagnosis.ok, "{:?}", said(&diagnosis));
+        assert!(diagnosis.ok, "{:?}", described(&diagnosis));
         let sound = fs::read(home.ledger_path()).unwrap();
         let files = everything(&home, &home.ledger_path());
         let rows = home.projection();
@@ -153,7 +154,7 @@ fn f9_a_flipped_bit_in_any_page_is_found_or_changes_nothing() {
     let sound = judge.sound.clone();
     let mut prng = Prng::new(9);
     for page in 0..sound.len() / PAGE {
-        // In the page's own header, at its end, where cells are, or anywhere.
+        // In the page's own header, at its end, in its cells, or anywhere.
         let place = match page % 3 {
             0 => prng.below(8) as usize,
             1 => PAGE - 1 - prng.below(200) as usize,
@@ -215,7 +216,7 @@ fn f8_a_damaged_log_loses_its_end_and_nothing_else() {
     let saved = home.ledger_bytes();
     let log = saved["ledger.db-wal"].clone();
     assert!(log.len() > 20 * PAGE, "{}", log.len());
-    // As after a kill: the log stays behind.
+    // As after a kill: the log stays.
     let data = home.folder().join("data");
     let mut prng = Prng::new(8);
     drop(held);
@@ -235,13 +236,13 @@ fn f8_a_damaged_log_loses_its_end_and_nothing_else() {
         fs::remove_file(data.join("ledger.db-shm")).unwrap();
         fs::write(data.join("ledger.db-wal"), &bytes).unwrap();
         let diagnosis = examine(&home, true);
-        assert!(diagnosis.ok, "round {round}: {:?}", said(&diagnosis));
+        assert!(diagnosis.ok, "round {round}: {:?}", described(&diagnosis));
         home.assert_sound();
         let held = everything(&home, &home.ledger_path());
         let held = held.first().map_or(&[][..], |(_, bytes)| bytes);
         assert!(file.as_bytes().starts_with(held), "round {round}: not a beginning of the file");
         shorter += usize::from(held.len() < file.len());
-        // The next sync has it all again, once.
+        // The next sync collects everything again, once.
         home.sync();
         assert_eq!(everything(&home, &home.ledger_path())[0].1, file.as_bytes());
         assert_eq!(home.hits("logged17"), 1);
@@ -261,18 +262,23 @@ fn f24_a_log_that_is_gone_takes_the_last_transactions_with_it() {
     home.sync();
     let saved = home.ledger_bytes();
     drop(held);
-    // Deleted while closed, or copied without it: the ledger of the last checkpoint, which is sound.
+    // Deleted while closed, or copied without it: the ledger of the last checkpoint, which is
+    // sound.
     let data = home.folder().join("data");
     fs::write(data.join("ledger.db"), &saved["ledger.db"]).unwrap();
     for sidecar in ["ledger.db-wal", "ledger.db-shm"] {
         let _ = fs::remove_file(data.join(sidecar));
     }
     let diagnosis = examine(&home, true);
-    assert!(diagnosis.ok, "{:?}", said(&diagnosis));
+    assert!(diagnosis.ok, "{:?}", described(&diagnosis));
     assert_eq!(home.hits("onlyinthelog"), 0);
     let changed = "files changed since they were read";
-    assert!(said(&diagnosis).iter().any(|what| what.contains(changed)), "{:?}", said(&diagnosis));
-    // What was collected is collected again.
+    assert!(
+        described(&diagnosis).iter().any(|what| what.contains(changed)),
+        "{:?}",
+        described(&diagnosis)
+    );
+    // The lost records are collected again.
     home.sync_and_check();
     assert_eq!(home.hits("onlyinthelog"), 1);
     assert!(examine(&home, true).findings.is_empty());
@@ -293,7 +299,7 @@ fn f10_writes_that_never_happened_are_found() {
         for number in 2..400 {
             home.append(MAIN, line("user", &uuid(number), None, &format!("more{number}")));
         }
-        // The disk says that it wrote and did not.
+        // The disk reports success for a write that never happens.
         let inject = format!("inject=pwrite64:retval=8192:when={from}+5");
         let arguments =
             ["-f", "-q", "-e", "trace=pwrite64", "-e", inject.as_str(), "-o", "/dev/null"];
@@ -306,7 +312,8 @@ fn f10_writes_that_never_happened_are_found() {
             damaged += 1;
             continue;
         }
-        // Nothing was damaged, or the child noticed: what is there is right, and the rest follows.
+        // Nothing was damaged, or the child noticed: the ledger is sound, and the next sync
+        // completes it.
         home.sync_and_check();
         home.assert_restores_all(&[MAIN]);
         drop(output);
@@ -315,7 +322,7 @@ fn f10_writes_that_never_happened_are_found() {
 }
 
 #[test]
-fn every_finding_about_sources_says_what_to_do() {
+fn every_finding_about_sources_has_advice() {
     let home = Home::quick();
     home.write(MAIN, line("user", &uuid(1), None, "collected"));
     let old = ".claude/projects/-p/00000002-d010-4b20-a591-b7172ef08e66.jsonl";
@@ -328,33 +335,33 @@ fn every_finding_about_sources_says_what_to_do() {
     std::os::unix::fs::symlink("/etc/hostname", link).unwrap();
     fs::set_permissions(home.ledger_path(), fs::Permissions::from_mode(0o644)).unwrap();
     let diagnosis = examine(&home, false);
-    assert!(diagnosis.ok, "{:?}", said(&diagnosis));
+    assert!(diagnosis.ok, "{:?}", described(&diagnosis));
     let expected = [
         ("file", Severity::Warning, "other users"),
         ("cursors", Severity::Note, "files changed since they were read"),
-        ("sources", Severity::Warning, "symbolic links that lead out"),
-        ("risk", Severity::Warning, "Claude Code deletes within 7 days"),
-        ("risk", Severity::Note, "not, or not wholly, collected yet"),
+        ("sources", Severity::Warning, "symbolic links out of their root"),
+        ("risk", Severity::Warning, "Claude Code will delete within 7 days"),
+        ("risk", Severity::Note, "not completely collected yet"),
     ];
     for (check, severity, words) in expected {
         let found = diagnosis.findings.iter().find(|finding| {
             finding.check == check && finding.severity == severity && finding.what.contains(words)
         });
-        let found = found.unwrap_or_else(|| panic!("{words}: {:?}", said(&diagnosis)));
+        let found = found.unwrap_or_else(|| panic!("{words}: {:?}", described(&diagnosis)));
         assert!(found.count > Some(0), "{words}");
         assert!(!found.advice.is_empty() && !found.examples.is_empty());
     }
-    // Once collected, and the link and the permissions aside, all is well.
+    // Once collected, and apart from the link and the permissions, there are no findings.
     home.sync();
     fs::set_permissions(home.ledger_path(), fs::Permissions::from_mode(0o600)).unwrap();
-    let left: Vec<String> = said(&examine(&home, true));
+    let left: Vec<String> = described(&examine(&home, true));
     assert!(left.iter().all(|finding| finding.contains("symbolic links")), "{left:?}");
 }
 
 #[test]
 fn a_source_that_is_not_what_was_read() {
     let home = varied();
-    // An entry that says something else, one that is missing, a count that is wrong.
+    // A changed entry, a missing one, and a wrong count.
     for damage in [
         "UPDATE entry_rows SET time = coalesce(time, 0) + 1 WHERE id = (SELECT min(id) FROM entry_rows WHERE id > 0)",
         "UPDATE message_texts SET text = text || '!' WHERE id = (SELECT max(id) FROM message_texts)",
@@ -374,7 +381,7 @@ fn a_source_that_is_not_what_was_read() {
         assert!(sql.execute(damage, []).unwrap() > 0, "{damage}");
         drop(sql);
         let diagnosis = examine(&home, true);
-        assert!(!diagnosis.ok, "{damage}: {:?}", said(&diagnosis));
+        assert!(!diagnosis.ok, "{damage}: {:?}", described(&diagnosis));
         fs::write(home.ledger_path(), saved).unwrap();
     }
     assert!(examine(&home, true).ok);
@@ -413,7 +420,7 @@ fn a_ledger_that_cannot_be_opened_gets_an_answer() {
         fs::write(home.ledger_path(), bytes).unwrap();
         let diagnosis = examine(&home, false);
         assert!(!diagnosis.ok);
-        assert!(said(&diagnosis)[0].contains(words), "{words}: {:?}", said(&diagnosis));
+        assert!(described(&diagnosis)[0].contains(words), "{words}: {:?}", described(&diagnosis));
         let sources = diagnosis.checks.iter().find(|check| check.check == "sources");
         assert!(sources.is_some_and(|check| check.done), "sources are looked at all the same");
     };
@@ -429,8 +436,8 @@ fn a_ledger_that_cannot_be_opened_gets_an_answer() {
     assert!(Path::new(&home.ledger_path()).exists());
 }
 
-/// What waits to be compressed has checksums, too: a changed byte of it is never given back, never
-/// backed up for a sound one, and never sealed into a chunk.
+/// Pending bytes have checksums, too: a changed byte of them is never restored, never backed up as
+/// sound, and never sealed into a chunk.
 #[test]
 fn damage_to_what_waits_is_found() {
     let home = Home::quick();
@@ -462,10 +469,14 @@ fn damage_to_what_waits_is_found() {
         let found = examine(&home, false);
         assert!(!found.ok, "{change}");
         let errors = found.findings.iter().filter(|found| found.severity == Severity::Error);
-        assert!(errors.clone().any(|found| found.check == "truth"), "{change}: {:?}", said(&found));
+        assert!(
+            errors.clone().any(|found| found.check == "truth"),
+            "{change}: {:?}",
+            described(&found)
+        );
         let backup = crate::backups::back_up(&home, &home.scratch("copy.db"));
         assert!(backup.is_err(), "{change}");
-        // The other files come back, the damaged one is named.
+        // The other files are restored, the damaged one is reported.
         let to = tempfile::tempdir_in(home.folder()).unwrap();
         let (what, newest) = (quipu_ledger::What::All, quipu_ledger::Generations::Newest);
         let report = quipu_ledger::restore(&home.open(), what, to.path(), newest).unwrap();
@@ -475,7 +486,7 @@ fn damage_to_what_waits_is_found() {
     }
 }
 
-/// Who reads only `checks` must not take a check that found something for one that found nothing.
+/// A reader of `checks` alone sees which checks found something.
 #[test]
 fn a_check_that_found_something_is_not_fine() {
     let home = Home::quick();
@@ -486,7 +497,7 @@ fn a_check_that_found_something_is_not_fine() {
         check.fine.clone()
     };
     let before = examine(&home, false);
-    assert!(before.checks.iter().all(|check| check.fine.is_some()), "{:?}", said(&before));
+    assert!(before.checks.iter().all(|check| check.fine.is_some()), "{:?}", described(&before));
     home.append(MAIN, line("user", &uuid(2), None, "not collected"));
     let after = examine(&home, false);
     for check in &after.checks {
@@ -498,7 +509,7 @@ fn a_check_that_found_something_is_not_fine() {
 
 /// SQLite describes a damaged file in hundreds of lines.
 #[test]
-fn what_sqlite_says_is_told_in_short_lines() {
+fn messages_of_sqlite_are_shortened() {
     let home = varied();
     let mut bytes = fs::read(home.ledger_path()).unwrap();
     let pages = bytes.len() / PAGE;
@@ -517,13 +528,17 @@ fn what_sqlite_says_is_told_in_short_lines() {
     }
 }
 
-/// What may not be understood yet is worth a warning, also from the doctor.
+/// A schema that may not be understood yet gets a warning from the doctor, too.
 #[test]
 fn a_database_of_a_newer_release() {
     let home = Home::new();
     crate::rows::real(&home, "imported", crate::rows::DATABASE);
     home.sync();
-    assert!(said(&examine(&home, false)).iter().all(|said| !said.contains("newer release")));
+    assert!(
+        described(&examine(&home, false))
+            .iter()
+            .all(|described| !described.contains("newer release"))
+    );
     crate::rows::change(&home, "PRAGMA user_version = 4711");
     home.sync();
     let diagnosis = examine(&home, false);
@@ -532,8 +547,8 @@ fn a_database_of_a_newer_release() {
     assert!(newer.examples[0].contains("schema 4711"), "{:?}", newer.examples);
 }
 
-/// The one edit that a sync does not see is the file's, not damage of the ledger; and what the doctor
-/// says to do about it helps.
+/// The one edit that a sync cannot see is a change of the file, not damage of the ledger; and the
+/// doctor's advice resolves it.
 #[test]
 fn a_file_that_was_edited_unseen_is_no_damage() {
     let home = Home::quick();
@@ -544,9 +559,9 @@ fn a_file_that_was_edited_unseen_is_no_damage() {
     home.sync();
     home.write(MAIN, lines(101).replace("word50", "wordXX"));
     assert_eq!(home.sync().rewritten, 0);
-    assert!(said(&examine(&home, false)).is_empty());
+    assert!(described(&examine(&home, false)).is_empty());
     let diagnosis = examine(&home, true);
-    let [finding] = diagnosis.findings.as_slice() else { panic!("{:?}", said(&diagnosis)) };
+    let [finding] = diagnosis.findings.as_slice() else { panic!("{:?}", described(&diagnosis)) };
     assert_eq!((finding.check.as_str(), finding.severity), ("cursors", Severity::Warning));
     assert!(finding.advice.starts_with("`touch` them"), "{}", finding.advice);
     fs::File::options()
@@ -556,10 +571,11 @@ fn a_file_that_was_edited_unseen_is_no_damage() {
         .set_modified(SystemTime::now())
         .unwrap();
     assert_eq!(home.sync_and_check().rewritten, 1);
-    assert!(said(&examine(&home, true)).is_empty());
+    assert!(described(&examine(&home, true)).is_empty());
 }
 
-/// A sound ledger with a session of its own, and processes that append to it and collect into it.
+/// Returns a sound ledger with a native session, and processes that append to it and collect into
+/// it.
 fn busy() -> (Home, Vec<std::process::Child>) {
     let home = varied();
     crate::store_crowd::make(&home);
@@ -582,8 +598,10 @@ fn writers_are_not_taken_for_damage() {
     let before = home.one::<i64>(records);
     for round in 0..16 {
         let diagnosis = examine(&home, round % 4 == 3);
-        let errors: Vec<String> =
-            said(&diagnosis).into_iter().filter(|finding| finding.contains(" Error: ")).collect();
+        let errors: Vec<String> = described(&diagnosis)
+            .into_iter()
+            .filter(|finding| finding.contains(" Error: "))
+            .collect();
         assert_eq!(errors, [""; 0], "in round {round}");
         assert!(diagnosis.ok);
     }
@@ -593,7 +611,7 @@ fn writers_are_not_taken_for_damage() {
 }
 
 #[test]
-fn damage_is_found_while_others_write() {
+fn damage_is_found_while_other_processes_write() {
     let home = varied();
     crate::store_crowd::make(&home);
     home.sql().execute_batch("UPDATE records SET start = start + 1 WHERE seq = 100").unwrap();
@@ -604,17 +622,17 @@ fn damage_is_found_while_others_write() {
         };
         diagnosis.findings.iter().find(of_truth).unwrap().advice.clone()
     };
-    let replace = "put a sound backup in its place";
-    let lost = "1 session of `quipu session` is in no file but this one";
+    let replace = "then restore a backup";
+    let lost = "1 session of `quipu session` exists only in this file";
     // No other process writes.
     let advice = grave(&examine(&home, false));
     assert!(advice.contains(replace) && advice.contains(lost), "{advice}");
-    // One does, and lets the doctor have its turn.
+    // Another process writes, and lets the doctor have its turn.
     let appender = child::start_alone(&home, "append until killed");
     let advice = grave(&examine(&home, false));
     assert!(advice.contains(replace) && advice.contains(lost), "{advice}");
     stop(vec![appender]);
-    // One does, and holds the ledger all the time.
+    // Another process holds the ledger all the time.
     let held = home.sql();
     held.execute_batch("BEGIN IMMEDIATE").unwrap();
     let (path, wait) = (home.ledger_path(), Duration::from_millis(50));

@@ -1,5 +1,5 @@
-//! Every way to a source is the same door: what is exchanged, linked or made a pipe while it is used
-//! is not followed, not read and not waited for.
+//! Every access to a source follows the same rules: a file that is swapped for a link or a pipe
+//! meanwhile is not followed, not read and not waited for.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use quipu_ledger::store::Store;
-use quipu_ledger::{Patience, open_to_read};
+use quipu_ledger::{Ledger, Patience, open_to_read};
 use rusqlite::Connection;
 use rustix::fs::{CWD, FileType, Mode, RenameFlags, mknodat, renameat_with};
 
@@ -16,7 +16,7 @@ use crate::home::*;
 use crate::rows::{DATABASE, event, grow, header, loose};
 use crate::secrets::{SESSIONS, SLUG, contains, everything, home_with_secrets};
 
-/// How often a home is synced while its folders are exchanged.
+/// The number of syncs while folders are swapped.
 const SYNCS: u32 = 300;
 
 #[track_caller]
@@ -27,7 +27,7 @@ fn assert_no_canary(home: &Home) {
     }
 }
 
-/// Folders of three kinds change places with links that lead outside, all the time.
+/// Folders of three kinds are swapped with links that lead outside, all the time.
 #[test]
 fn folders_exchanged_for_links_are_never_followed_out() {
     let home = Home::quick();
@@ -43,7 +43,7 @@ fn folders_exchanged_for_links_are_never_followed_out() {
     insert(&theirs, 0, &header("s"));
     home.write(MAIN, "");
     home.write(&format!("{SESSIONS}/a.jsonl"), "");
-    // The same names outside, with other words in them.
+    // Files with the same names outside, with other words.
     for name in ["640ab4c7-d010-4b20-a591-b7172ef08e66.jsonl", "a.jsonl", "b.jsonl"] {
         let lines: String = (0..50).map(|n| line("user", &uuid(900 + n), None, "canary")).collect();
         home.write(&format!("outside/{name}"), lines);
@@ -99,7 +99,7 @@ fn folders_exchanged_for_links_are_never_followed_out() {
     home.assert_rebuilds();
 }
 
-/// An import of OpenClaw's folder, of any folder in it, and of a copy with the same inodes.
+/// Imports OpenClaw's folder, any folder in it, and a copy with the same inodes.
 #[test]
 fn an_import_stores_no_secret() {
     let home = home_with_secrets();
@@ -117,14 +117,14 @@ fn an_import_stores_no_secret() {
         ".openclaw/agents/main/sessions",
         "elsewhere",
     ];
-    let mut store = Store::open(&home.ledger_path()).unwrap();
+    let store = Store::open(home.ledger_path()).unwrap();
     let mut left_out = 0;
     for folder in folders {
-        let mut told = |file: quipu_ledger::wire::ImportedFile| {
+        let mut imported = |file: quipu_ledger::wire::ImportedFile| {
             let why = file.why.unwrap_or_default();
             left_out += usize::from(why.contains("secrets under another name"));
         };
-        store.import_beside(&home.path(folder), &roots, &mut told).unwrap();
+        store.import_beside(&home.path(folder), &roots, &mut imported).unwrap();
     }
     assert!(left_out >= folders.len(), "each names what it left out: {left_out}");
     drop(store);
@@ -132,7 +132,81 @@ fn an_import_stores_no_secret() {
     assert_no_canary(&home);
 }
 
-/// What a watch does with the names of changed files, and what the doctor compares.
+/// A file with secrets in a folder outside of the roots, with a second name among the sessions.
+#[test]
+fn a_hard_link_to_a_secret_of_another_folder_is_not_stored() {
+    let secret = "{\"version\":1,\"profiles\":{\"a\":{\"type\":\"token\",\"token\":\"canary\"}}}\n";
+    let pretty = "{\n  \"profiles\": {\n    \"token\": \"canary\"\n  }\n}\n";
+    for place in [".openclaw-dev/agents/main/agent", "srv/agents/main/agent"] {
+        for (number, secret) in [secret, pretty].into_iter().enumerate() {
+            for kind in ["hard.jsonl", "hard.jsonl.reset.2026-02-04T10-30-00.000Z", "sessions.json"]
+            {
+                let home = Home::quick();
+                let roots: Vec<_> = home.roots().into_iter().map(|root| root.path).collect();
+                let good = format!("{}\n{}\n", header("good"), event(1, "lobster"));
+                home.write(&format!("{SESSIONS}/good.jsonl"), good);
+                let path = format!("{place}/auth-profiles.json");
+                home.write(&path, secret);
+                // The lines of an index do not show what it is.
+                if kind == "sessions.json" && place.starts_with("srv") {
+                    continue;
+                }
+                let name = home.path(&format!("{SESSIONS}/{kind}"));
+                fs::hard_link(home.path(&path), name).unwrap();
+                let store = Store::open(home.ledger_path()).unwrap();
+                let mut why = Vec::new();
+                let mut told = |file: quipu_ledger::wire::ImportedFile| why.extend(file.why);
+                store.import_beside(&home.path(".openclaw"), &roots, &mut told).unwrap();
+                drop(store);
+                let is_told = why.iter().any(|why| why.contains("may contain secrets"));
+                assert!(is_told, "{place} {number} {kind}: {why:?}");
+                home.sync();
+                assert!(everything(&home).iter().any(|bytes| contains(bytes, "lobster")));
+                assert_no_canary(&home);
+            }
+        }
+    }
+}
+
+/// A collected transcript that is replaced by a hard link to a file with secrets.
+#[test]
+fn a_transcript_that_becomes_a_hard_link_to_a_secret_is_not_stored() {
+    let home = Home::quick();
+    let path = format!("{SESSIONS}/good.jsonl");
+    home.write(&path, format!("{}\n{}\n", header("good"), event(1, "lobster")));
+    assert_eq!(home.sync().records_added, 2);
+    let secret = "srv/agents/main/agent/auth-profiles.json";
+    home.write(secret, "{\"profiles\":{\"a\":{\"type\":\"token\",\"token\":\"canary\"}}}\n");
+    fs::remove_file(home.path(&path)).unwrap();
+    fs::hard_link(home.path(secret), home.path(&path)).unwrap();
+    for round in 0..2 {
+        let report = home.sync();
+        assert_eq!((report.records_added, report.skipped.len()), (0, 1), "{round}: {report:?}");
+        // The secret grows.
+        let mut file = File::options().append(true).open(home.path(secret)).unwrap();
+        file.write_all(b"{\"token\":\"canary\"}\n").unwrap();
+    }
+    assert_no_canary(&home);
+}
+
+/// Backups that share files with each other are collected.
+#[test]
+fn transcripts_with_names_elsewhere_are_read() {
+    let home = Home::quick();
+    let good = format!("{}\n{}\n", header("good"), event(1, "lobster"));
+    let path = format!("{SESSIONS}/good.jsonl");
+    home.write("backup/daily.1/good.jsonl", good);
+    home.folder_for(&path);
+    fs::hard_link(home.path("backup/daily.1/good.jsonl"), home.path(&path)).unwrap();
+    let store = Store::open(home.ledger_path()).unwrap();
+    let mut rows = 0;
+    store.import(&home.path(".openclaw"), &mut |file| rows += file.stored).unwrap();
+    drop(store);
+    assert_eq!(rows, 2);
+    assert_eq!(home.sync().records_added, 2);
+}
+
+/// A watch opens files by their names, and the doctor compares them.
 #[test]
 fn hints_and_the_doctor_open_no_secret() {
     let home = home_with_secrets();
@@ -145,7 +219,7 @@ fn hints_and_the_doctor_open_no_secret() {
         quipu_ledger::collect_changed(&mut home.open(), &home.roots(), &[hint], &mut |_| {})
             .unwrap();
     }
-    // Behind the ledger's back: the same size and time, another file.
+    // Unnoticed by the ledger: the same size and time, another file.
     let size = fs::metadata(home.path(MAIN)).unwrap().len();
     let secret = home.path(".claude/settings.json");
     File::options().write(true).open(&secret).unwrap().set_len(size).unwrap();
@@ -156,7 +230,7 @@ fn hints_and_the_doctor_open_no_secret() {
     assert_no_canary(&home);
 }
 
-/// Makes something that no program can have as a companion of its database.
+/// Creates a file that no program can have beside its database.
 fn make(kind: &str, path: &Path) {
     match kind {
         "pipe" => mknodat(CWD, path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap(),
@@ -166,7 +240,7 @@ fn make(kind: &str, path: &Path) {
     }
 }
 
-/// A pipe that nobody writes to, a socket, a device and a folder beside the database.
+/// A pipe without a writer, a socket, a device and a folder beside the database.
 #[test]
 fn odd_companions_of_a_database_are_not_waited_for() {
     let large = "CREATE TABLE filler (x); INSERT INTO filler VALUES (zeroblob(70000000))";
@@ -189,15 +263,74 @@ fn odd_companions_of_a_database_are_not_waited_for() {
                 let rows = home.one::<i64>("SELECT count(*) FROM record_rows");
                 assert!(is_named != (rows == 5), "{name}: {rows} rows, {:?}", report.skipped);
                 assert_eq!(home.hits("innocent"), 1, "{name}");
-                quipu_ledger::doctor(&home.ledger_path(), &home.roots(), true, &mut |_| {});
-                let mut store = Store::open(&home.ledger_path()).unwrap();
+                let says =
+                    format!("the {suffix} file beside it is not a regular file; move it away");
+                let diagnosis =
+                    quipu_ledger::doctor(&home.ledger_path(), &home.roots(), true, &mut |_| {});
+                let found = diagnosis.findings.iter().any(|finding| {
+                    finding.what.contains(&says) && finding.examples[0].ends_with(DATABASE)
+                });
+                assert_eq!(found, is_named, "{name}: {:?}", diagnosis.findings);
+                let ledger = Ledger::open_read_only(&home.ledger_path()).unwrap();
+                let status = quipu_ledger::status(&ledger, &home.roots()).unwrap();
+                drop(ledger);
+                let mut skipped = status.formats.iter().flat_map(|format| &format.skipped);
+                let found = skipped.any(|skipped| {
+                    skipped.reason.contains(&says) && DATABASE.ends_with(&skipped.paths[0])
+                });
+                assert_eq!(found, is_named, "{name}: {:?}", status.formats);
+                let store = Store::open(home.ledger_path()).unwrap();
                 store.import(&home.path(".openclaw"), &mut |_| {}).unwrap();
             }
         }
     }
 }
 
-/// An index that is none, for a sync, a reader and an import.
+/// A database that was collected and has not changed since is reported as well.
+#[test]
+fn odd_companions_of_a_collected_database_are_named() {
+    let home = Home::quick();
+    loose(&home, 23, "PRAGMA journal_mode = WAL");
+    grow(&home, "s", 0..5);
+    home.sync();
+    make("pipe", &home.path(&format!("{DATABASE}-journal")));
+    let report = home.sync();
+    let [skipped] = report.skipped.as_slice() else { panic!("{:?}", report.skipped) };
+    assert!(skipped.reason.contains("the -journal file beside it"), "{skipped:?}");
+}
+
+/// A log of holes only, beside a database without a shared-memory index.
+#[test]
+fn an_endless_log_of_a_database_is_not_copied() {
+    let home = Home::quick();
+    loose(&home, 23, "PRAGMA journal_mode = WAL");
+    let theirs = crate::rows::writer(&home, DATABASE);
+    theirs
+        .execute("INSERT INTO transcript_events VALUES ('s', 0, ?1, NULL, NULL)", [header("s")])
+        .unwrap();
+    for suffix in ["", "-wal"] {
+        fs::copy(home.path(&format!("{DATABASE}{suffix}")), home.scratch(&format!("copy{suffix}")))
+            .unwrap();
+    }
+    theirs.close().unwrap();
+    for suffix in ["", "-wal"] {
+        fs::copy(home.scratch(&format!("copy{suffix}")), home.path(&format!("{DATABASE}{suffix}")))
+            .unwrap();
+    }
+    let log = File::options().write(true).open(home.path(&format!("{DATABASE}-wal"))).unwrap();
+    log.set_len(2_000_000_000).unwrap();
+    let report = home.sync();
+    let [skipped] = report.skipped.as_slice() else { panic!("{:?}", report.skipped) };
+    assert!(skipped.reason.contains("1907 MiB with its log are too much to copy"), "{skipped:?}");
+    let diagnosis = quipu_ledger::doctor(&home.ledger_path(), &home.roots(), false, &mut |_| {});
+    let named = |finding: &quipu_ledger::wire::Finding| finding.what.contains("start its program");
+    assert!(diagnosis.findings.iter().any(named), "{:?}", diagnosis.findings);
+    // Its program writes the log back.
+    log.set_len(fs::metadata(home.scratch("copy-wal")).unwrap().len()).unwrap();
+    assert_eq!(home.sync().records_added, 1);
+}
+
+/// An index that is not a regular file, for a sync, a reader and an import.
 #[test]
 fn odd_indexes_are_not_waited_for() {
     for kind in ["pipe", "socket", "folder", "device"] {
@@ -205,7 +338,7 @@ fn odd_indexes_are_not_waited_for() {
         home.write(&format!("{SESSIONS}/a.jsonl"), "{\"role\":\"user\",\"content\":\"x\"}\n");
         make(kind, &home.path(&format!("{SESSIONS}/sessions.json")));
         assert_eq!(home.sync().records_added, 1, "{kind}");
-        let mut store = Store::open(&home.ledger_path()).unwrap();
+        let store = Store::open(home.ledger_path()).unwrap();
         store.import(&home.path(".openclaw"), &mut |_| {}).unwrap();
     }
 }

@@ -1,5 +1,5 @@
-//! What happens to files while nobody looks, row by row of the fault table: nothing stored is lost,
-//! nothing is stored twice, and the ledger says what happened.
+//! Changes of files between syncs, row by row of the fault table: nothing stored is lost, nothing
+//! is stored twice, and the ledger records what happened.
 
 use std::collections::HashSet;
 use std::fs::{self, File};
@@ -22,13 +22,13 @@ fn lines(range: std::ops::Range<u32>) -> String {
         .collect()
 }
 
-/// The path of another session.
+/// Returns the path of another session.
 fn path_of(number: u32) -> String {
     MAIN.replace(SESSION, &uuid(number))
 }
 
-/// Collects `before`, lets something happen to the file, and collects again. A new generation
-/// began for that reason; both lives come back, and no line is stored twice.
+/// Collects `before`, changes the file, and collects again. Asserts that a new generation began for
+/// that reason, that both generations are restored, and that no line is stored twice.
 #[track_caller]
 fn check(before: &str, happen: impl FnOnce(&Home), began: &str) -> (Home, SyncReport) {
     let home = Home::quick();
@@ -37,19 +37,20 @@ fn check(before: &str, happen: impl FnOnce(&Home), began: &str) -> (Home, SyncRe
     happen(&home);
     let report = home.sync_and_check();
     home.assert_restores_all(&[MAIN]);
-    let lives = home.lives();
-    assert_eq!(lives.len(), 2, "{lives:#?}");
-    assert!(lives[0].bytes == before.as_bytes(), "the old life is kept");
-    assert_eq!((lives[1].began.as_str(), report.rewritten), (began, 1));
+    let generations = home.generations();
+    assert_eq!(generations.len(), 2, "{generations:#?}");
+    assert!(generations[0].bytes == before.as_bytes(), "the old life is kept");
+    assert_eq!((generations[1].began.as_str(), report.rewritten), (began, 1));
     let mut seen = HashSet::new();
-    for record in lives.iter().flat_map(Life::own_records) {
+    for record in generations.iter().flat_map(Generation::own_records) {
         assert!(seen.insert(record), "stored twice: {}", String::from_utf8_lossy(record));
     }
     assert_eq!(home.one::<i64>("SELECT count(*) FROM sessions"), 1);
     (home, report)
 }
 
-// --- Truncated, rewritten, replaced ---------------------------------------------------------------
+// --- Truncated, rewritten, replaced
+// ---------------------------------------------------------------
 
 #[test]
 fn f25_truncated_and_regrown_beyond_the_cursor() {
@@ -122,7 +123,7 @@ fn f27_replaced_by_an_identical_file() {
     home.replace(MAIN, lines(0..10));
     let report = home.sync_and_check();
     assert_eq!((report.rewritten, report.bytes_read, report.lines_parsed), (0, 0, 0));
-    assert_eq!(home.lives().len(), 1);
+    assert_eq!(home.generations().len(), 1);
     assert!(home.problems().is_empty());
     assert_eq!(home.sync().bytes_verified, 0, "the new inode is known");
 }
@@ -145,7 +146,7 @@ fn f27_replaced_with_an_unterminated_end() {
     assert_eq!(home.hits("torn"), 1);
 }
 
-/// An edit that keeps size and ends is found when the file is looked through: whenever it was
+/// An edit that keeps size and ends is found when the whole file is compared: whenever it was
 /// touched without growing.
 #[test]
 fn f28_an_edit_in_the_middle() {
@@ -155,8 +156,8 @@ fn f28_an_edit_in_the_middle() {
     assert_eq!((home.hits("word50"), home.hits("wordXX")), (1, 1));
 }
 
-/// Together with an append it is not found at once: only the ends are compared then. It is found
-/// at the next look that is not a mere append.
+/// Together with an append it is not found at once, because only the ends are compared then. It is
+/// found at the next change that is not a mere append.
 #[test]
 fn f28_an_edit_in_the_middle_together_with_an_append() {
     let home = Home::quick();
@@ -207,7 +208,7 @@ fn f29_deleted_and_created_again() {
     }
 }
 
-/// A writer that goes on at its old offset after the file was emptied leaves a hole.
+/// A writer that continues at its old offset after the file was truncated leaves a hole.
 #[test]
 fn f30_a_hole_at_the_head() {
     let hole = |home: &Home| {
@@ -223,7 +224,8 @@ fn f30_a_hole_at_the_head() {
     }
 }
 
-// --- Moved, linked, deleted -----------------------------------------------------------------------
+// --- Moved, linked, deleted
+// -----------------------------------------------------------------------
 
 const BESIDE: &str = ".claude/projects/-home-alice-shop/640ab4c7-d010-4b20-a591-b7172ef08e66";
 
@@ -294,7 +296,7 @@ fn f31_a_link_leads_elsewhere() {
     let report = home.sync_and_check();
     assert_eq!(report.rewritten, 1);
     home.assert_restores_all(&[MAIN]);
-    assert_eq!(home.lives()[0].bytes, lines(0..5).into_bytes());
+    assert_eq!(home.generations()[0].bytes, lines(0..5).into_bytes());
     assert_eq!(home.one::<i64>("SELECT count(*) FROM sessions"), 1);
 }
 
@@ -314,7 +316,7 @@ fn f32_deleted_by_the_clean_up() {
     assert_eq!(home.sync().gone, 0, "it goes only once");
 }
 
-/// A file whose place is taken by something else is as gone as a deleted one.
+/// A file whose path holds something else is gone, like a deleted one.
 #[test]
 fn f32_a_folder_takes_the_place_of_a_file() {
     let home = Home::quick();
@@ -352,9 +354,10 @@ fn f33_touched_files_are_not_read_again() {
     }
 }
 
-// --- What cannot be read --------------------------------------------------------------------------
+// --- Unreadable files
+// -----------------------------------------------------------------------------
 
-/// Takes all rights away. False where that keeps nobody out, as with root.
+/// Removes all permissions. Returns false if that has no effect, as for root.
 fn lock_out(home: &Home, path: &str) -> bool {
     let path = home.path(path);
     fs::set_permissions(&path, fs::Permissions::from_mode(0o000)).unwrap();
@@ -424,7 +427,7 @@ fn a_root_vanishes_and_returns() {
     assert_eq!(home.one::<i64>("SELECT count(*) FROM messages"), 14);
 }
 
-/// A line that was being written when its root vanished can still end when it is back.
+/// A line that was incomplete when its root vanished can still end when the root returns.
 #[test]
 fn a_root_vanishes_in_the_middle_of_a_line() {
     let home = Home::quick();
@@ -443,7 +446,8 @@ fn a_root_vanishes_in_the_middle_of_a_line() {
     assert_eq!(home.one::<i64>("SELECT count(*) FROM messages"), 2);
 }
 
-// --- Documents ------------------------------------------------------------------------------------
+// --- Documents
+// ------------------------------------------------------------------------------------
 
 const OUTPUT: &str =
     ".claude/projects/-home-alice-shop/640ab4c7-d010-4b20-a591-b7172ef08e66/tool-results/b1.txt";
@@ -482,13 +486,13 @@ fn a_document_is_empty_for_a_while() {
         home.assert_restores_all(&[OUTPUT]);
     }
     assert_eq!(home.hits("something"), 1);
-    assert_eq!(home.lives().len(), 3);
+    assert_eq!(home.generations().len(), 3);
 }
 
 #[test]
 fn a_document_that_is_too_long_to_be_read_whole() {
     let home = Home::quick();
-    // One byte first, so that the place where reading stops falls into a character.
+    // One byte first, so that the read limit falls into a character.
     let long = "x\u{e9}\u{e9}n ".repeat((33 << 20) / 7);
     home.write(OUTPUT, format!("beginning {long}"));
     home.sync();
@@ -496,14 +500,14 @@ fn a_document_that_is_too_long_to_be_read_whole() {
     home.write(OUTPUT, format!("another {long}"));
     home.sync_and_check();
     home.assert_restores_all(&[OUTPUT]);
-    assert_eq!(home.lives().len(), 2);
+    assert_eq!(home.generations().len(), 2);
     assert_eq!((home.hits("beginning"), home.hits("another")), (1, 1));
     assert_eq!(home.sync().bytes_read, 0);
 }
 
-/// Whoever searches has to know that not all of it was indexed.
+/// A search reports that not all of it was indexed.
 #[test]
-fn a_document_that_is_too_long_is_said_to_be() {
+fn a_document_that_is_too_long_is_reported() {
     let home = Home::quick();
     home.write(OUTPUT, "words ".repeat((33 << 20) / 6));
     home.sync();
@@ -512,7 +516,7 @@ fn a_document_that_is_too_long_is_said_to_be() {
     assert!(is_said, "{:?}, {} partly indexed", status.problems, status.partly_indexed);
 }
 
-/// It would be held whole; what it said before still counts.
+/// It would have to be held in memory; its earlier version still counts.
 #[test]
 fn an_index_that_is_too_long_is_not_read() {
     const INDEX: &str = ".openclaw/agents/main/sessions/sessions.json";
@@ -521,7 +525,7 @@ fn an_index_that_is_too_long_is_not_read() {
     home.sync();
     let keys = "SELECT count(*) FROM session_keys WHERE session_id = 's1'";
     assert_eq!(home.one::<i64>(keys), 1);
-    // A hole takes no room.
+    // A hole takes no space on disk.
     let file = fs::OpenOptions::new().write(true).open(home.path(INDEX)).unwrap();
     file.set_len((512 << 20) + 1).unwrap();
     let report = home.sync();
@@ -531,7 +535,7 @@ fn an_index_that_is_too_long_is_not_read() {
     assert_eq!(home.sync().bytes_read, 0);
 }
 
-/// What is odd is the reader's limit, not the text.
+/// The limit of the reader is reported, and not broken text.
 #[test]
 fn a_long_document_is_no_broken_text() {
     for shift in ["", "x"] {
@@ -542,7 +546,8 @@ fn a_long_document_is_no_broken_text() {
     }
 }
 
-// --- Many sessions --------------------------------------------------------------------------------
+// --- Many sessions
+// --------------------------------------------------------------------------------
 
 /// More sessions than are kept open at once, their prompts interleaved.
 #[test]
@@ -573,7 +578,8 @@ fn a_prompt_list_of_many_sessions() {
     home.assert_restores_all(&[".claude/history.jsonl"]);
 }
 
-// --- Status ---------------------------------------------------------------------------------------
+// --- Status
+// ---------------------------------------------------------------------------------------
 
 fn status(home: &Home) -> Status {
     quipu_ledger::status(&home.open(), &home.roots()).unwrap()
@@ -650,10 +656,10 @@ fn status_names_what_is_left_out() {
                 .sum::<u64>()
         };
         assert_eq!(skipped("claude-code", "project memory"), 2);
-        assert_eq!(skipped("claude-code", "no line of it is a record"), 1);
+        assert_eq!(skipped("claude-code", "it has no record"), 1);
         assert_eq!(skipped("claude-code", "secrets"), 1);
-        assert_eq!(skipped("claude-code", "leaves its root"), 1);
-        assert_eq!(skipped("claude-code", "leads nowhere"), 1);
+        assert_eq!(skipped("claude-code", "out of its root"), 1);
+        assert_eq!(skipped("claude-code", "broken symbolic link"), 1);
         assert_eq!(skipped("openclaw", "logs"), 1);
         assert_eq!(skipped("openclaw", "session index"), 1);
         assert_eq!(of(&status, "claude-code").sessions, 0);
@@ -661,7 +667,7 @@ fn status_names_what_is_left_out() {
 }
 
 #[test]
-fn status_says_how_long_the_oldest_transcript_has() {
+fn status_has_the_days_left_of_the_oldest_transcript() {
     let home = Home::quick();
     let days = |days: u64| SystemTime::now() - Duration::from_secs(days * 24 * 3600 + 3600);
     for (number, age) in [(1, 3), (2, 21), (3, 10)] {
@@ -680,10 +686,10 @@ fn status_says_how_long_the_oldest_transcript_has() {
     assert_eq!((oldest.cleanup_days, oldest.cleanup_from.as_str()), (None, "default"));
 }
 
-/// Agents' own settings are never opened: what a person says of them counts, in `status` and for the
+/// Agents' own settings are never opened: the configured retention counts, in `status` and for the
 /// doctor.
 #[test]
-fn a_person_says_how_long_transcripts_are_kept() {
+fn the_retention_of_transcripts_is_configured() {
     use quipu_ledger::Retention;
     let home = Home::quick();
     home.sync();
@@ -717,7 +723,7 @@ fn a_person_says_how_long_transcripts_are_kept() {
 }
 
 #[test]
-fn status_says_where_it_looked() {
+fn status_lists_the_roots() {
     let home = Home::quick();
     home.folder_for(MAIN);
     let states = |status: &Status| -> Vec<String> {

@@ -1,14 +1,13 @@
-//! Back to files, and in again.
+//! Exports to files, and imports of them.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use quipu_ledger::export::openclaw;
-use quipu_ledger::store::{Append, Fork, NativeSession, NewSession, Store};
-use quipu_ledger::wire::{ImportedFile, Session};
+use quipu_ledger::store::{Entry, Fork, NewSession, Session, Store};
+use quipu_ledger::wire::{self, ImportedFile};
 use quipu_ledger::{Filter, Ledger, SessionRow};
-use quipu_transcript::key::SessionKey;
 use serde_json::{Map, Value, json};
 
 use crate::home::Home;
@@ -17,16 +16,16 @@ fn message(role: &str, text: &str) -> String {
     json!({"role": role, "content": text, "provider": "p", "model": "m"}).to_string()
 }
 
-fn append(store: &mut Store, session: &NativeSession, entry: &str) -> String {
-    store.append(session, entry, Append::default()).unwrap().id
+fn append(session: &Session, entry: &str) -> String {
+    session.append(Entry::json(entry)).unwrap().id
 }
 
-fn sessions(ledger: &Ledger) -> Vec<(SessionRow, Session)> {
+fn sessions(ledger: &Ledger) -> Vec<(SessionRow, wire::Session)> {
     let all = Filter { all: true, ..Filter::default() };
     quipu_ledger::session_rows(ledger, &all).unwrap()
 }
 
-/// Writes the files of all sessions.
+/// Exports all sessions.
 fn export(ledger: &Ledger, to: &Path) {
     let plan = openclaw::plan(ledger, &sessions(ledger)).unwrap();
     for file in plan.transcripts() {
@@ -41,22 +40,22 @@ fn export(ledger: &Ledger, to: &Path) {
     }
 }
 
-fn import(store: &mut Store, folder: &Path) -> Vec<ImportedFile> {
+fn import(store: &Store, folder: &Path) -> Vec<ImportedFile> {
     let mut files = Vec::new();
     store.import(folder, &mut |file| files.push(file)).unwrap();
     files
 }
 
-/// The context of each session, by its id.
+/// Returns the context of each session, by its id.
 fn contexts(ledger: &Ledger) -> BTreeMap<String, Value> {
     let contexts = sessions(ledger).into_iter().map(|(row, session)| {
-        let context = quipu_ledger::context(ledger, row, None).unwrap().context;
+        let context = quipu_ledger::context_of(ledger, row, None).unwrap().context;
         (session.id, serde_json::to_value(&context).unwrap())
     });
     contexts.collect()
 }
 
-/// All files below a folder, with what is in them.
+/// Returns all files below a folder, with their bytes.
 fn files(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let mut files = BTreeMap::new();
     let mut folders = vec![folder.to_owned()];
@@ -75,51 +74,51 @@ fn files(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     files
 }
 
-/// Sessions that were branched, reset, compacted, labelled and forked.
-fn busy(store: &mut Store) {
+/// Creates sessions that were branched, reset, compacted, labelled and forked.
+fn busy(store: &Store) {
     let fields = json!({"label": "L", "chatType": "direct", "futureField": {"x": [1]}});
     let fields = fields.as_object().unwrap().clone();
     let key = Some("agent:main:telegram:direct:7");
     let plain =
         NewSession { id: Some("plain"), key, cwd: Some("/w"), fields, ..Default::default() };
     let plain = store.create(&plain).unwrap();
-    let one = append(store, &plain, &message("user", "one"));
-    let two = append(store, &plain, &message("assistant", "two"));
-    append(store, &plain, &message("user", "three"));
-    store.label(&plain, &one, Some("here"), Append::default()).unwrap();
-    store.branch(&plain, Some(&two), None, Append::default()).unwrap();
+    let one = append(&plain, &message("user", "one"));
+    let two = append(&plain, &message("assistant", "two"));
+    append(&plain, &message("user", "three"));
+    plain.label(&one, Some("here")).unwrap();
+    plain.branch(Some(&two), None).unwrap();
     let fork = Fork { id: Some("fork"), ..Fork::default() };
-    store.fork(plain.row, &fork).unwrap();
+    plain.fork(&fork).unwrap();
 
     let topic = Some("agent:main:telegram:group:-100:topic:7");
     let new = NewSession { id: Some("reset"), key: topic, ..Default::default() };
     let reset = store.create(&new).unwrap();
-    append(store, &reset, r#"{"type":"thinking_level_change","thinkingLevel":"high"}"#);
-    append(store, &reset, &message("user", "before"));
-    let kept = append(store, &reset, &message("user", "kept"));
-    append(store, &reset, r#"{"type":"custom_message","customType":"x","content":"not kept"}"#);
-    append(store, &reset, &message("assistant", "kept too"));
-    store.reset(&reset, "reset", Some(&kept), Append::default()).unwrap();
-    append(store, &reset, &message("user", "after"));
-    store.reset(&reset, "daily", None, Append::default()).unwrap();
-    append(store, &reset, &message("user", "at last"));
+    append(&reset, r#"{"type":"thinking_level_change","thinkingLevel":"high"}"#);
+    append(&reset, &message("user", "before"));
+    let kept = append(&reset, &message("user", "kept"));
+    append(&reset, r#"{"type":"custom_message","customType":"x","content":"not kept"}"#);
+    append(&reset, &message("assistant", "kept too"));
+    reset.reset("reset", Some(&kept)).unwrap();
+    append(&reset, &message("user", "after"));
+    reset.reset("daily", None).unwrap();
+    append(&reset, &message("user", "at last"));
 
     let odd = NewSession { id: Some("../odd id"), agent: Some("work"), ..Default::default() };
     let odd = store.create(&odd).unwrap();
-    append(store, &odd, &message("user", "one"));
-    let first = append(store, &odd, &message("assistant", "two"));
+    append(&odd, &message("user", "one"));
+    let first = append(&odd, &message("assistant", "two"));
     let compaction = json!({"type": "compaction", "summary": "s", "firstKeptEntryId": first});
-    append(store, &odd, &compaction.to_string());
-    store.branch(&odd, None, None, Append::default()).unwrap();
+    append(&odd, &compaction.to_string());
+    odd.branch(None, None).unwrap();
 }
 
 #[test]
-fn what_is_exported_reads_the_same() {
+fn exported_sessions_read_the_same() {
     let home = Home::new();
-    let mut store = Store::open(&home.ledger_path()).unwrap();
-    busy(&mut store);
+    let store = Store::open(home.ledger_path()).unwrap();
+    busy(&store);
     let out = home.path(".openclaw");
-    export(store.ledger().unwrap(), &out);
+    export(&store.reader().unwrap(), &out);
     let written: Vec<String> =
         files(&out).into_keys().map(|path| path.display().to_string()).collect();
     let resets = written.iter().filter(|name| name.contains("/reset-topic-7.jsonl.reset.2"));
@@ -130,7 +129,7 @@ fn what_is_exported_reads_the_same() {
     fs::create_dir_all(other.path("x").parent().unwrap()).unwrap();
     fs::rename(&out, other.path(".openclaw")).unwrap();
     other.sync();
-    let (ours, theirs) = (contexts(store.ledger().unwrap()), contexts(&other.open()));
+    let (ours, theirs) = (contexts(&store.reader().unwrap()), contexts(&other.open()));
     for (id, name) in [("plain", "plain"), ("fork", "fork"), ("reset", "reset-topic-7")] {
         assert_eq!(ours[id], theirs[name], "{id}");
     }
@@ -143,47 +142,48 @@ fn what_is_exported_reads_the_same() {
 #[test]
 fn an_import_gives_back_what_was_exported() {
     let home = Home::new();
-    let mut store = Store::open(&home.ledger_path()).unwrap();
-    busy(&mut store);
+    let store = Store::open(home.ledger_path()).unwrap();
+    busy(&store);
     let out = home.scratch("out");
-    export(store.ledger().unwrap(), &out);
+    export(&store.reader().unwrap(), &out);
 
     let again = Home::new();
-    let mut copy = Store::open(&again.ledger_path()).unwrap();
-    let told = import(&mut copy, &out);
-    assert!(told.iter().all(|file| !file.failed && file.rows == file.stored), "{told:#?}");
-    assert_eq!(sessions(copy.ledger().unwrap()).len(), 4);
-    assert_eq!(contexts(copy.ledger().unwrap()), contexts(store.ledger().unwrap()));
+    let copy = Store::open(again.ledger_path()).unwrap();
+    let imported = import(&copy, &out);
+    assert!(imported.iter().all(|file| !file.failed && file.rows == file.stored), "{imported:#?}");
+    assert_eq!(sessions(&copy.reader().unwrap()).len(), 4);
+    assert_eq!(contexts(&copy.reader().unwrap()), contexts(&store.reader().unwrap()));
     for id in ["plain", "fork", "reset", "../odd id"] {
-        let of = |store: &Store| store.session(store.find(id).unwrap()).unwrap();
+        let of = |store: &Store| store.session(id).unwrap();
         let (one, other) = (of(&store), of(&copy));
-        assert_eq!(store.key_of(&one).unwrap(), copy.key_of(&other).unwrap());
-        let (mut noted, mut noted_there) = (store.meta(&one).unwrap(), copy.meta(&other).unwrap());
-        // What is counted is counted where the session is.
+        assert_eq!(one.key().unwrap(), copy.session(other.id()).unwrap().key().unwrap());
+        let (mut noted, mut noted_there) =
+            (one.meta().unwrap(), copy.session(other.id()).unwrap().meta().unwrap());
+        // Counted fields differ, because each ledger counts its own entries.
         for fields in [&mut noted, &mut noted_there] {
             fields.remove("updatedAt");
             fields.remove("sessionStartedAt");
         }
         assert_eq!(noted, noted_there, "{id}");
-        // Every entry is there, under its id and below its parent, and no other.
+        // All entries have the same ids and parents, and there are no others.
         assert_eq!(entries(&home, id), entries(&again, id), "{id}");
     }
-    // The same files again, and nothing new in a second import.
+    // A second export gives the same files, and a second import adds nothing.
     let out_again = again.scratch("out");
-    export(copy.ledger().unwrap(), &out_again);
+    export(&copy.reader().unwrap(), &out_again);
     let (first, second) = (transcripts(&out), transcripts(&out_again));
     assert_eq!(first.keys().collect::<Vec<_>>(), second.keys().collect::<Vec<_>>());
     for (name, text) in &first {
         assert_eq!(text, &second[name], "{name:?}");
     }
     let rows = again.all("SELECT count(*) FROM records");
-    assert!(import(&mut copy, &out).iter().all(|file| file.added == 0));
+    assert!(import(&copy, &out).iter().all(|file| file.added == 0));
     assert_eq!(again.all("SELECT count(*) FROM records"), rows);
     again.assert_rebuilds();
     again.assert_sound();
 }
 
-/// Ids and parents of a session's entries, but for `leaf` lines, which no file has.
+/// Returns ids and parents of a session's entries, without `leaf` lines, which no file has.
 fn entries(home: &Home, session: &str) -> Vec<(String, String)> {
     let ledger = home.open();
     let row = quipu_ledger::find_session(&ledger, session).unwrap();
@@ -201,7 +201,7 @@ fn entries(home: &Home, session: &str) -> Vec<(String, String)> {
     entries
 }
 
-/// Transcripts by name; paths to parents differ with the folder.
+/// Returns transcripts by name; paths to parents differ with the folder.
 fn transcripts(folder: &Path) -> BTreeMap<PathBuf, String> {
     let shown = folder.display().to_string();
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap().replace(&shown, "");
@@ -224,7 +224,7 @@ fn nothing_is_lost_where_other_importers_lose() {
     let folder = home.scratch("state");
     let sessions = folder.join("agents/main/sessions");
     fs::create_dir_all(&sessions).unwrap();
-    // A bad line in the middle, an id that is there twice, an empty line, and a torn end.
+    // A bad line in the middle, a repeated id, an empty line, and a torn end.
     let text = format!(
         "{HEADER}\n{}\nnot json\n{}\n\n{}\n{}\n{{\"type\":\"mess",
         entry("1", None, "one"),
@@ -253,14 +253,14 @@ fn nothing_is_lost_where_other_importers_lose() {
     });
     fs::write(sessions.join("sessions.json"), index.to_string()).unwrap();
 
-    let mut store = Store::open(&home.ledger_path()).unwrap();
-    let told = import(&mut store, &folder);
-    let told: Vec<(&str, u64, u64, u64)> = told
+    let store = Store::open(home.ledger_path()).unwrap();
+    let imported = import(&store, &folder);
+    let imported: Vec<(&str, u64, u64, u64)> = imported
         .iter()
         .map(|file| (file.path.rsplit('/').next().unwrap(), file.rows, file.stored, file.added))
         .collect();
     assert_eq!(
-        told,
+        imported,
         [
             ("gone.jsonl.deleted.2026-01-01T00-00-00.000Z", 2, 2, 2),
             ("old.jsonl.reset.2026-01-01T00-00-00.000Z", 2, 2, 2),
@@ -269,24 +269,24 @@ fn nothing_is_lost_where_other_importers_lose() {
             ("link.jsonl", 0, 0, 0),
         ]
     );
-    let session = store.session(store.find("agent:main:main").unwrap()).unwrap();
-    assert_eq!(session.id, "s");
-    let kept = quipu_ledger::export::transcripts(store.ledger().unwrap(), session.row).unwrap();
+    let session = store.session("agent:main:main").unwrap();
+    assert_eq!(session.id(), "s");
+    let kept = quipu_ledger::export::transcripts(&store.reader().unwrap(), session.row()).unwrap();
     let mut bytes = Vec::new();
     kept[0]
-        .stream(store.ledger().unwrap(), &mut |part| {
+        .stream(&store.reader().unwrap(), &mut |part| {
             bytes.extend_from_slice(part);
             std::ops::ControlFlow::Continue(())
         })
         .unwrap();
     assert_eq!(String::from_utf8(bytes).unwrap(), format!("{text}\n"));
-    let meta = store.meta(&session).unwrap();
+    let meta = session.meta().unwrap();
     assert_eq!(meta["futureField"], json!(7));
     assert_eq!(meta["status"], json!("odd"));
     assert_eq!(meta["systemPromptReport"], index["agent:main:main"]["systemPromptReport"]);
-    let lost = store.session(store.find("agent:main:explicit:lost").unwrap()).unwrap();
-    assert_eq!(store.meta(&lost).unwrap()["label"], json!("no file"));
-    assert_eq!(store.context(&session, None).unwrap().context.leaf.as_deref(), Some("3"));
+    let lost = store.session("agent:main:explicit:lost").unwrap();
+    assert_eq!(lost.meta().unwrap()["label"], json!("no file"));
+    assert_eq!(session.context().unwrap().leaf.as_deref(), Some("3"));
     assert!(home.all("SELECT text FROM messages").iter().all(|text| !text.contains("secret")));
     home.assert_rebuilds();
 }
@@ -299,35 +299,35 @@ fn what_is_there_is_never_changed() {
     let write = |name: &str, text: String| fs::write(folder.join(name), text).unwrap();
     write("a.jsonl", format!("{HEADER}\n{}\n", entry("1", None, "one")));
     write("b.jsonl", format!("{HEADER}\n{}\n", entry("1", None, "one")));
-    let mut store = Store::open(&home.ledger_path()).unwrap();
-    assert!(import(&mut store, &folder).iter().all(|file| file.added == 2 && file.agent == "main"));
+    let store = Store::open(home.ledger_path()).unwrap();
+    assert!(import(&store, &folder).iter().all(|file| file.added == 2 && file.agent == "main"));
 
-    // One file went on, one session went on, and one file is another.
+    // One file grew, one session grew, and one file was replaced.
     write(
         "a.jsonl",
         format!("{HEADER}\n{}\n{}\n", entry("1", None, "one"), entry("2", Some("1"), "two")),
     );
-    let b = store.session(store.find("b").unwrap()).unwrap();
-    append(&mut store, &b, &message("assistant", "here"));
-    let told = import(&mut store, &folder);
-    assert_eq!((told[0].added, told[1].added), (1, 0));
-    assert!(told.iter().all(|file| !file.failed));
+    let b = store.session("b").unwrap();
+    append(&b, &message("assistant", "here"));
+    let imported = import(&store, &folder);
+    assert_eq!((imported[0].added, imported[1].added), (1, 0));
+    assert!(imported.iter().all(|file| !file.failed));
     write("b.jsonl", format!("{HEADER}\n{}\n", entry("1", None, "other")));
     write("c.jsonl", format!("{HEADER}\n{}\n", entry("1", None, "new")));
-    let told = import(&mut store, &folder);
-    assert!(told[1].failed && told[1].stored == 0, "{told:?}");
-    assert!(told[1].why.as_ref().unwrap().contains("with other lines"));
-    assert_eq!((told[2].failed, told[2].added), (false, 2));
-    assert_eq!(store.context(&b, None).unwrap().context.messages.len(), 2);
+    let imported = import(&store, &folder);
+    assert!(imported[1].failed && imported[1].stored == 0, "{imported:?}");
+    assert!(imported[1].why.as_ref().unwrap().contains("with other lines"));
+    assert_eq!((imported[2].failed, imported[2].added), (false, 2));
+    assert_eq!(b.context().unwrap().messages.len(), 2);
 
-    // A key that leads elsewhere by now stays there.
+    // A key that leads to another session by now is not changed.
     let index = json!({"agent:main:main": {"sessionId": "a", "updatedAt": 1}});
     write("sessions.json", index.to_string());
     let key = Some("agent:main:main");
     let new = NewSession { key, fields: Map::new(), ..Default::default() };
     let mine = store.create(&new).unwrap();
-    assert_eq!(import(&mut store, &folder).last().unwrap().added, 0);
-    assert_eq!(store.find("agent:main:main").unwrap(), mine.row);
+    assert_eq!(import(&store, &folder).last().unwrap().added, 0);
+    assert_eq!(home.row("agent:main:main"), mine.row());
     assert!(store.import(&home.scratch("nothing"), &mut |_| {}).is_err());
     fs::create_dir_all(home.scratch("empty")).unwrap();
     assert!(store.import(&home.scratch("empty"), &mut |_| {}).is_err());
@@ -393,22 +393,25 @@ fn threads_of_one_id_are_sessions_of_their_own() {
         if let Some(index) = &index {
             home.write(&format!("{base}/sessions.json"), index.to_string());
         }
-        let mut store = Store::open(&home.ledger_path()).unwrap();
-        let told = import(&mut store, &home.path(".openclaw"));
-        assert!(told.iter().all(|file| !file.failed && file.stored == file.rows), "{told:?}");
-        let seen: Vec<(String, usize)> = contexts(store.ledger().unwrap())
+        let store = Store::open(home.ledger_path()).unwrap();
+        let imported = import(&store, &home.path(".openclaw"));
+        assert!(
+            imported.iter().all(|file| !file.failed && file.stored == file.rows),
+            "{imported:?}"
+        );
+        let seen: Vec<(String, usize)> = contexts(&store.reader().unwrap())
             .into_iter()
             .map(|(id, context)| (id, context["messages"].as_array().unwrap().len()))
             .collect();
         assert_eq!(seen, [("id-topic-5".to_owned(), 1), ("id-topic-6".to_owned(), 2)]);
         if index.is_some() {
             for thread in ["5", "6"] {
-                let session = store.by_key(&SessionKey::parse(key(thread))).unwrap().unwrap();
-                assert_eq!(session.id, format!("id-topic-{thread}"));
+                let session = store.session(&key(thread)).unwrap();
+                assert_eq!(session.id(), format!("id-topic-{thread}"));
             }
         }
         let out = home.scratch("out");
-        export(store.ledger().unwrap(), &out);
+        export(&store.reader().unwrap(), &out);
         let mut before = files(&home.path(".openclaw"));
         let mut after = files(&out);
         let name = PathBuf::from("agents/main/sessions/sessions.json");
@@ -423,14 +426,14 @@ fn threads_of_one_id_are_sessions_of_their_own() {
             assert_eq!(fields["sessionId"], "id");
             assert_eq!(fields["sessionFile"], format!("id-topic-{thread}.jsonl"));
         }
-        assert!(import(&mut store, &out).iter().all(|file| file.added == 0 && !file.failed));
+        assert!(import(&store, &out).iter().all(|file| file.added == 0 && !file.failed));
     }
 }
 
 #[test]
 fn a_session_of_a_thread_is_itself_again() {
     let home = Home::new();
-    let mut store = Store::open(&home.ledger_path()).unwrap();
+    let store = Store::open(home.ledger_path()).unwrap();
     for (id, key) in [
         ("own", "agent:main:telegram:group:-1:topic:7"),
         ("my-topic-ideas", "agent:main:main"),
@@ -438,22 +441,22 @@ fn a_session_of_a_thread_is_itself_again() {
     ] {
         let new = NewSession { id: Some(id), key: Some(key), ..Default::default() };
         let session = store.create(&new).unwrap();
-        append(&mut store, &session, &message("user", id));
+        append(&session, &message("user", id));
     }
     let out = home.scratch("out");
-    export(store.ledger().unwrap(), &out);
+    export(&store.reader().unwrap(), &out);
     let there = files(&out);
     let has = |name: &str| there.contains_key(Path::new(&format!("agents/main/sessions/{name}")));
     assert!(has("own-topic-7.jsonl") && has("my-topic-ideas.jsonl"), "{:?}", there.keys());
-    // Nothing is new where they came from, and elsewhere they are the same.
-    let again = import(&mut store, &out);
+    // Nothing is new in the original ledger, and in another one they are the same.
+    let again = import(&store, &out);
     assert!(again.iter().all(|file| file.added == 0 && !file.failed), "{again:?}");
     let other = Home::new();
-    let mut copy = Store::open(&other.ledger_path()).unwrap();
-    import(&mut copy, &out);
-    assert_eq!(contexts(copy.ledger().unwrap()), contexts(store.ledger().unwrap()));
+    let copy = Store::open(other.ledger_path()).unwrap();
+    import(&copy, &out);
+    assert_eq!(contexts(&copy.reader().unwrap()), contexts(&store.reader().unwrap()));
     for key in ["agent:main:main", "agent:main:telegram:group:-1:topic:2"] {
-        let id = |store: &Store| store.by_key(&SessionKey::parse(key)).unwrap().unwrap().id;
+        let id = |store: &Store| store.session(key).unwrap().id().to_owned();
         assert_eq!(id(&copy), id(&store));
     }
 }
@@ -462,53 +465,53 @@ fn a_session_of_a_thread_is_itself_again() {
 fn a_leaf_that_is_a_reset_reads_back_with_what_follows_it() {
     for is_marked in [false, true] {
         let home = Home::new();
-        let mut store = Store::open(&home.ledger_path()).unwrap();
+        let store = Store::open(home.ledger_path()).unwrap();
         let new = NewSession { id: Some("z"), ..Default::default() };
         let session = store.create(&new).unwrap();
-        let one = append(&mut store, &session, &message("user", "one"));
-        let two = append(&mut store, &session, &message("assistant", "two"));
+        let one = append(&session, &message("user", "one"));
+        let two = append(&session, &message("assistant", "two"));
         if is_marked {
             let change = r#"{"type":"model_change","provider":"p","modelId":"n"}"#;
-            append(&mut store, &session, change);
+            append(&session, change);
         }
-        store.label(&session, &one, Some("here"), Append::default()).unwrap();
-        let reset = store.reset(&session, "reset", None, Append::default()).unwrap().id;
-        append(&mut store, &session, &message("user", "three"));
-        let four = append(&mut store, &session, &message("assistant", "four"));
-        store.branch(&session, Some(&reset), None, Append::default()).unwrap();
+        session.label(&one, Some("here")).unwrap();
+        let reset = session.reset("reset", None).unwrap().id;
+        append(&session, &message("user", "three"));
+        let four = append(&session, &message("assistant", "four"));
+        session.branch(Some(&reset), None).unwrap();
         let out = home.scratch("out");
-        export(store.ledger().unwrap(), &out);
+        export(&store.reader().unwrap(), &out);
         let other = Home::new();
-        let mut copy = Store::open(&other.ledger_path()).unwrap();
-        let told = import(&mut copy, &out);
-        assert!(told.iter().all(|file| !file.failed), "{told:?}");
-        let rows = sessions(copy.ledger().unwrap());
+        let copy = Store::open(other.ledger_path()).unwrap();
+        let imported = import(&copy, &out);
+        assert!(imported.iter().all(|file| !file.failed), "{imported:?}");
+        let rows = sessions(&copy.reader().unwrap());
         assert_eq!(rows.len(), 1, "{rows:?}");
-        let again = copy.session(rows[0].0).unwrap();
-        assert_eq!(copy.leaf(&again).unwrap().unwrap().id, reset);
+        let again = copy.session(&rows[0].1.id).unwrap();
+        assert_eq!(copy.session(again.id()).unwrap().leaf().unwrap().unwrap().id, reset);
         for leaf in [&one, &two, &reset, &four] {
-            let seen = |store: &mut Store, session: &NativeSession| {
-                let ledger = store.ledger().unwrap();
-                let context = quipu_ledger::context(ledger, session.row, Some(leaf)).unwrap();
+            let seen = |store: &Store, session: &Session| {
+                let ledger = &store.reader().unwrap();
+                let context = quipu_ledger::context_of(ledger, session.row(), Some(leaf)).unwrap();
                 serde_json::to_value(context.context).unwrap()
             };
-            assert_eq!(seen(&mut copy, &again), seen(&mut store, &session));
+            assert_eq!(seen(&copy, &again), seen(&store, &session));
         }
-        let lengths = |store: &mut Store, session: &NativeSession| {
+        let lengths = |session: &Session| {
             let mut all: Vec<(String, u64)> = Vec::new();
-            for branch in store.branches(session).unwrap() {
+            for branch in session.branches().unwrap() {
                 all.push((branch.tip.id, branch.length));
             }
             all.sort();
             all
         };
-        assert_eq!(lengths(&mut copy, &again), lengths(&mut store, &session));
+        assert_eq!(lengths(&again), lengths(&session));
         assert_eq!(other.one::<i64>("SELECT count(*) FROM labels"), 1);
     }
 }
 
-/// Numbers that no float holds, in fields of every shape, are written as they were, whether the
-/// session is collected or imported.
+/// Numbers that no float can hold, in fields of every shape, keep their spelling, in collected and
+/// imported sessions.
 #[test]
 fn numbers_of_an_index_stay_as_they_were_written() {
     const BIG: &str = "18446744073709551617";
@@ -530,9 +533,9 @@ fn numbers_of_an_index_stay_as_they_were_written() {
     }
     home.sync();
     let other = Home::new();
-    let mut store = Store::open(&other.ledger_path()).unwrap();
-    import(&mut store, &home.path(".openclaw"));
-    for ledger in [&home.open(), store.ledger().unwrap()] {
+    let store = Store::open(other.ledger_path()).unwrap();
+    import(&store, &home.path(".openclaw"));
+    for ledger in [&home.open(), &store.reader().unwrap()] {
         let plan = openclaw::plan(ledger, &sessions(ledger)).unwrap();
         let written: String =
             plan.indexes().unwrap().into_iter().map(|(_, fields)| fields.pretty()).collect();
@@ -550,7 +553,7 @@ fn numbers_of_an_index_stay_as_they_were_written() {
 }
 
 #[test]
-fn what_an_index_says_is_kept_as_it_was_written_or_named() {
+fn fields_of_an_index_keep_their_spelling_or_are_reported() {
     let home = Home::new();
     let base = ".openclaw/agents/main/sessions";
     let untimed = "{\"type\":\"session\",\"version\":3,\"id\":\"s\"}\n{\"type\":\"message\",\"id\":\"e\",\
@@ -562,9 +565,9 @@ fn what_an_index_says_is_kept_as_it_was_written_or_named() {
         "agent:main:explicit:nothing": {"sessionId": "nothing", "label": "kept"},
         "agent:main:odd": 7, "agent:main:lost": {"label": "keepme"}}"#;
     home.write(&format!("{base}/sessions.json"), index);
-    let mut store = Store::open(&home.ledger_path()).unwrap();
-    let told = import(&mut store, &home.path(".openclaw"));
-    let of = |name: &str| told.iter().find(|file| file.path.ends_with(name)).unwrap();
+    let store = Store::open(home.ledger_path()).unwrap();
+    let imported = import(&store, &home.path(".openclaw"));
+    let of = |name: &str| imported.iter().find(|file| file.path.ends_with(name)).unwrap();
     let keys = of("sessions.json");
     assert_eq!((keys.rows, keys.stored, keys.failed), (4, 2, false), "{keys:?}");
     let left: Vec<(&str, &str)> =
@@ -578,12 +581,12 @@ fn what_an_index_says_is_kept_as_it_was_written_or_named() {
     assert_eq!((empty.rows, empty.failed, empty.why.as_deref()), (0, false, Some("it is empty")));
 
     let out = home.scratch("out");
-    let plan_index = |store: &mut Store| {
-        let ledger = store.ledger().unwrap();
+    let plan_index = |store: &Store| {
+        let ledger = &store.reader().unwrap();
         let plan = openclaw::plan(ledger, &sessions(ledger)).unwrap();
         plan.indexes().unwrap().remove(0).1.pretty()
     };
-    let written = plan_index(&mut store);
+    let written = plan_index(&store);
     for part in [
         r#""displayName": "cut \ud83d""#,
         r#""n": 1e400"#,
@@ -594,13 +597,13 @@ fn what_an_index_says_is_kept_as_it_was_written_or_named() {
     ] {
         assert!(written.contains(part), "{part}: {written}");
     }
-    export(store.ledger().unwrap(), &out);
+    export(&store.reader().unwrap(), &out);
     drop(store);
     home.assert_rebuilds();
     home.assert_sound();
-    // What was written goes in again, and comes out the same.
+    // An import of the exported files gives the same export.
     let other = Home::new();
-    let mut copy = Store::open(&other.ledger_path()).unwrap();
-    import(&mut copy, &out);
-    assert_eq!(plan_index(&mut copy), written);
+    let copy = Store::open(other.ledger_path()).unwrap();
+    import(&copy, &out);
+    assert_eq!(plan_index(&copy), written);
 }

@@ -1,5 +1,5 @@
-//! `forget` is the one destructive act: nothing of the session is left in any byte of the ledger's
-//! folder, it does not come back, and everything else stays as it was.
+//! `forget` is the only destructive operation: no byte of the session is left in the ledger's
+//! folder, it is never collected again, and everything else is unchanged.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -15,7 +15,7 @@ use crate::home::*;
 /// The session that is forgotten.
 pub(crate) const VICTIM: &str = "0bad5e55-d010-4b20-a591-b7172ef08e66";
 
-/// Stands in everything that the session ever wrote.
+/// A word in everything that the session ever wrote.
 const CANARY: &str = "zanzibarcanary";
 
 const FOLDER: &str = ".claude/projects/-home-alice-shop";
@@ -25,7 +25,7 @@ fn victim() -> String {
     format!("{FOLDER}/{VICTIM}.jsonl")
 }
 
-/// A line of the session; the text is different every time and holds the canary.
+/// Returns a line of the session; its text differs every time and contains the canary.
 fn secret(number: u32) -> String {
     line("user", &uuid(number), None, &format!("{CANARY}{number} and {CANARY}"))
         .replace(SESSION, VICTIM)
@@ -38,7 +38,7 @@ fn prompt(session: &str, text: &str) -> String {
     )
 }
 
-/// Writes the session with everything that belongs to it, and others beside it.
+/// Writes the session with everything that belongs to it, and other sessions.
 fn furnish(home: &Home) {
     home.write(MAIN, (0..50).map(|n| line("user", &uuid(n), None, "kept")).collect::<String>());
     home.write(&victim(), (100..150).map(secret).collect::<String>());
@@ -49,7 +49,7 @@ fn furnish(home: &Home) {
         format!("{{\"agentType\":\"Explore\",\"description\":\"{CANARY}\"}}"),
     );
     home.write(&format!("{below}/tool-results/toolu_1.txt"), format!("{CANARY} output"));
-    // Releases of 2025 kept agents beside their session.
+    // Releases of 2025 kept sub-agents beside their session.
     home.write(&format!("{FOLDER}/agent-77.jsonl"), secret(201));
     home.write(
         HISTORY,
@@ -67,7 +67,7 @@ fn furnish(home: &Home) {
     );
 }
 
-/// Looks for the canary in every byte of the ledger's folder, and in everything that is compressed.
+/// Searches for the canary in every byte of the ledger's folder, and in all compressed values.
 #[track_caller]
 fn assert_gone(home: &Home) {
     for (name, bytes) in home.ledger_bytes() {
@@ -85,7 +85,7 @@ fn assert_gone(home: &Home) {
     assert_eq!(sessions, 0);
 }
 
-/// Everything that can be checked after forgetting.
+/// Runs all checks after forgetting.
 #[track_caller]
 fn check(home: &Home) {
     assert_gone(home);
@@ -94,8 +94,8 @@ fn check(home: &Home) {
     assert_gone(home);
 }
 
-/// What `restore` gives back that is not the forgotten session's.
-fn others(home: &Home) -> BTreeMap<String, Vec<u8>> {
+/// Returns the restored files that do not belong to the forgotten session.
+fn other_files(home: &Home) -> BTreeMap<String, Vec<u8>> {
     let mut restored = home.restored(Generations::All);
     restored.retain(|path, _| {
         !path.contains(VICTIM) && !path.contains("history") && !path.contains("agent-77")
@@ -103,10 +103,10 @@ fn others(home: &Home) -> BTreeMap<String, Vec<u8>> {
     restored
 }
 
-/// Checks that they are what is on disk.
+/// Asserts that the restored files of other sessions equal those on disk.
 #[track_caller]
-fn assert_others_are_on_disk(home: &Home) {
-    for (path, bytes) in others(home) {
+fn assert_other_files_are_on_disk(home: &Home) {
+    for (path, bytes) in other_files(home) {
         let on_disk =
             path.replacen("claude-code", ".claude", 1).replacen("openclaw", ".openclaw", 1);
         assert!(fs::read(home.path(&on_disk)).unwrap() == bytes, "{path}");
@@ -115,10 +115,10 @@ fn assert_others_are_on_disk(home: &Home) {
 
 #[track_caller]
 fn forget(home: &Home) -> ForgetReport {
-    let before = others(home);
+    let before = other_files(home);
     let report = home.forget(VICTIM);
     assert!(report.forgotten && report.cleaned);
-    assert_eq!(others(home), before, "another session's file");
+    assert_eq!(other_files(home), before, "another session's file");
     report
 }
 
@@ -141,7 +141,7 @@ fn nothing_is_left_in_any_byte() {
 }
 
 #[test]
-fn it_does_not_come_back() {
+fn a_forgotten_session_is_not_collected_again() {
     let home = Home::new();
     furnish(&home);
     home.sync();
@@ -167,7 +167,7 @@ fn it_does_not_come_back() {
     assert_eq!(sync().rewritten, 1);
     home.write(HISTORY, history.replace("a kept", "another kept"));
     sync();
-    // New things of the session, and copies of it elsewhere.
+    // New files of the session, and copies of it in other places.
     home.write(&format!("{FOLDER}/{VICTIM}/subagents/agent-a2.jsonl"), secret(302));
     home.write(&format!("{FOLDER}/{VICTIM}/tool-results/toolu_2.txt"), CANARY);
     home.write(&format!("{FOLDER}/agent-78.jsonl"), secret(303));
@@ -207,7 +207,7 @@ fn archives_of_the_session_are_obeyed_too() {
     home.sync();
     home.write(&name, entry(7, &format!("{CANARY} after a reset")));
     home.sync();
-    let before = others(&home);
+    let before = other_files(&home);
 
     // Two agents use the same id.
     let error = quipu_ledger::forget(&mut home.open(), VICTIM, &mut |_, _| {}).unwrap_err();
@@ -224,7 +224,7 @@ fn archives_of_the_session_are_obeyed_too() {
         }
     };
     check();
-    assert_eq!(others(&home), before);
+    assert_eq!(other_files(&home), before);
     home.sync();
     check();
     home.rename(&name, &format!("{name}.deleted.2026-02-04T10-30-00.000Z"));
@@ -237,7 +237,7 @@ fn archives_of_the_session_are_obeyed_too() {
 }
 
 #[test]
-fn what_others_share_stays_with_them() {
+fn lines_that_other_sessions_share_stay() {
     let home = Home::new();
     // Enough for several chunks, so that copies share them.
     let long = "words and words ".repeat(60);
@@ -264,7 +264,7 @@ fn what_others_share_stays_with_them() {
     home.append(&copy(0xc0), line("user", &uuid(9002), None, "goes on"));
     home.sync_and_check();
 
-    // The heir goes too; the last copy has everything.
+    // The record that took the bytes over is removed too; the last copy has everything.
     home.forget(&uuid(0xc0));
     assert_eq!(home.one::<i64>(shares), 0);
     home.sync_and_check();
@@ -284,7 +284,7 @@ fn lines_of_shared_files_become_blanks() {
         prompt(SESSION, "one"),
         prompt(VICTIM, CANARY),
         "{\"display\":\"from before sessions had ids\"}\n".to_owned(),
-        // Cannot be read, but names the session.
+        // Cannot be decoded, but names the session.
         format!("{{\"display\":\"{CANARY}\",\"sessionId\":\"{VICTIM}\"\n"),
         prompt(VICTIM, &format!("{CANARY} last")),
     ];
@@ -306,7 +306,7 @@ fn lines_of_shared_files_become_blanks() {
     let report = quipu_ledger::restore(&home.open(), What::All, &to, Generations::Newest).unwrap();
     assert_eq!(report.restored[0].forgotten_lines, 3);
 
-    // Nothing changed on disk: nothing is read.
+    // Nothing changed on disk, so nothing is read.
     let report = home.sync();
     assert_eq!((report.records_added, report.rewritten), (0, 0));
     home.append(HISTORY, prompt(SESSION, "two"));
@@ -359,7 +359,7 @@ fn a_torn_line_that_became_a_record_goes_with_the_whole_one() {
     check(&home);
 }
 
-/// Last lines that wait compressed: nothing is left of them either.
+/// Compressed tails are removed completely, too.
 #[test]
 fn compressed_last_lines_are_gone_too() {
     let home = Home::new();
@@ -384,7 +384,7 @@ fn compressed_last_lines_are_gone_too() {
 #[test]
 fn what_was_deleted_before_is_gone_too() {
     let home = Home::new();
-    // Line by line and byte by byte: through tails and waiting records into chunks and out again.
+    // Line by line and byte by byte: through tails and pending records into chunks and out again.
     home.write(MAIN, "");
     home.write(&victim(), "");
     for number in 0..30 {
@@ -481,9 +481,9 @@ fn sessions_that_share_every_chunk() {
         }
         home.sync();
         check(&home);
-        let before = others(&home);
+        let before = other_files(&home);
         home.forget(&name(3));
-        let mut after = others(&home);
+        let mut after = other_files(&home);
         check(&home);
         after.retain(|path, _| before.contains_key(path));
         assert!(after.iter().all(|(path, bytes)| before[path] == *bytes));
@@ -533,7 +533,7 @@ fn files_beside_the_ledger_are_named() {
     assert_eq!(report.backups, [copy.display().to_string()]);
 }
 
-/// A reader holds on to old pages: the command says so, and a later one finishes.
+/// While a reader needs old pages, the command reports it, and a later one finishes.
 #[test]
 fn a_reader_is_in_the_way() {
     let home = Home::new();
@@ -552,7 +552,7 @@ fn a_reader_is_in_the_way() {
     check(&home);
 }
 
-/// What a sync has planned before the session was forgotten is not written afterwards.
+/// Records that a sync planned before the session was forgotten are not written afterwards.
 #[test]
 fn forgotten_between_looking_and_writing() {
     let new = [
@@ -577,12 +577,12 @@ fn forgotten_between_looking_and_writing() {
         };
         quipu_ledger::collect(&mut home.open(), &home.roots(), &mut forget_once).unwrap();
         check(&home);
-        assert_others_are_on_disk(&home);
+        assert_other_files_are_on_disk(&home);
         assert_eq!(home.hits("too"), 1);
     }
 }
 
-/// The same with processes of their own.
+/// The same with separate processes.
 #[test]
 fn two_processes() {
     for round in 0..8 {
@@ -607,14 +607,14 @@ fn two_processes() {
         home.sync();
         home.assert_sound();
         home.assert_rebuilds();
-        assert_others_are_on_disk(&home);
+        assert_other_files_are_on_disk(&home);
         // The copy is another session and stays.
         home.forget(&uuid(0xff00));
         check(&home);
     }
 }
 
-/// Killed at any moment, forgetting has happened or not, and the next command brings it to an end.
+/// Killed at any moment, the session is forgotten or not, and the next command finishes the work.
 #[test]
 fn killed_while_forgetting() {
     const KILLS: u32 = 24;
@@ -627,10 +627,10 @@ fn killed_while_forgetting() {
         home.append(&victim(), (1000..3000).map(secret).collect::<String>());
         home.append(MAIN, line("user", &uuid(77), None, &"kept ".repeat(90_000)).repeat(3));
         home.sync();
-        let before = others(&home);
+        let before = other_files(&home);
         let began = Instant::now();
         let mut child = child::start_alone(&home, "forget");
-        // The first one is not killed, and tells how long it takes.
+        // The first run is not killed, and measures the duration.
         if kill == 0 {
             assert!(child.wait().unwrap().success());
             whole = began.elapsed();
@@ -656,9 +656,9 @@ fn killed_while_forgetting() {
             home.forget(VICTIM);
             check(&home);
         }
-        assert_eq!(others(&home), before);
+        assert_eq!(other_files(&home), before);
     }
-    // Kills that all fall before or after the act would show nothing.
+    // Kills that all fall before or after the transaction would show nothing.
     println!("{forgotten} of {KILLS} had been forgotten, {unfinished} of those were not finished");
     assert!((1..KILLS).contains(&forgotten) && unfinished > 0);
 }
@@ -676,20 +676,20 @@ fn a_ledger_with_nothing_else_in_it() {
     drop(Ledger::open(&home.ledger_path()).unwrap());
 }
 
-/// A session of OpenClaw stands in many places: its transcript, archives of every kind, the index,
-/// the runs of a job, and the database.
+/// A session of OpenClaw is in many places: its transcript, archives of every kind, the index, the
+/// runs of a job, and the database.
 #[test]
 fn a_session_of_openclaw_is_gone_from_everywhere() {
     const SESSIONS: &str = ".openclaw/agents/main/sessions";
     let home = Home::new();
     let header = |id: &str| format!("{{\"type\":\"session\",\"version\":3,\"id\":\"{id}\"}}\n");
-    let said = |n: u32, text: &str| {
+    let message_line = |n: u32, text: &str| {
         format!(
             "{{\"type\":\"message\",\"id\":\"0000{n:04}\",\"parentId\":null,\"message\":\
              {{\"role\":\"user\",\"content\":\"{text} {n}\"}}}}\n"
         )
     };
-    let transcript = |n: u32| [header(VICTIM), said(n, CANARY)].concat();
+    let transcript = |n: u32| [header(VICTIM), message_line(n, CANARY)].concat();
     home.write(&format!("{SESSIONS}/{VICTIM}.jsonl"), transcript(1));
     home.write(
         &format!("{SESSIONS}/{VICTIM}.jsonl.deleted.2026-02-04T10-30-00.000Z.zst"),
@@ -698,7 +698,10 @@ fn a_session_of_openclaw_is_gone_from_everywhere() {
     let cold = format!("{SESSIONS}/cold/{}.jsonl.zst", "ab".repeat(32));
     home.folder_for(&cold);
     home.write(&cold, zstd::encode_all(transcript(3).as_bytes(), 3).unwrap());
-    home.write(&format!("{SESSIONS}/kept.jsonl"), [header("kept"), said(9, "kept")].concat());
+    home.write(
+        &format!("{SESSIONS}/kept.jsonl"),
+        [header("kept"), message_line(9, "kept")].concat(),
+    );
     let index = |more: &str| {
         format!(
             "{{\"agent:main:main\": {{\"sessionId\": \"kept\", \"label\": \"kept\"}},\
@@ -725,14 +728,14 @@ fn a_session_of_openclaw_is_gone_from_everywhere() {
         .unwrap();
     let insert = "INSERT INTO transcript_events VALUES (?1, ?2, ?3)";
     theirs.execute(insert, (VICTIM, 0, header(VICTIM).trim_end())).unwrap();
-    theirs.execute(insert, (VICTIM, 1, said(4, CANARY).trim_end())).unwrap();
-    theirs.execute(insert, ("kept", 0, said(10, "kept").trim_end())).unwrap();
+    theirs.execute(insert, (VICTIM, 1, message_line(4, CANARY).trim_end())).unwrap();
+    theirs.execute(insert, ("kept", 0, message_line(10, "kept").trim_end())).unwrap();
     drop(theirs);
     home.sync();
     for number in 1..=4 {
         assert_eq!(home.hits(&format!("{CANARY} {number}")), 1, "{number}");
     }
-    // The journal knows two states of the key.
+    // The journal holds two states of the key.
     home.replace(&format!("{SESSIONS}/sessions.json"), index("2"));
     home.sync();
 
@@ -755,7 +758,7 @@ fn a_session_of_openclaw_is_gone_from_everywhere() {
     check();
     home.sync();
     check();
-    // Touched, moved, written to, found under new names: it does not come back.
+    // Touched, moved, appended to, under new names: it is never collected again.
     let again = zstd::encode_all(transcript(5).as_bytes(), 3).unwrap();
     home.replace(&cold, &again);
     home.write(&format!("{SESSIONS}/cold/{}.jsonl.zst", "cd".repeat(32)), &again);
@@ -766,13 +769,13 @@ fn a_session_of_openclaw_is_gone_from_everywhere() {
     home.append(".openclaw/cron/runs/j.jsonl", run(VICTIM, CANARY));
     home.replace(&format!("{SESSIONS}/sessions.json"), index("3"));
     let theirs = rusqlite::Connection::open(home.path(database)).unwrap();
-    theirs.execute(insert, (VICTIM, 2, said(6, CANARY).trim_end())).unwrap();
+    theirs.execute(insert, (VICTIM, 2, message_line(6, CANARY).trim_end())).unwrap();
     drop(theirs);
     home.sync();
     check();
 }
 
-/// Whoever was forgotten is not missed.
+/// The doctor reports no forgotten session as missing.
 #[test]
 fn the_doctor_does_not_ask_for_what_was_forgotten() {
     let home = Home::new();
@@ -789,15 +792,15 @@ fn the_doctor_does_not_ask_for_what_was_forgotten() {
     assert!(found.findings.iter().any(asks), "of others it still does");
 }
 
-/// Threads are sessions of their own: they stay, and are named.
+/// Threads are sessions of their own: they stay, and are listed.
 #[test]
 fn threads_are_named_and_stay() {
     let home = Home::new();
     let path = |session: &str| format!(".openclaw/agents/main/sessions/{session}.jsonl");
-    let said = "{\"role\":\"user\",\"content\":\"hello\",\"timestamp\":1770193116233}\n";
+    let message_line = "{\"role\":\"user\",\"content\":\"hello\",\"timestamp\":1770193116233}\n";
     let thread = format!("{VICTIM}-topic-5");
-    home.write(&path(VICTIM), said.replace("hello", CANARY));
-    home.write(&path(&thread), said);
+    home.write(&path(VICTIM), message_line.replace("hello", CANARY));
+    home.write(&path(&thread), message_line);
     home.sync();
     let report = home.forget(&format!("main/{VICTIM}"));
     let threads: Vec<&str> = report.threads.iter().map(|it| it.session_id.as_str()).collect();
@@ -807,7 +810,7 @@ fn threads_are_named_and_stay() {
     assert_eq!(home.hits("hello"), 0);
 }
 
-/// A run of a scheduled job may name its session in its key only.
+/// A run of a scheduled job may name its session only in its key.
 #[test]
 fn runs_that_name_the_session_in_their_key_become_blanks() {
     let home = Home::new();

@@ -1,4 +1,4 @@
-//! Copies of sessions under new ids, which nothing but their entries tells.
+//! Copies of sessions under new ids, which only their entries reveal.
 
 use quipu_ledger::{Ledger, Story, find_session};
 
@@ -12,7 +12,8 @@ fn path(number: u32) -> String {
     format!(".claude/projects/-p/{}.jsonl", id(number))
 }
 
-/// Entries with these ids, as the session `number` has them; each is a minute later than its id.
+/// Returns entries with these ids, as the session `number` has them; each is a minute after the
+/// last.
 fn lines(number: u32, entries: impl IntoIterator<Item = u32>) -> String {
     let mut parent = None;
     let mut lines = String::new();
@@ -30,24 +31,24 @@ fn originals(home: &Home, numbers: &[u32]) -> Vec<Option<String>> {
     let ledger = Ledger::open_read_only(&home.ledger_path()).unwrap();
     let of = |number: &u32| {
         let row = find_session(&ledger, &id(*number)).unwrap();
-        let listed = quipu_ledger::session(&ledger, row).unwrap().unwrap().fork_of;
+        let listed = quipu_ledger::summary_of(&ledger, row).unwrap().unwrap().fork_of;
         assert_eq!(Story::open(&ledger, row).unwrap().head().fork_of, listed);
         listed
     };
     numbers.iter().map(of).collect()
 }
 
-/// Whatever was collected first: the session that went on first is the original, even if it went on
-/// for longer than its copy.
+/// The session that continued first is the original, in any order of collecting, even if it
+/// continued longer than its copy.
 #[test]
-fn a_copy_is_told_by_the_entries_that_it_shares() {
+fn a_copy_is_recognized_by_its_shared_entries() {
     let parts = [
-        // The original goes on after the copy was made, at 10.
+        // The original continues after the copy was made, at 10.
         (1, lines(1, (1..=10).chain(200..220))),
         (2, lines(2, (1..=8).chain(130..133))),
         // A copy of the copy, made at its end.
         (3, lines(3, (1..=8).chain(130..133).chain([150]))),
-        // Nothing to do with them.
+        // An unrelated session.
         (4, lines(4, 60..65)),
     ];
     for order in [[0, 1, 2, 3], [3, 2, 1, 0], [2, 0, 3, 1]] {
@@ -63,7 +64,7 @@ fn a_copy_is_told_by_the_entries_that_it_shares() {
     }
 }
 
-/// A resumed session: the old file ends where the new one goes on.
+/// A resumed session: the old file ends where the new one continues.
 #[test]
 fn what_was_left_is_the_original_of_what_went_on() {
     let home = Home::quick();
@@ -71,13 +72,13 @@ fn what_was_left_is_the_original_of_what_went_on() {
     home.write(&path(2), lines(2, 1..=7));
     home.write(&path(3), lines(3, 1..=5));
     home.sync_and_check();
-    // Two that are the same cannot be told apart but by their names.
+    // Two equal sessions are ordered by their names.
     assert_eq!(originals(&home, &[2, 3, 9]), [Some(id(3)), None, Some(id(3))]);
 }
 
 /// OpenClaw's short ids repeat by chance.
 #[test]
-fn short_ids_say_nothing() {
+fn short_ids_prove_nothing() {
     let home = Home::quick();
     for name in ["a", "b"] {
         home.write(
@@ -90,12 +91,12 @@ fn short_ids_say_nothing() {
     let ledger = home.open();
     for name in ["a", "b"] {
         let row = find_session(&ledger, name).unwrap();
-        assert_eq!(quipu_ledger::session(&ledger, row).unwrap().unwrap().fork_of, None);
+        assert_eq!(quipu_ledger::summary_of(&ledger, row).unwrap().unwrap().fork_of, None);
     }
 }
 
-/// A fork names its parent's file as it was called then. Whatever the file is called now, the parent
-/// is named by the id that the ledger knows it by, and it knows its fork.
+/// A fork names its parent's file by the name at that time. After a rename, the parent is named by
+/// the id that the ledger knows, and the parent lists its fork.
 #[test]
 fn a_parent_under_another_name_is_found_by_its_id() {
     let parent = "01a1e05d-bbc4-788e-93f0-09582f985242";
@@ -103,7 +104,7 @@ fn a_parent_under_another_name_is_found_by_its_id() {
     let fixture = |name: &str| {
         std::fs::read(fixtures("context").join(format!("oc71/12-forked-{name}.jsonl"))).unwrap()
     };
-    // The header's id, pi's name before it, and one that says nothing; other agents are not meant.
+    // The header's id, pi's name before it, and an unrelated name; other agents are not searched.
     for name in [parent.to_owned(), format!("before_{parent}"), "12-forked-parent".to_owned()] {
         let home = Home::quick();
         home.write(&format!(".openclaw/agents/main/sessions/{child}.jsonl"), fixture("child"));
@@ -112,7 +113,7 @@ fn a_parent_under_another_name_is_found_by_its_id() {
         let ledger = home.open();
         let fork_of = |ledger: &Ledger| {
             let row = find_session(ledger, child).unwrap();
-            let listed = quipu_ledger::session(ledger, row).unwrap().unwrap().fork_of;
+            let listed = quipu_ledger::summary_of(ledger, row).unwrap().unwrap().fork_of;
             assert_eq!(Story::open(ledger, row).unwrap().head().fork_of, listed);
             let tree = quipu_ledger::tree(ledger, child).unwrap();
             assert_eq!(tree[0].session, listed);

@@ -1,4 +1,4 @@
-//! Readers bring the ledger up to date, if it is theirs, and keep nobody waiting for it.
+//! Readers first bring a ledger of this machine up to date, for a limited time only.
 
 use std::fs;
 
@@ -41,16 +41,16 @@ fn a_reader_sees_what_was_just_written() {
     home.assert_rebuilds();
 }
 
-/// What an interrupted rebuild left is half an answer, and said to be.
+/// After an interrupted rebuild the answer is partial and reports it.
 #[test]
-fn what_is_not_derived_yet_is_told() {
+fn unprojected_records_are_reported() {
     let home = Home::quick();
     home.write(CLAUDE, line(1, "first") + &line(2, "second"));
     home.sync();
     let all: i64 = home.one("SELECT projected_to FROM ledger");
     home.sql().execute("UPDATE ledger SET projected_to = ?1", [all - 2]).unwrap();
     let ledger = Ledger::open_read_only(&home.ledger_path()).unwrap();
-    let mut reader = Reader { ledger, whose: Whose::ReadOnly };
+    let mut reader = Reader { ledger, whose: Whose::ReadOnly, is_apart: false };
     let fresh = reader.refresh(&[], "here", Patience::None, &mut |_| {}).unwrap();
     assert_eq!(fresh.unprojected, 2);
     drop(reader);
@@ -59,7 +59,7 @@ fn what_is_not_derived_yet_is_told() {
     assert_eq!(quipu_ledger::unprojected(&reader.ledger).unwrap(), 0);
 }
 
-/// More than can be collected in a moment: some of it is, the rest is told, and comes later.
+/// If there is more to collect than the time allows, a part is collected and the rest is reported.
 #[test]
 fn what_takes_long_is_left_for_later() {
     let home = Home::quick();
@@ -78,7 +78,7 @@ fn what_takes_long_is_left_for_later() {
         assert!(pending > 0 && pending <= written, "{pending} of {written}");
         assert!(held.cast_unsigned() + pending >= written, "{held} + {pending} of {written}");
     } else {
-        // A very quick machine; then all of it is there.
+        // A very fast machine collects everything in time.
         assert_eq!((held.cast_unsigned(), pending), (written, 0));
     }
     let (_, fresh) = refresh(&home, "here", Patience::Long);
@@ -122,7 +122,7 @@ fn another_machines_ledger_is_read_as_it_is() {
     drop(reader);
     assert!(before["ledger.db"] == home.ledger_bytes()["ledger.db"]);
     assert_eq!(home.hits("second"), 0);
-    // Whoever collects into it takes it over.
+    // The machine that collects into it next adopts it.
     adopt(&mut home.open(), "here").unwrap();
     let (reader, _) = refresh(&home, "here", Patience::Short);
     assert_eq!(reader.whose, Whose::Ours);

@@ -1,5 +1,5 @@
-//! A home directory with agents' files in it, a ledger beside it, and the checks that every test
-//! ends with: files come back byte for byte, and rebuilding changes nothing.
+//! A home directory with agents' files, a ledger beside it, and the checks that every test ends
+//! with: files are restored byte for byte, and a rebuild changes nothing.
 
 mod asking;
 
@@ -9,16 +9,21 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use quipu_ledger::wire::{ForgetReport, SyncReport};
-use quipu_ledger::{Fts5Access, Generations, Ledger, RootPath, Selection, What};
-use quipu_transcript::format;
+use quipu_ledger::{Fts5Access, Generations, Ledger, RootPath, Selection, SessionRow, What};
+use quipu_transcript::format::{FORMATS, Format};
 use rusqlite::Connection;
 
 pub(crate) use asking::{parse, request};
 
+/// Returns the folder of a home in which a format's files are looked for first.
+pub(crate) fn root_of(format: &dyn Format) -> &'static str {
+    format.roots()[0].home[0]
+}
+
 /// A temporary home.
 pub(crate) struct Home {
     folder: PathBuf,
-    /// How the search index is read and written; detected unless set.
+    /// The access to the search index; detected unless set.
     fts5: Option<Fts5Access>,
     /// Removes the folder at the end.
     _temporary: Option<tempfile::TempDir>,
@@ -29,7 +34,7 @@ impl Home {
         Home::within(tempfile::tempdir().unwrap())
     }
 
-    /// A home in memory where the system has such a place, for tests that sync thousands of times.
+    /// Creates a home in memory where the system has one, for tests that sync thousands of times.
     pub(crate) fn quick() -> Home {
         match tempfile::tempdir_in("/dev/shm") {
             Ok(folder) => Home::within(folder),
@@ -47,12 +52,12 @@ impl Home {
         self
     }
 
-    /// The home of another process.
+    /// Opens the home of another process.
     pub(crate) fn of(folder: impl Into<PathBuf>) -> Home {
         Home { folder: folder.into(), fts5: None, _temporary: None }
     }
 
-    /// The folder that holds the home and its ledger.
+    /// Returns the folder of the home and its ledger.
     pub(crate) fn folder(&self) -> &Path {
         &self.folder
     }
@@ -69,12 +74,26 @@ impl Home {
         self.folder.join(name)
     }
 
+    /// A home with the fixtures of every format.
+    pub(crate) fn with_fixtures() -> Home {
+        let home = Home::new();
+        home.copy_fixtures();
+        home
+    }
+
+    /// Copies the fixtures of every format to where its files are looked for.
+    pub(crate) fn copy_fixtures(&self) {
+        for format in FORMATS {
+            copy(&fixtures(format.name()), &self.path(root_of(*format)));
+        }
+    }
+
     pub(crate) fn roots(&self) -> Vec<RootPath> {
-        [("claude-code", ".claude"), ("openclaw", ".openclaw")]
-            .into_iter()
-            .map(|(name, folder)| RootPath {
-                format: format::by_name(name).unwrap(),
-                path: self.path(folder),
+        FORMATS
+            .iter()
+            .map(|format| RootPath {
+                format: *format,
+                path: self.path(root_of(*format)),
                 selection: Selection::default(),
                 retention: Default::default(),
             })
@@ -112,6 +131,15 @@ impl Home {
         fs::remove_file(self.path(relative)).unwrap();
     }
 
+    /// Returns the row of a session, of whatever agent.
+    pub(crate) fn find(&self, name: &str) -> quipu_ledger::Result<SessionRow> {
+        quipu_ledger::find_session(&self.open(), name)
+    }
+
+    pub(crate) fn row(&self, name: &str) -> SessionRow {
+        self.find(name).unwrap()
+    }
+
     pub(crate) fn open(&self) -> Ledger {
         let mut ledger = Ledger::open(&self.ledger_path()).unwrap();
         self.force_fts5(&mut ledger);
@@ -144,7 +172,7 @@ impl Home {
         quipu_ledger::forget(&mut self.open(), name, &mut |_, _| {}).unwrap()
     }
 
-    /// A plain connection, as a person with `sqlite3` has.
+    /// Opens a plain connection, like a person with `sqlite3`.
     pub(crate) fn sql(&self) -> Connection {
         Connection::open(self.ledger_path()).unwrap()
     }
@@ -166,7 +194,7 @@ impl Home {
         statement.query_map([], |row| row.get(0)).unwrap().collect::<Result<_, _>>().unwrap()
     }
 
-    /// Number of entries that hold a word.
+    /// Counts the entries with a word.
     #[track_caller]
     pub(crate) fn hits(&self, word: &str) -> i64 {
         self.sql()
@@ -190,7 +218,7 @@ impl Home {
             .unwrap()
     }
 
-    /// Gives everything back and returns it by path.
+    /// Restores everything and returns it by path.
     #[track_caller]
     pub(crate) fn restored(&self, generations: Generations) -> BTreeMap<String, Vec<u8>> {
         let to = tempfile::tempdir_in(&self.folder).unwrap();
@@ -199,14 +227,15 @@ impl Home {
         files(to.path())
     }
 
-    /// Checks that the newest generation of every followed file is what is on disk.
+    /// Asserts that the newest generation of every collected file equals the file on disk.
     #[track_caller]
     pub(crate) fn assert_restores(&self) {
         let restored = self.restored(Generations::Newest);
-        for (format, folder) in [("claude-code", ".claude"), ("openclaw", ".openclaw")] {
-            let root = self.path(folder);
+        for format in FORMATS {
+            let root = self.path(root_of(*format));
+            let folder = format!("{}/", format.name());
             for (path, bytes) in &restored {
-                let Some(relative) = path.strip_prefix(&format!("{format}/")) else { continue };
+                let Some(relative) = path.strip_prefix(&folder) else { continue };
                 if let Ok(on_disk) = fs::read(root.join(relative)) {
                     assert!(
                         on_disk == *bytes,
@@ -219,7 +248,7 @@ impl Home {
         }
     }
 
-    /// Checks that every file of that name on disk comes back.
+    /// Asserts that every file with these names on disk is restored.
     #[track_caller]
     pub(crate) fn assert_restores_all(&self, relative: &[&str]) {
         self.assert_restores();
@@ -233,7 +262,7 @@ impl Home {
         }
     }
 
-    /// Checks that deriving the projection again gives the same rows.
+    /// Asserts that a rebuild gives the same rows.
     #[track_caller]
     pub(crate) fn assert_rebuilds(&self) {
         let before = self.projection();
@@ -245,8 +274,8 @@ impl Home {
         }
     }
 
-    /// Checks what must hold of every ledger at every moment: SQLite and the search index are
-    /// whole, and the records of each generation fill its spans without a gap or an overlap.
+    /// Asserts what holds for every ledger at any time: SQLite and the search index are sound, and
+    /// the records of each generation fill its spans without a gap or an overlap.
     #[track_caller]
     pub(crate) fn assert_sound(&self) {
         let conn = self.sql();
@@ -260,17 +289,33 @@ impl Home {
                            sum(output), sum(cache_read), sum(cache_write), sum(cache_write_1h)
                       FROM usage_quarters GROUP BY 1, 2, 3, 4 ORDER BY 1, 2, 3, 4";
         assert_eq!(rows(&conn, bills), rows(&conn, sums), "sums of bills");
-        for life in self.lives_without_bytes(&conn) {
+        for generation in self.generations_without_bytes(&conn) {
             let mut end = 0;
-            for (start, length) in &life.spans {
-                assert_eq!(*start, end, "a gap in {} generation {}", life.path, life.number);
+            for (start, length) in &generation.spans {
+                assert_eq!(
+                    *start, end,
+                    "a gap in {} generation {}",
+                    generation.path, generation.number
+                );
                 end += length;
             }
-            assert_eq!(end, life.cursor, "spans of {} generation {}", life.path, life.number);
-            let own: u64 = life.records.iter().map(|(_, length)| length).sum();
-            assert_eq!(own, life.own, "records of {} generation {}", life.path, life.number);
-            for pair in life.records.windows(2) {
-                assert!(pair[0].0 + pair[0].1 <= pair[1].0, "records of {} overlap", life.path);
+            assert_eq!(
+                end, generation.cursor,
+                "spans of {} generation {}",
+                generation.path, generation.number
+            );
+            let own: u64 = generation.records.iter().map(|(_, length)| length).sum();
+            assert_eq!(
+                own, generation.own,
+                "records of {} generation {}",
+                generation.path, generation.number
+            );
+            for pair in generation.records.windows(2) {
+                assert!(
+                    pair[0].0 + pair[0].1 <= pair[1].0,
+                    "records of {} overlap",
+                    generation.path
+                );
             }
         }
         let double: i64 = conn
@@ -283,23 +328,24 @@ impl Home {
         assert_eq!(double, 0, "a record is stored twice");
     }
 
-    /// Every life of every followed file, with its bytes.
+    /// Returns every generation of every collected file, with its bytes.
     #[track_caller]
-    pub(crate) fn lives(&self) -> Vec<Life> {
+    pub(crate) fn generations(&self) -> Vec<Generation> {
         let mut restored = self.restored(Generations::All);
-        let mut lives = self.lives_without_bytes(&self.sql());
-        for life in &mut lives {
-            let newest = format!("{}/{}", life.format, life.path);
-            let name = match life.is_newest {
+        let mut generations = self.generations_without_bytes(&self.sql());
+        for generation in &mut generations {
+            let newest = format!("{}/{}", generation.format, generation.path);
+            let name = match generation.is_newest {
                 true => newest,
-                false => format!("{newest}.generation-{}", life.number),
+                false => format!("{newest}.generation-{}", generation.number),
             };
-            life.bytes = restored.remove(&name).unwrap_or_else(|| panic!("{name} is not restored"));
+            generation.bytes =
+                restored.remove(&name).unwrap_or_else(|| panic!("{name} is not restored"));
         }
-        lives
+        generations
     }
 
-    fn lives_without_bytes(&self, conn: &Connection) -> Vec<Life> {
+    fn generations_without_bytes(&self, conn: &Connection) -> Vec<Generation> {
         let pairs = |query: &str, generation: i64| -> Vec<(u64, u64)> {
             conn.prepare_cached(query)
                 .unwrap()
@@ -327,7 +373,7 @@ impl Home {
                             WHERE generation = ?1 AND first_seq IS NOT NULL ORDER BY start";
                 let records =
                     "SELECT start, length FROM records WHERE generation = ?1 ORDER BY start";
-                Ok(Life {
+                Ok(Generation {
                     source: row.get(1)?,
                     number: row.get(2)?,
                     began: row.get(3)?,
@@ -346,7 +392,7 @@ impl Home {
             .unwrap()
     }
 
-    /// Syncs, and checks everything that can be checked of any home.
+    /// Syncs, and runs all checks that hold for any home.
     #[track_caller]
     pub(crate) fn sync_and_check(&self) -> SyncReport {
         let report = self.sync();
@@ -356,12 +402,12 @@ impl Home {
         report
     }
 
-    /// The bytes of the ledger and of everything that lies beside it.
+    /// Returns the bytes of the ledger and of all files beside it.
     pub(crate) fn ledger_bytes(&self) -> BTreeMap<String, Vec<u8>> {
         files(self.ledger_path().parent().unwrap())
     }
 
-    /// Every row of every projection table, and every word of the search index.
+    /// Returns every row of every projection table, and every word of the search index.
     pub(crate) fn projection(&self) -> BTreeMap<String, Vec<String>> {
         let conn = self.sql();
         conn.execute_batch(
@@ -403,28 +449,28 @@ impl Home {
     }
 }
 
-/// One life of a followed file.
+/// A generation of a collected file.
 #[derive(Debug)]
-pub(crate) struct Life {
+pub(crate) struct Generation {
     pub(crate) source: i64,
     pub(crate) number: i64,
     pub(crate) began: String,
     pub(crate) format: String,
-    /// Relative to its root.
+    /// The path relative to its root.
     pub(crate) path: String,
     pub(crate) is_newest: bool,
     pub(crate) cursor: u64,
-    /// Start and length.
+    /// Start and length of each span.
     spans: Vec<(u64, u64)>,
-    /// Bytes in spans of own records.
+    /// The number of bytes in spans of own records.
     own: u64,
     /// Start and length of its own records.
     pub(crate) records: Vec<(u64, u64)>,
     pub(crate) bytes: Vec<u8>,
 }
 
-impl Life {
-    /// The bytes of its own records.
+impl Generation {
+    /// Returns the bytes of its own records.
     pub(crate) fn own_records(&self) -> impl Iterator<Item = &[u8]> {
         self.records
             .iter()
@@ -432,12 +478,12 @@ impl Life {
     }
 }
 
-/// The complete lines of a file.
+/// Returns the complete lines of a file.
 pub(crate) fn complete_lines(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
     bytes.split_inclusive(|byte| *byte == b'\n').filter(|line| line.ends_with(b"\n"))
 }
 
-/// The rows of a query, sorted, each as text.
+/// Returns the rows of a query, sorted, each as text.
 pub(crate) fn rows(conn: &Connection, query: &str) -> Vec<String> {
     let mut statement = conn.prepare(query).unwrap();
     let columns = statement.column_count();
@@ -463,7 +509,7 @@ pub(crate) fn rows(conn: &Connection, query: &str) -> Vec<String> {
     found
 }
 
-/// Every file below a folder, by relative path.
+/// Returns every file below a folder, by relative path.
 pub(crate) fn files(folder: &Path) -> BTreeMap<String, Vec<u8>> {
     let mut found = BTreeMap::new();
     let mut folders = vec![folder.to_owned()];
@@ -490,12 +536,12 @@ pub(crate) fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// The fixtures of a format, laid out as a root.
+/// Returns the folder of a format's fixtures, laid out as a root.
 pub(crate) fn fixtures(format: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../transcript/fixtures").join(format)
 }
 
-/// A Claude Code line of a user or assistant.
+/// Returns a Claude Code line of a user or assistant.
 pub(crate) fn line(role: &str, uuid: &str, parent: Option<&str>, text: &str) -> String {
     let content = match role {
         "assistant" => format!("[{{\"type\":\"text\",\"text\":\"{text}\"}}]"),
@@ -504,7 +550,7 @@ pub(crate) fn line(role: &str, uuid: &str, parent: Option<&str>, text: &str) -> 
     line_of(role, uuid, parent, &content)
 }
 
-/// The same with any content, as JSON.
+/// Returns a Claude Code line with any content, as JSON.
 pub(crate) fn line_of(role: &str, uuid: &str, parent: Option<&str>, content: &str) -> String {
     let parent = parent.map_or("null".to_owned(), |parent| format!("\"{parent}\""));
     format!(
@@ -514,7 +560,7 @@ pub(crate) fn line_of(role: &str, uuid: &str, parent: Option<&str>, content: &st
     )
 }
 
-/// A home with a session of these lines, collected.
+/// Returns a home with a collected session of these lines.
 pub(crate) fn of_lines(lines: &[String]) -> Home {
     let home = Home::quick();
     home.write(MAIN, lines.concat());
@@ -525,11 +571,11 @@ pub(crate) fn of_lines(lines: &[String]) -> Home {
 /// The session of [`line`].
 pub(crate) const SESSION: &str = "640ab4c7-d010-4b20-a591-b7172ef08e66";
 
-/// Where [`line`]s belong.
+/// The file of [`line`]s.
 pub(crate) const MAIN: &str =
     ".claude/projects/-home-alice-shop/640ab4c7-d010-4b20-a591-b7172ef08e66.jsonl";
 
-/// A UUID made from a number.
+/// Returns a UUID made from a number.
 pub(crate) fn uuid(number: u32) -> String {
     format!("{number:08x}-0000-4000-8000-000000000000")
 }

@@ -1,4 +1,4 @@
-//! The index of OpenClaw's sessions: newest bytes, what changed, and who works for whom.
+//! The index of OpenClaw's sessions: its newest bytes, its changes, and parents of sub-agents.
 
 use crate::home::Home;
 

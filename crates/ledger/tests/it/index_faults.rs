@@ -1,5 +1,5 @@
-//! Indexes of every kind, and the files that lie beside transcripts: transcripts are collected, and
-//! nothing else is opened.
+//! Indexes of every kind, and the files beside transcripts: transcripts are collected, and nothing
+//! else is opened.
 
 use std::fs;
 
@@ -7,7 +7,7 @@ use crate::home::*;
 
 const SESSIONS: &str = ".openclaw/agents/main/sessions";
 
-/// Whatever an index is or says: transcripts are collected, and nothing outside is opened.
+/// With any index, transcripts are collected and nothing outside is opened.
 #[test]
 fn a67_a68_indexes_of_every_kind() {
     let outside = tempfile::tempdir().unwrap();
@@ -57,7 +57,7 @@ fn a67_a68_indexes_of_every_kind() {
     }
 }
 
-/// An index that is a link to something outside is not followed.
+/// An index that is a link to a file outside is not followed.
 #[test]
 fn a68_an_index_that_leads_outside() {
     let home = Home::quick();
@@ -67,7 +67,7 @@ fn a68_an_index_that_leads_outside() {
     std::os::unix::fs::symlink(home.scratch("outside.json"), link).unwrap();
     let report = home.sync_and_check();
     assert_eq!(home.hits("hello"), 1);
-    assert!(report.skipped.iter().any(|skip| skip.reason.contains("leaves its root")));
+    assert!(report.skipped.iter().any(|skip| skip.reason.contains("out of its root")));
     assert_eq!(home.one::<i64>("SELECT count(*) FROM session_keys"), 0);
 }
 
@@ -85,7 +85,7 @@ fn a69_locks_and_temporary_files() {
     assert_eq!((home.hits("hello"), home.hits("unfinished")), (1, 0));
 }
 
-/// An index that makes no sense is named, as long as it makes none.
+/// An unreadable index is reported until it can be read.
 #[test]
 fn a_damaged_index_is_named() {
     let home = Home::quick();
@@ -97,8 +97,8 @@ fn a_damaged_index_is_named() {
         let named = damaged.flat_map(|files| &files.paths).cloned().collect::<Vec<String>>();
         let found = quipu_ledger::doctor(&home.ledger_path(), &home.roots(), false, &mut |_| {});
         let found = found.findings.into_iter().flat_map(|finding| finding.examples);
-        let said = found.filter(|example| example.starts_with(path)).count();
-        assert_eq!(named.len(), said, "the doctor says what status says");
+        let count = found.filter(|example| example.starts_with(path)).count();
+        assert_eq!(named.len(), count, "the doctor says what status says");
         named
     };
     let good = r#"{"agent:main:main": {"sessionId": "s1", "updatedAt": 1770193116233}}"#;

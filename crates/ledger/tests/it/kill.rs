@@ -1,8 +1,8 @@
-//! A collector that is killed at any moment loses nothing and doubles nothing.
+//! A collector that is killed at any moment loses nothing and stores nothing twice.
 //!
-//! A child process collects (and now and then rebuilds) while lines arrive in torn pieces; it is
-//! killed a random time after it began, again and again. This is the one place where tests wait for
-//! time to pass: the kills have to fall anywhere.
+//! A child process collects (and sometimes rebuilds) while lines arrive in torn pieces. It is
+//! killed a random time after it began, again and again. Only these tests wait for time to pass:
+//! the kills have to fall at any point.
 
 use quipu_torture::Prng;
 use std::fs::File;
@@ -14,13 +14,13 @@ use crate::home::*;
 const ROUNDS: u64 = 5;
 const KILLS: u64 = 100;
 
-/// Only ever appended to.
+/// Files that are only appended to.
 const STEADY: [&str; 2] = [
     ".claude/projects/-p/00000001-d010-4b20-a591-b7172ef08e66.jsonl",
     ".openclaw/agents/main/sessions/steady.jsonl",
 ];
 
-/// Rewritten, truncated, replaced and renamed.
+/// A file that is rewritten, truncated, replaced and renamed.
 const WILD: &str = ".openclaw/agents/main/sessions/wild.jsonl";
 
 struct Writer<'h> {
@@ -28,7 +28,7 @@ struct Writer<'h> {
     prng: Prng,
     lines: u32,
     archives: u32,
-    /// For each file, what is still to be written of its last line.
+    /// For each file, the rest of its last line that is still to be written.
     rest: [Vec<u8>; 3],
 }
 
@@ -36,7 +36,7 @@ impl Writer<'_> {
     fn line(&mut self, file: usize) -> Vec<u8> {
         self.lines += 1;
         let (id, mut words) = (self.lines, "word ".repeat(self.prng.below(30) as usize));
-        // A run of one byte: while its line is not whole, it waits compressed.
+        // A run of one byte: an unterminated tail like this is stored compressed.
         if self.prng.below(8) == 0 {
             words.push_str(&"x".repeat(self.prng.below(30_000) as usize));
         }
@@ -65,7 +65,7 @@ impl Writer<'_> {
         self.home.append(path_of(file), now);
     }
 
-    /// Does something to the wild file that no append does. Its first line is always another one.
+    /// Changes the wild file in a way that no append does. Its first line always changes.
     fn rewrite(&mut self) {
         self.rest[2].clear();
         let mut bytes = self.line(2);
@@ -112,8 +112,8 @@ fn round(seed: u64) {
     }
     for _ in 0..KILLS {
         let mut child = child::start_alone(&home, "collect until killed");
-        // On a loaded machine a process may take longer to start than it then lives. Every eighth
-        // is killed while it starts.
+        // On a loaded machine, starting a process may take longer than its generation. Every eighth is
+        // killed while it starts.
         if writer.prng.below(8) > 0 {
             child::wait_until_begun(&home, &mut child);
         }
@@ -132,11 +132,13 @@ fn round(seed: u64) {
     home.sync();
     home.assert_sound();
     home.assert_restores_all(&[STEADY[0], STEADY[1], WILD]);
-    let lives = home.lives();
+    let generations = home.generations();
     for path in STEADY {
         let bytes = std::fs::read(home.path(path)).unwrap();
-        let steady: Vec<_> =
-            lives.iter().filter(|life| path.ends_with(life.path.as_str())).collect();
+        let steady: Vec<_> = generations
+            .iter()
+            .filter(|generation| path.ends_with(generation.path.as_str()))
+            .collect();
         assert_eq!(steady.len(), 1, "{path} was never rewritten");
         assert_eq!(steady[0].bytes, bytes);
         let lines: Vec<&[u8]> = complete_lines(&bytes).collect();

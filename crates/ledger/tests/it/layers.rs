@@ -1,5 +1,5 @@
 //! Keeps the layers of this crate apart: each folder of `src` uses only those before it in
-//! [`LAYERS`]. ARCHITECTURE.md says what each is for.
+//! [`LAYERS`]. ARCHITECTURE.md describes each layer.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 const LAYERS: [&str; 9] =
     ["base", "file", "truth", "wire", "project", "read", "collect", "store", "ops"];
 
-/// One path that some code names: `crate::base::ids::Seq` is `["base", "ids", "Seq"]`.
+/// A path that some code names: `crate::base::ids::Seq` is `["base", "ids", "Seq"]`.
 #[derive(Debug)]
 struct Import {
     line: usize,
@@ -73,7 +73,7 @@ fn imports(text: &str, module: &[String]) -> Vec<Import> {
     found
 }
 
-/// Reads a tree as it stands in a `use`: `a::b`, `a::{b, c::d}`. Returns what follows it.
+/// Parses a tree of a `use`: `a::b`, `a::{b, c::d}`. Returns the text after it.
 fn tree<'t>(text: &'t str, mut path: Vec<String>, paths: &mut Vec<Vec<String>>) -> &'t str {
     let mut rest = text.trim_start();
     loop {
@@ -86,7 +86,7 @@ fn tree<'t>(text: &'t str, mut path: Vec<String>, paths: &mut Vec<Vec<String>>) 
             rest = list;
             loop {
                 rest = tree(rest, path.clone(), paths).trim_start();
-                // An alias.
+                // Skips an alias.
                 if let Some(alias) = rest.strip_prefix("as ") {
                     rest = alias.trim_start_matches(|c: char| c.is_alphanumeric() || c == '_');
                 }
@@ -153,6 +153,91 @@ fn no_layer_uses_one_above_it() {
         }
     }
     assert!(wrong.is_empty(), "imports point upwards:\n{}", wrong.join("\n"));
+}
+
+/// Returns what each line of SQL in the code of `layers` does to a table: file and line, the words
+/// before the table's name (`INSERT INTO`, `UPDATE`, `FROM` …) and that name. Unit tests are left
+/// out, and so are schema and migrations (`*.sql`).
+fn sql_of(layers: &[&str]) -> Vec<(String, &'static str, String)> {
+    const VERBS: [&str; 5] = ["INTO", "UPDATE", "DELETE FROM", "FROM", "JOIN"];
+    let mut found = Vec::new();
+    for (file, module) in modules() {
+        if !layers.contains(&module[0].as_str()) {
+            continue;
+        }
+        let text = fs::read_to_string(&file).unwrap();
+        let code = text.split("#[cfg(test)]").next().unwrap();
+        for (number, line) in code.lines().enumerate() {
+            for verb in VERBS {
+                for (at, _) in line.match_indices(&format!("{verb} ")) {
+                    let before = line[..at].trim_end();
+                    if verb == "FROM" && before.ends_with("DELETE") {
+                        continue;
+                    }
+                    let rest = &line[at + verb.len() + 1..];
+                    let end = rest.find(|c: char| !c.is_ascii_lowercase() && c != '_');
+                    let table = rest[..end.unwrap_or(rest.len())].to_owned();
+                    let name = file.strip_prefix(source()).unwrap().display();
+                    found.push((format!("{name}:{}", number + 1), verb, table));
+                }
+            }
+        }
+    }
+    found
+}
+
+/// Lists uses of tables that break a rule.
+fn check_sql(layers: &[&str], rule: &str, breaks: impl Fn(&str, &str, &str) -> bool) {
+    let statements = sql_of(layers);
+    assert!(statements.len() > 10, "SQL is read out of source text");
+    let wrong: Vec<String> = statements
+        .into_iter()
+        .filter(|(place, verb, table)| breaks(place, verb, table))
+        .map(|(place, verb, table)| format!("{place}: {verb} {table}"))
+        .collect();
+    assert!(wrong.is_empty(), "{rule}:\n{}", wrong.join("\n"));
+}
+
+#[test]
+fn one_module_writes_the_tables_of_sources_and_generations() {
+    let rule = "only truth/sources.rs writes `sources` and `generations`";
+    check_sql(&LAYERS, rule, |place, verb, table| {
+        let is_write = matches!(verb, "INTO" | "UPDATE" | "DELETE FROM");
+        is_write
+            && matches!(table, "sources" | "generations")
+            && !place.starts_with("truth/sources.rs:")
+    });
+}
+
+#[test]
+fn truth_and_collecting_name_no_table_of_the_projection() {
+    let schema = fs::read_to_string(source().join("file/schema/projection.sql")).unwrap();
+    let tables: Vec<&str> = ["CREATE TABLE ", "CREATE VIEW ", "CREATE VIRTUAL TABLE "]
+        .iter()
+        .flat_map(|create| schema.split(create).skip(1))
+        .map(|rest| rest.split_whitespace().next().unwrap())
+        .collect();
+    assert!(tables.contains(&"session_sources") && tables.contains(&"search"));
+    let rule = "what truth holds does not depend on what was understood: ask `project`";
+    // `file` compares the versions that a projection was derived with, to open or refuse a ledger.
+    check_sql(&["truth", "collect"], rule, |_, _, table| tables.contains(&table));
+}
+
+#[test]
+fn forgetting_enters_collecting_by_one_file() {
+    let mut wrong = Vec::new();
+    for (file, module) in modules() {
+        let name = file.strip_prefix(source()).unwrap().display().to_string();
+        if module[0] != "collect" || name == "collect/forgotten.rs" {
+            continue;
+        }
+        for Import { line, path } in imports(&fs::read_to_string(&file).unwrap(), &module) {
+            if path.starts_with(&["truth".to_owned(), "forgotten".to_owned()]) {
+                wrong.push(format!("{name}:{line}: {}", path.join("::")));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "ask collect/forgotten.rs:\n{}", wrong.join("\n"));
 }
 
 #[test]

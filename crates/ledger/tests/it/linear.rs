@@ -1,5 +1,5 @@
-//! Work grows with what there is to do, whatever a transcript is made of. Everything here is
-//! counted, nothing is timed.
+//! Work grows linearly with its input, for any kind of transcript. Everything is counted, nothing
+//! is timed.
 
 use std::ops::ControlFlow;
 use std::sync::atomic::Ordering;
@@ -12,10 +12,10 @@ use crate::home::*;
 const SESSIONS: &str = ".openclaw/agents/main/sessions";
 const ID: &str = "13f7ee8b-4916-4c0c-a7c3-6a9d44685f32";
 
-/// Readers are as many as cores, up to this.
+/// The largest number of reader threads.
 const MOST_READERS: u64 = 4;
 
-/// Twice as much takes at most so many hundredths of the work.
+/// The largest work for twice the input, in percent.
 const TWICE: u64 = 230;
 
 /// Collects, and counts the steps that SQLite takes to write.
@@ -33,7 +33,55 @@ fn assert_linear(what: &str, count: impl Fn(u32) -> u64, few: u32) {
     assert!(once > 0 && twice * 100 <= once * TWICE, "{what}: {once}, then {twice}");
 }
 
-/// What a session's calls and results look like.
+/// Archives of one session in a database, each longer than the one before.
+#[test]
+fn archives_in_a_database_are_collected_in_linear_work() {
+    const FEW: u32 = 30;
+    for count in [FEW, 2 * FEW] {
+        let home = Home::quick();
+        crate::rows::real(&home, "native", crate::rows::DATABASE);
+        let conn = crate::rows::writer(&home, crate::rows::DATABASE);
+        for number in 0..count {
+            // Those of two sessions, in turns.
+            for session in ["one", "two"] {
+                let text = transcript(0..number + 1).replace(ID, session);
+                let name = format!("{session}.jsonl.reset.2026-02-04T10-30-{number:05}Z");
+                let life = format!("life-{number}");
+                crate::rows::put_aside(&conn, session, &life, "reset", text.as_bytes(), &name);
+            }
+        }
+        conn.close().unwrap();
+        let (report, _) = sync_counted(&home);
+        let records: u64 = home.one::<i64>("SELECT count(*) FROM records").cast_unsigned();
+        assert!(records > u64::from(count * count), "{records}");
+        assert!(report.old_lines <= 2 * records, "{} of {records}", report.old_lines);
+        if count == FEW {
+            home.assert_rebuilds();
+        }
+    }
+}
+
+/// A session in many files, each longer than the one before.
+#[test]
+fn growing_copies_are_derived_again_in_linear_work() {
+    let per_record = |count: u32| {
+        let home = Home::quick();
+        for number in 0..count {
+            let path = format!("{SESSIONS}/{ID}.jsonl.bak-{number}-1770193116233");
+            home.write(&path, transcript(0..number + 1));
+        }
+        home.sync();
+        let records: u64 = home.one::<i64>("SELECT count(*) FROM records").cast_unsigned();
+        let mut ledger = home.open();
+        let steps = ledger.count_steps().unwrap();
+        quipu_ledger::rebuild(&mut ledger, &mut |_, _| {}).unwrap();
+        steps.load(Ordering::Relaxed) * 100 / records
+    };
+    let (once, twice) = (per_record(60), per_record(120));
+    assert!(twice * 100 <= once * 130, "{once}, then {twice}");
+}
+
+/// The kinds of ids that a session's calls and results have.
 #[derive(Clone, Copy)]
 enum Ids {
     EndAlike,
@@ -41,7 +89,7 @@ enum Ids {
     HaveNoCalls,
 }
 
-/// A session of so many calls and their results, collected.
+/// Returns a home with a collected session of this many calls and their results.
 fn calls(count: u32, ids: Ids) -> Home {
     let home = Home::quick();
     let mut text = line("user", &uuid(0), None, "begin");
@@ -75,35 +123,35 @@ fn calls(count: u32, ids: Ids) -> Home {
 }
 
 #[test]
-fn calls_whose_ids_end_alike_are_told_in_linear_work() {
+fn calls_whose_ids_end_alike_take_linear_work() {
     for (name, ids) in [
         ("ids that end alike", Ids::EndAlike),
         ("one id", Ids::AreOne),
         ("results without calls", Ids::HaveNoCalls),
     ] {
-        let told = |count| {
+        let shown = |count| {
             let home = calls(count, ids);
             let session: String = home.one("SELECT session_id FROM sessions");
-            let (told, steps) = home.steps(|ledger| {
-                let mut told = 0;
+            let (shown, steps) = home.steps(|ledger| {
+                let mut shown = 0;
                 let story = Story::find(ledger, &session).unwrap();
                 let all = Choice::default();
                 story
                     .tell(&all, &mut |_| {
-                        told += 1;
+                        shown += 1;
                         ControlFlow::Continue(())
                     })
                     .unwrap();
-                told
+                shown
             });
-            assert!(told >= count, "{name}: {told}");
+            assert!(shown >= count, "{name}: {shown}");
             steps
         };
-        assert_linear(name, told, 300);
+        assert_linear(name, shown, 300);
     }
 }
 
-/// A transcript with a header and these messages.
+/// Returns a transcript with a header and these messages.
 fn transcript(range: std::ops::Range<u32>) -> String {
     let mut text = format!(
         "{{\"type\":\"session\",\"version\":3,\"id\":\"{ID}\",\"timestamp\":\"2026-02-04T10:30:00.000Z\",\"cwd\":\"/p\"}}\n"
@@ -146,7 +194,7 @@ fn copies_of_a_session_are_collected_in_linear_work() {
             }
             let (report, steps) = sync_counted(&home);
             assert_eq!(report.sources_added, u64::from(count) - 1, "{what}");
-            // Each reader looks at each record once, at most.
+            // Each reader considers each record at most once.
             let records: u64 = home.one::<i64>("SELECT count(*) FROM records").cast_unsigned();
             let most = MOST_READERS * records;
             assert!(report.old_lines <= most, "{what}: {} of {records}", report.old_lines);
@@ -156,7 +204,7 @@ fn copies_of_a_session_are_collected_in_linear_work() {
                 home.assert_rebuilds();
             }
         }
-        // A record costs the same among twice as many.
+        // The cost of a record does not grow with the number of records.
         let (once, twice) = (per_record[0], per_record[1]);
         assert!(twice * 100 <= once * 130, "{what}: {once}, then {twice}");
     }

@@ -1,5 +1,5 @@
-//! The write-ahead log after a crash: cut anywhere, or with a damaged end. What was committed before
-//! is there, and collecting again completes it without storing anything twice.
+//! The write-ahead log after a crash: truncated at any point, or with a damaged end. Earlier
+//! commits are intact, and collecting again completes the ledger without storing anything twice.
 
 use quipu_torture::Prng;
 use std::fs;
@@ -13,16 +13,16 @@ fn lines(range: std::ops::Range<u32>) -> String {
 const COMMITS: u32 = 4;
 const LINES: u32 = 3;
 
-/// A page in the log, with its header.
+/// The size of a page in the log, with its header.
 const FRAME: usize = 8192 + 24;
 
-/// A home whose ledger's last commits are only in its log, as a crash leaves it.
+/// Returns a home whose ledger's last commits are only in its log, as after a crash.
 fn crashed() -> Home {
     let home = Home::quick();
     home.write(MAIN, lines(0..LINES));
     home.sync();
     home.open().checkpoint().unwrap();
-    // Held open, so that nobody writes the log back.
+    // Held open, so that the log is not written back.
     let held = home.open();
     for commit in 1..=COMMITS {
         home.append(MAIN, lines(commit * LINES..(commit + 1) * LINES));
@@ -37,7 +37,7 @@ fn crashed() -> Home {
     home
 }
 
-/// Puts the crashed ledger back with another log.
+/// Restores the crashed ledger with another log.
 fn put(home: &Home, log: &[u8]) {
     let folder = home.ledger_path().parent().unwrap().to_owned();
     for name in ["ledger.db-wal", "ledger.db-shm"] {
@@ -47,7 +47,8 @@ fn put(home: &Home, log: &[u8]) {
     fs::write(folder.join("ledger.db-wal"), log).unwrap();
 }
 
-/// A commit boundary, and complete after the next sync. Returns how many records survived.
+/// Asserts that the ledger is at a commit, and complete after the next sync. Returns the number of
+/// surviving records.
 #[track_caller]
 fn check(home: &Home, about: &str) -> i64 {
     let of_lines = "SELECT count(*) FROM records WHERE generation <> 1";
@@ -59,7 +60,7 @@ fn check(home: &Home, about: &str) -> i64 {
     assert_eq!(home.all("PRAGMA quick_check"), ["'ok'"], "{about}");
     home.sync();
     assert_eq!(home.one::<i64>(of_lines), i64::from((COMMITS + 1) * LINES), "{about}");
-    assert_eq!(home.lives().len(), 1, "{about}: taken for a rewrite");
+    assert_eq!(home.generations().len(), 1, "{about}: taken for a rewrite");
     survived
 }
 
@@ -69,7 +70,8 @@ fn f7_the_log_is_cut_anywhere() {
     let log = fs::read(home.scratch("crashed/ledger.db-wal")).unwrap();
     let mut most = 0;
     for end in (0..=log.len()).step_by(512) {
-        // Pages are 8 KiB: within one, all cuts leave the same. Every seventh page is cut everywhere.
+        // Pages are 8 KiB, and all cuts within one have the same effect. Every seventh is cut
+        // everywhere.
         let (page, within) = (end / FRAME, end % FRAME);
         if within >= 512 && page % 7 > 0 {
             continue;
@@ -116,8 +118,8 @@ fn f24_the_log_is_deleted() {
     assert_eq!(check(&home, "no log"), i64::from(LINES));
 }
 
-/// A reader that keeps an old state in sight while much is written: writers go on, and when it is
-/// done the log shrinks again.
+/// A reader that keeps an old snapshot while much is written: writers go on, and after it ends the
+/// log shrinks again.
 #[test]
 fn f20_a_reader_holds_on_to_an_old_state() {
     let home = Home::quick();

@@ -1,4 +1,4 @@
-//! A ledger of an older version: migrated whole or not at all, and nothing in it changes.
+//! A ledger of an older version: migrated completely or not at all, and nothing in it changes.
 
 use std::fs;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use crate::home::*;
 use quipu_ledger::{Error, Generations, Ledger};
 use quipu_torture::Prng;
 
-/// A home whose ledger was written by the last release of truth version 1.
+/// Returns a home with a ledger of the last release of truth version 1.
 fn old() -> Home {
     let home = Home::quick();
     put_old(&home);
@@ -23,7 +23,7 @@ fn put_old(home: &Home) {
     fs::write(home.ledger_path(), zstd::decode_all(&packed[..]).unwrap()).unwrap();
 }
 
-/// What the ledger gave back when it was still old.
+/// Returns what the ledger restored before it was migrated.
 fn expected() -> std::collections::BTreeMap<String, Vec<u8>> {
     files(std::path::Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/v1/files")))
 }
@@ -49,20 +49,18 @@ fn f4_a_ledger_of_version_1_becomes_one_of_today() {
     home.assert_rebuilds();
 }
 
-/// Reading changes nothing, so it cannot bring an old ledger up to date. It says so.
+/// Reading changes nothing in the file: a copy is migrated.
 #[test]
-fn an_old_ledger_is_not_read_before_it_is_migrated() {
+fn an_old_ledger_is_read_before_it_is_migrated() {
     let home = old();
     let before = home.ledger_bytes();
-    let outcome = Ledger::open_read_only(&home.ledger_path());
-    assert!(matches!(outcome, Err(Error::Older { .. })), "{outcome:?}");
+    assert!(Ledger::open_read_only(&home.ledger_path()).unwrap().is_copy());
     assert!(before["ledger.db"] == home.ledger_bytes()["ledger.db"]);
-    // Truth is migrated as soon as it is opened for writing, the projection with the next sync.
+    // Truth is migrated when it is opened for writing, the projection with the next sync.
     drop(home.open());
-    let outcome = Ledger::open_read_only(&home.ledger_path());
-    assert!(matches!(outcome, Err(Error::Older { .. })), "{outcome:?}");
+    assert!(Ledger::open_read_only(&home.ledger_path()).unwrap().is_copy());
     home.sync();
-    Ledger::open_read_only(&home.ledger_path()).unwrap();
+    assert!(!Ledger::open_read_only(&home.ledger_path()).unwrap().is_copy());
 }
 
 #[test]
@@ -100,7 +98,7 @@ fn f21_several_processes_migrate_at_once() {
     home.assert_rebuilds();
 }
 
-/// Backups grow old, too.
+/// A backup of an old version.
 #[test]
 fn f4_a_backup_of_version_1_is_restored() {
     let home = old();
@@ -114,7 +112,7 @@ fn f4_a_backup_of_version_1_is_restored() {
     home.assert_rebuilds();
 }
 
-/// A process that waited for its turn to migrate must not undo what a newer one did meanwhile.
+/// A process that waited for its turn to migrate must not undo the work of a newer one.
 #[test]
 fn f22_a_newer_process_migrates_first() {
     let home = old();
@@ -122,11 +120,46 @@ fn f22_a_newer_process_migrates_first() {
     newer.execute_batch("BEGIN IMMEDIATE; PRAGMA user_version = 99").unwrap();
     let older = std::thread::scope(|scope| {
         let older = scope.spawn(|| Ledger::open(&home.ledger_path()));
-        // It sees version 1 and waits for the lock.
+        // The process sees version 1 and waits for the lock.
         std::thread::sleep(Duration::from_millis(300));
         newer.execute_batch("COMMIT").unwrap();
         older.join().unwrap()
     });
     assert!(matches!(older, Err(Error::Newer { found: 99, .. })), "{older:?}");
     assert_eq!(home.one::<i64>("PRAGMA user_version"), 99);
+}
+
+/// A ledger of the build before the layers, with the home that it was made from.
+#[test]
+fn a_ledger_of_shape_11_rebuilds_to_what_a_fresh_import_gives() {
+    let fixture = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/v5");
+    let old = Home::quick();
+    fs::create_dir_all(old.ledger_path().parent().unwrap()).unwrap();
+    let packed = fs::read(fixture.join("ledger.db.zst")).unwrap();
+    fs::write(old.ledger_path(), zstd::decode_all(&packed[..]).unwrap()).unwrap();
+    let ids: String = old.one("SELECT ledger_id || epoch FROM ledger");
+    let fresh = Home::quick();
+    copy(&fixture.join("home"), &fresh.path(""));
+    fresh.sync();
+
+    // Opening migrates truth; the sync finds none of its roots and only brings the projection up.
+    old.sync();
+    assert_eq!(old.one::<String>("SELECT ledger_id || epoch FROM ledger"), ids);
+    let (given_back, expected) =
+        (old.restored(Generations::Newest), fresh.restored(Generations::Newest));
+    assert_eq!(given_back.keys().collect::<Vec<_>>(), expected.keys().collect::<Vec<_>>());
+    for (path, bytes) in &expected {
+        assert!(given_back[path] == *bytes, "{path} differs");
+    }
+    old.assert_sound();
+    let check = |state: &str| {
+        let (mut old, fresh) = (old.projection(), fresh.projection());
+        for (table, rows) in fresh {
+            assert_eq!(old.remove(&table), Some(rows), "{table}, {state}");
+        }
+        assert!(old.is_empty(), "tables that are no more: {:?}", old.keys());
+    };
+    check("as it was opened");
+    quipu_ledger::rebuild(&mut old.open(), &mut |_, _| {}).unwrap();
+    check("rebuilt");
 }

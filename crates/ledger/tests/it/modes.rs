@@ -1,5 +1,5 @@
-//! The log and its shared memory have the ledger's mode, whatever it was when SQLite made them. What
-//! somebody sees who is not root: `closed.rs` of the binary's tests.
+//! The log and its shared memory get the ledger's mode, whatever it was when SQLite created them.
+//! The view of other users than root is tested in `closed.rs` of the binary's tests.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -18,7 +18,7 @@ fn companions_get_the_mode_of_the_ledger() {
     fs::set_permissions(&ledger, Permissions::from_mode(0o444)).unwrap();
     drop(Ledger::open_read_only(&ledger).unwrap());
     fs::set_permissions(&ledger, Permissions::from_mode(0o600)).unwrap();
-    // What earlier releases left after such a read.
+    // The state that earlier releases left after such a read.
     for suffix in ["-wal", "-shm"] {
         fs::write(beside(suffix), []).unwrap();
         fs::set_permissions(beside(suffix), Permissions::from_mode(0o444)).unwrap();

@@ -1,4 +1,4 @@
-//! Things that happen to a file between planning and reading it.
+//! Changes of a file between planning and reading it.
 
 use crate::home::*;
 use quipu_ledger::Progress;
@@ -12,7 +12,7 @@ fn path_of(number: u32) -> String {
     MAIN.replace(SESSION, &uuid(number))
 }
 
-/// Syncs; `happen` comes after the files were looked at and before they are read.
+/// Syncs, and runs `happen` after the files were planned and before they are read.
 #[track_caller]
 fn sync_while(home: &Home, happen: impl FnOnce()) -> SyncReport {
     let mut happen = Some(happen);
@@ -26,7 +26,7 @@ fn sync_while(home: &Home, happen: impl FnOnce()) -> SyncReport {
     .unwrap()
 }
 
-/// A file with 10 collected lines and 5 new ones, and a neighbour with as many.
+/// Returns a home with two files, each with 10 collected lines and 5 new ones.
 fn lagging() -> Home {
     let home = Home::quick();
     for number in [1, 2] {

@@ -1,4 +1,4 @@
-//! Memory and personality notes: every version that was seen, found by their words, no session.
+//! Memory and personality notes: every version is kept and can be found, and they are not sessions.
 
 use quipu_ledger::Generations;
 
@@ -19,7 +19,7 @@ fn r7_every_version_of_a_note_is_kept() {
         home.restored(Generations::All).into_values().collect::<Vec<_>>(),
         [b"Alice drinks coffee now.\n".to_vec(), b"Alice drinks tea.\n".to_vec()]
     );
-    // As it was before: known, stored once, found once, and the newest again.
+    // The first version again: stored once, found once, and the newest again.
     home.write(MEMORY, "Alice drinks tea.\n");
     home.sync_and_check();
     assert_eq!((home.hits("tea"), home.hits("coffee")), (1, 1));
@@ -33,7 +33,7 @@ fn r7_every_version_of_a_note_is_kept() {
     home.assert_restores_all(&[MEMORY]);
     let newest = "SELECT bytes FROM documents WHERE id NOT IN (SELECT seq FROM absent)";
     assert_eq!(home.all(newest), ["18"]);
-    // A touched note is no new version.
+    // A touched note is not a new version.
     home.replace(MEMORY, "Alice drinks tea.\n");
     assert_eq!(home.sync().records_added, 0);
     assert_eq!(home.sync().sources_changed, 0);
@@ -68,7 +68,7 @@ fn r7_notes_are_listed_by_agent_and_name() {
         ]
     );
     assert_eq!(home.one::<i64>("SELECT count(*) FROM sessions"), 0);
-    // An empty note says nothing, and comes back empty.
+    // An empty note has no text, and is restored empty.
     assert_eq!(home.restored(Generations::Newest).len(), 8);
 }
 

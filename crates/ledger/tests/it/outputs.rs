@@ -1,5 +1,4 @@
-//! Outputs that an agent puts into a file of their own are found, filtered and shown as the result of
-//! their call.
+//! Tool outputs in files of their own are found, filtered and shown as the result of their call.
 
 use quipu_ledger::wire::SearchHit;
 use quipu_ledger::{Choice, Order, SearchRequest};
@@ -9,7 +8,7 @@ use crate::home::*;
 
 const BESIDE: &str = ".claude/projects/-home-alice-shop/640ab4c7-d010-4b20-a591-b7172ef08e66";
 
-/// A prompt, a call and a result that names the file with the whole output.
+/// Returns a prompt, a call and a result that names the file with the whole output.
 fn lines(from: u32, name: &str, is_error: bool) -> String {
     let (prompt, call, result) = (uuid(from), uuid(from + 1), uuid(from + 2));
     let id = format!("toolu_01{from:08}");
@@ -24,7 +23,7 @@ fn lines(from: u32, name: &str, is_error: bool) -> String {
         + &line_of("user", &result, Some(&call), &answered)
 }
 
-/// The transcript of a sub-agent that works for the session.
+/// Returns the transcript of a sub-agent of the session.
 fn of_agent(lines: &str) -> String {
     lines.replace("\"isSidechain\":false", "\"isSidechain\":true,\"agentId\":\"q\"")
 }
@@ -79,11 +78,11 @@ fn filters_hold_for_an_output_as_for_the_result() {
 }
 
 #[test]
-fn a_story_with_results_tells_all_of_an_output() {
+fn a_story_with_results_shows_the_whole_output() {
     let home = home();
-    let told = |telling: Telling| {
+    let shown = |telling: Telling| {
         let choice = Choice { telling, ..Choice::default() };
-        let results = home.told(SESSION, &choice, |item| {
+        let results = home.items_of(SESSION, &choice, |item| {
             let texts = item.pieces.iter().filter_map(|piece| match piece {
                 Piece::Result(result) => Some(&*result.text),
                 _ => None,
@@ -92,9 +91,9 @@ fn a_story_with_results_tells_all_of_an_output() {
         });
         results.join("\n")
     };
-    assert!(told(Telling::FULL).contains("ends badly"));
-    assert!(told(Telling::FULL).contains("theother"));
-    assert!(!told(Telling::default()).contains("theneedle"));
+    assert!(shown(Telling::FULL).contains("ends badly"));
+    assert!(shown(Telling::FULL).contains("theother"));
+    assert!(!shown(Telling::default()).contains("theneedle"));
 }
 
 #[test]

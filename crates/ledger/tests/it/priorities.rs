@@ -1,4 +1,4 @@
-//! What a person wants collected, and what becomes of the rest.
+//! The person's selection of files, and the treatment of all others.
 
 use quipu_ledger::Selection;
 use quipu_ledger::wire::FormatStatus;
@@ -65,7 +65,7 @@ fn r50_status_groups_by_priority() {
     assert_eq!(groups(&status), [(0, 2, 2), (1, 2, 2), (2, 1, 1)]);
     assert_eq!(status.priorities.iter().map(|group| group.bytes).sum::<u64>(), status.bytes);
     assert_eq!(status.priorities[2].bytes, 3);
-    // An index and a database belong to the first of them.
+    // An index and a database have the first priority.
     home.write(".openclaw/agents/main/sessions/sessions.json", r#"{"k": {"sessionId": "s"}}"#);
     let database = home.path(".openclaw/agents/main/agent/openclaw-agent.sqlite");
     std::fs::create_dir_all(database.parent().unwrap()).unwrap();
@@ -86,7 +86,8 @@ fn r50_status_groups_by_priority() {
     assert_eq!(sum(|group| group.sources), status.sources);
 }
 
-/// What was collected before a setting left it out is neither gone nor lost, and is not read on.
+/// Files that were collected before a setting left them out are neither gone nor lost, and not read
+/// on.
 #[test]
 fn r50_what_is_left_out_later_stays() {
     let home = home();
@@ -98,7 +99,7 @@ fn r50_what_is_left_out_later_stays() {
     let found = status(&home, up_to(0));
     assert_eq!((found.gone, groups(&found)), (0, vec![(0, 2, 2), (1, 2, 2), (2, 1, 1)]));
     assert_eq!(home.hits("tea"), 1);
-    // Back in, it goes on where it was.
+    // Selected again, they are read on from their cursor.
     let report = home.sync_and_check();
     assert_eq!((report.records_added, report.rewritten), (2, 1));
     home.assert_restores_all(&[LIVE, DELETED, RUNS, NOTE]);
@@ -123,12 +124,12 @@ fn r4_a_setting_leaves_deleted_sessions_out() {
     home.assert_restores_all(&[&deleted]);
     home.assert_rebuilds();
 
-    // With the setting gone, all are there.
+    // Without the setting, all are collected.
     home.sync_and_check();
     assert_eq!(home.all("SELECT session_id FROM sessions"), ["'s1'", "'s2'"]);
 }
 
-/// A file that is left out and then really removed is gone; one that comes back is back.
+/// A left-out file that is removed is gone; one that is restored has returned.
 #[test]
 fn r50_what_is_left_out_can_still_go() {
     let home = home();

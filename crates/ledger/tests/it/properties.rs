@@ -1,7 +1,7 @@
 //! Properties: any split of the same bytes gives the same ledger, any history of file-system
 //! actions is kept, and rebuilding equals collecting.
 //!
-//! The cases are the same in every run. With `PROPTEST_CASES` set there are that many, at random.
+//! The cases are the same in every run. `PROPTEST_CASES` runs that many random ones.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fmt::Debug;
@@ -17,7 +17,7 @@ use proptest::test_runner::{RngAlgorithm, TestRng, TestRunner};
 use crate::home::*;
 use quipu_ledger::Generations;
 
-/// Runs `test` on so many cases.
+/// Runs `test` on this many cases.
 fn check<S: Strategy>(cases: u32, strategy: S, test: impl Fn(S::Value))
 where
     S::Value: Debug,
@@ -47,7 +47,7 @@ where
 
 // --- Any split of the same bytes -----------------------------------------------------------------
 
-/// One line as files hold them, or what passes for one.
+/// Generates a line of a file, valid or not.
 fn any_line() -> impl Strategy<Value = Vec<u8>> {
     let good = (0_u32..40, any::<bool>()).prop_map(|(number, is_user)| {
         let role = if is_user { "user" } else { "assistant" };
@@ -74,7 +74,7 @@ fn any_line() -> impl Strategy<Value = Vec<u8>> {
     ]
 }
 
-/// The bytes of a file: lines, and perhaps an end without a newline.
+/// Generates the bytes of a file: lines, and perhaps an end without a newline.
 fn any_file() -> impl Strategy<Value = Vec<u8>> {
     (vec(any_line(), 0..14), any_line(), any::<Index>(), any::<bool>()).prop_map(
         |(lines, last, cut, is_torn)| {
@@ -87,7 +87,7 @@ fn any_file() -> impl Strategy<Value = Vec<u8>> {
     )
 }
 
-/// Start and length of each line.
+/// Returns start and length of each line.
 fn boundaries(bytes: &[u8]) -> Vec<(u64, u64)> {
     let mut start = 0;
     complete_lines(bytes)
@@ -129,9 +129,9 @@ fn check_split(bytes: &[u8], cuts: &[Index]) {
 }
 
 fn records(home: &Home) -> Vec<(u64, u64)> {
-    let lives = home.lives();
-    assert_eq!(lives.len(), 1, "{lives:?}");
-    lives[0].records.clone()
+    let generations = home.generations();
+    assert_eq!(generations.len(), 1, "{generations:?}");
+    generations[0].records.clone()
 }
 
 #[test]
@@ -160,16 +160,17 @@ fn byte_by_byte_gives_the_same_ledger() {
     home.assert_rebuilds();
 }
 
-// --- Random file-system actions against a model ---------------------------------------------------
+// --- Random file-system actions against a model
+// ---------------------------------------------------
 
-/// What may happen to one of a few files.
+/// An action on one of a few files.
 #[derive(Debug, Clone)]
 enum Action {
-    /// Whole lines are appended.
+    /// Complete lines are appended.
     Append {
         lines: u32,
     },
-    /// Some bytes of a line are appended, newline or not.
+    /// Some bytes of a line are appended, with or without its newline.
     AppendPart {
         cut: Index,
     },
@@ -236,20 +237,20 @@ fn path_of(number: usize) -> String {
     format!(".claude/projects/-home-alice-shop/{number:08x}-d010-4b20-a591-b7172ef08e66.jsonl")
 }
 
-/// A home, and what it should have come to.
+/// A home, and its expected contents.
 struct Model {
     home: Home,
-    /// How many lines were ever made; each is unlike the others.
+    /// The number of lines ever created; each differs from the others.
     lines: u32,
-    /// How many times a file was touched; each has a time of its own.
+    /// The number of times a file was touched; each touch has a time of its own.
     ticks: u64,
-    /// Times lie in the past, so that unterminated lines stand at once.
+    /// True if times lie in the past, so that unterminated lines stand still at once.
     is_old: bool,
-    /// What each file held at the last sync, by inode.
+    /// The contents of each file at the last sync, by inode.
     synced: BTreeMap<u64, Vec<u8>>,
-    /// What files held at any sync.
+    /// The contents of files at any sync.
     seen: Vec<Vec<u8>>,
-    /// Lives that were already checked: source and number.
+    /// Generations that were already checked: source and number.
     checked: HashSet<(i64, i64)>,
 }
 
@@ -277,7 +278,7 @@ impl Model {
         fs::read(self.home.path(&path_of(file))).ok()
     }
 
-    /// Sets a time that no file had before: clocks are coarser than tests are quick.
+    /// Sets a time that no file had before: clocks are too coarse for fast tests.
     fn tick(&mut self, file: usize) {
         self.ticks += 1;
         let base = if self.is_old { 1_000_000_000 } else { 4_000_000_000 };
@@ -319,7 +320,7 @@ impl Model {
             if matches!(action, Action::Sync) {
                 return self.sync();
             }
-            // Whatever was to happen to a file that is not there: it is created first.
+            // An action on a file that does not exist creates it first.
             let first = self.line();
             self.home.write(&path, first);
             return self.tick(file);
@@ -367,8 +368,8 @@ impl Model {
         self.tick(file);
     }
 
-    /// A change in the middle of a file that grew in place cannot be seen: the first and the last
-    /// bytes that were read are still there. Such a file is replaced instead.
+    /// Replaces files that were changed in the middle and grew in place: such a change cannot be
+    /// seen, because the first and the last bytes that were read are unchanged.
     fn make_visible(&self) {
         for file in 0..PATHS {
             let path = self.home.path(&path_of(file));
@@ -405,20 +406,22 @@ impl Model {
             self.seen.push(bytes);
         }
 
-        let lives = self.home.lives();
+        let generations = self.home.generations();
         for seen in &self.seen {
-            let is_kept = lives.iter().any(|life| life.bytes.starts_with(seen));
+            let is_kept = generations.iter().any(|generation| generation.bytes.starts_with(seen));
             assert!(is_kept, "what a file held at an earlier sync is lost");
         }
-        for life in &lives {
-            if !self.checked.insert((life.source, life.number)) || life.number == 1 {
+        for generation in &generations {
+            if !self.checked.insert((generation.source, generation.number))
+                || generation.number == 1
+            {
                 continue;
             }
-            let before = lives
-                .iter()
-                .find(|other| (other.source, other.number) == (life.source, life.number - 1));
+            let before = generations.iter().find(|other| {
+                (other.source, other.number) == (generation.source, generation.number - 1)
+            });
             let before: HashSet<&[u8]> = complete_lines(&before.unwrap().bytes).collect();
-            for record in life.own_records() {
+            for record in generation.own_records() {
                 assert!(!before.contains(record), "an unchanged line is stored twice");
             }
         }
@@ -445,13 +448,14 @@ fn random_actions_lose_nothing_and_store_nothing_twice() {
     check(100, any_actions(), |(is_old, actions)| check_actions(Home::quick(), is_old, &actions));
 }
 
-/// Disks give the inode of a deleted file to the next one; memory does not.
+/// Disks give the inode of a deleted file to the next one; memory file systems do not.
 #[test]
 fn random_actions_on_a_disk_that_uses_inodes_again() {
     check(12, any_actions(), |(is_old, actions)| check_actions(Home::new(), is_old, &actions));
 }
 
-// --- Random transcripts ---------------------------------------------------------------------------
+// --- Random transcripts
+// ---------------------------------------------------------------------------
 
 /// A line of a transcript that is valid, but not sensible.
 #[derive(Debug, Clone)]
@@ -459,7 +463,7 @@ struct Line {
     file: usize,
     kind: usize,
     id: Option<u32>,
-    /// `None`: not said. Beyond the ids there are: never comes.
+    /// The parent's id; `None`: no field. An id that does not exist: a parent that never arrives.
     parent: Option<u32>,
     is_root: bool,
     is_sidechain: bool,
@@ -641,7 +645,7 @@ fn check_transcripts(lines: &[Line], ends: &[usize]) {
     home.assert_rebuilds();
     check_order(&home, &whole);
 
-    // And what happens to files afterwards.
+    // Then the files are changed.
     for end in ends {
         let path = FILES[*end];
         let archive = format!("{path}.reset.2026-02-04T10-30-00.000Z");
@@ -659,7 +663,7 @@ fn check_transcripts(lines: &[Line], ends: &[usize]) {
     home.assert_rebuilds();
 }
 
-/// What does not depend on the order in which files were collected.
+/// Checks what must not depend on the order in which files were collected.
 fn check_order(home: &Home, whole: &[String]) {
     let other = Home::quick();
     for (path, text) in FILES.iter().zip(whole) {

@@ -1,11 +1,11 @@
-//! The order of hits: exactly what FTS5's own `bm25()` says, of equals the newest first.
+//! The order of hits: exactly that of FTS5's own `bm25()`; of equal scores the newest first.
 
 use quipu_ledger::{Fts5Access, Order, SearchRequest};
 use rusqlite::Connection;
 
 use crate::home::*;
 
-/// A generator of words in which few are frequent and many are rare.
+/// A generator of words of which few are frequent and many are rare.
 struct Words(u64);
 
 impl Words {
@@ -37,8 +37,8 @@ impl Words {
     }
 }
 
-/// A home with some sessions of entries of all kinds, collected in several goes, so that the index
-/// is in several pieces.
+/// Returns a home with sessions of entries of all kinds, collected in several syncs, so that the
+/// index has several segments.
 fn home(goes: u64, entries: u64) -> Home {
     home_with(goes, entries, Fts5Access::Direct)
 }
@@ -108,7 +108,7 @@ fn by_fts5(conn: &Connection, expression: &str, limit: i64) -> (u64, Vec<(i64, f
 
 const EVERYWHERE: &str = "{tool_result tool_input prose} : ";
 
-/// Queries as people type them and as FTS5 wants them.
+/// Returns queries as people type them, and in FTS5's syntax.
 fn queries() -> Vec<(String, String)> {
     let mut queries: Vec<(String, String)> = [
         ("the", r#""the""#),
@@ -157,7 +157,7 @@ fn compare(home: &Home) {
 
 #[test]
 fn the_order_is_that_of_fts5() {
-    // Long lists of entries go over many pages; short ones share a page.
+    // Long doclists span many pages; short ones share a page.
     compare(&home(3, 400));
 }
 
@@ -189,7 +189,7 @@ fn the_order_is_that_of_fts5_while_pieces_are_merged() {
 #[test]
 fn the_order_is_that_of_fts5_after_deletions() {
     let home = home(4, 100);
-    // As the end of a file that stands still is indexed, taken back and indexed again.
+    // As the tail of a file is indexed, removed and indexed again.
     let conn = home.sql();
     for go in 0..40 {
         conn.execute("INSERT INTO entry_rows (id, kind, content) VALUES (?1, 1, 0)", [-go - 1])

@@ -1,5 +1,5 @@
-//! A backup takes the ledger's place: the old or the new one stands there, whatever happens, and
-//! nobody ever reads a mixture.
+//! A backup replaces the ledger: at any point the old or the new one is at the path, and no process
+//! ever reads a mixture.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ pub(crate) fn restore(home: &Home, from: &Path) -> quipu_ledger::Result<BackupRe
     quipu_ledger::prepare_restore(&home.ledger_path(), from, false, &mut |_| {})?.swap()
 }
 
-/// A child that has the ledger open until it is told to end.
+/// Holds the ledger open until the parent process ends it. The task of a child process.
 pub(crate) fn hold(home: &Home, ledger: &Ledger) {
     quipu_ledger::cursors(ledger).unwrap();
     fs::write(home.scratch("held"), "").unwrap();
@@ -27,7 +27,8 @@ pub(crate) fn hold(home: &Home, ledger: &Ledger) {
     quipu_ledger::cursors(ledger).unwrap();
 }
 
-/// A child that collects while others restore: being late is fine, a damaged ledger is not.
+/// Collects during restores: a busy ledger is fine, a damaged one is not. The task of a child
+/// process.
 pub(crate) fn collect_on(home: &Home) {
     while !home.scratch("enough").exists() {
         let collected = Ledger::open(&home.ledger_path())
@@ -40,7 +41,7 @@ pub(crate) fn collect_on(home: &Home) {
     }
 }
 
-/// A collected home, and a backup of it.
+/// Returns a collected home, and a backup of it.
 fn backed_up() -> (Home, PathBuf) {
     let home = collected();
     fs::create_dir_all(home.scratch("disk")).unwrap();
@@ -73,7 +74,7 @@ fn r111_a_backup_takes_the_ledgers_place_and_collecting_goes_on() {
     assert_ne!(epoch(&home), old_epoch, "cursors of the old ledger are refused");
     assert_eq!(home.one::<String>("PRAGMA journal_mode"), "wal");
 
-    // What stood there is kept, whole, and is known to be a copy.
+    // The former ledger is kept, complete, and recorded as a copy.
     let kept = PathBuf::from(report.kept.unwrap());
     assert_eq!(everything(&home, &kept), later);
     let listed = quipu_ledger::backups(&home.open()).unwrap();
@@ -83,14 +84,14 @@ fn r111_a_backup_takes_the_ledgers_place_and_collecting_goes_on() {
         .collect();
     assert_eq!(listed, [(kept.clone(), true, true), (copy.clone(), false, true)]);
 
-    // What happened since is collected once more, and once only.
+    // Lines added since the backup are collected again, once.
     let synced = home.sync_and_check();
     assert_eq!(synced.records_added, 2);
     assert_eq!(home.hits("afterthebackup"), 1);
     assert_eq!(everything(&home, &home.ledger_path()), later);
     assert_eq!(home.sync().sources_changed, 0);
 
-    // What was put aside can be restored like any backup.
+    // The former ledger can be restored like any backup.
     restore(&home, &kept).unwrap();
     assert_eq!(everything(&home, &home.ledger_path()), later);
     assert_eq!(home.sync().sources_changed, 0);
@@ -111,7 +112,7 @@ fn a_backup_is_restored_where_no_ledger_is() {
 fn a_log_without_its_ledger_is_never_applied() {
     for with_backup in [true, false] {
         let (home, copy) = backed_up();
-        // A log with the last transactions is left behind, as by a killed process.
+        // A log with the last transactions stays, as after a kill.
         let held = home.open();
         home.append(MAIN, line("user", &uuid(2), None, "inthelog"));
         home.sync();
@@ -139,7 +140,7 @@ fn a_log_without_its_ledger_is_never_applied() {
 }
 
 #[test]
-fn others_know_of_backups_that_the_backup_does_not_know() {
+fn backups_made_after_the_backup_stay_listed() {
     let (home, copy) = backed_up();
     let second = home.scratch("disk/second.db");
     back_up(&home, &second).unwrap();
@@ -173,7 +174,7 @@ fn a_ledger_that_another_process_has_open_is_not_replaced() {
     let refused = restore(&home, &copy).unwrap_err();
     assert!(matches!(refused, Error::InUse { .. }), "{refused}");
     assert_eq!(everything(&home, &home.ledger_path()), before);
-    // It goes on reading and ends well; then nothing is in the way.
+    // It reads on and ends normally; then the restore succeeds.
     fs::remove_file(home.scratch("held")).unwrap();
     child::finish(vec![holder]);
     restore(&home, &copy).unwrap();
@@ -186,10 +187,10 @@ fn a_ledger_that_another_process_has_open_is_not_replaced() {
 }
 
 #[test]
-fn who_has_the_old_file_cannot_write_to_it() {
+fn a_process_with_the_old_file_cannot_write_to_it() {
     let (home, copy) = backed_up();
     let mut held = home.open();
-    // By hand, as somebody may do who does not know better.
+    // By hand, as a person might do it.
     fs::rename(&copy, home.ledger_path()).unwrap();
     home.append(MAIN, line("user", &uuid(2), None, "late"));
     let refused = quipu_ledger::collect(&mut held, &home.roots(), &mut |_| {}).unwrap_err();

@@ -1,4 +1,4 @@
-//! Append-only is not assumed: truncated, replaced, rewritten, renamed, copied.
+//! Files that are not only appended to: truncated, replaced, rewritten, renamed, copied.
 
 use crate::home::*;
 use quipu_ledger::Generations;
@@ -87,7 +87,7 @@ fn many_rewrites_make_no_long_chain() {
         assert_eq!(home.sync().lines_parsed, 1);
         versions.push(texts.concat());
     }
-    // How often one has to look on for a byte of the generation just before a flattened one.
+    // The number of references to follow for a byte of the generation just before a flattened one.
     let chains = "WITH RECURSIVE piece (generation, start, end, steps) AS (
             SELECT id, 0, cursor, 0 FROM generations WHERE number = 127
              UNION
@@ -100,7 +100,7 @@ fn many_rewrites_make_no_long_chain() {
                AND s.start < p.end AND p.start < s.start + s.length)
         SELECT max(steps) FROM piece";
     assert_eq!(home.one::<i64>(chains), 64);
-    // One line changed: three spans. Only every 64th generation has as many as there are runs.
+    // One changed line makes three spans. Only every 64th generation has a span for each run.
     let spans: i64 = home.one(
         "SELECT count(*) FROM spans
           WHERE generation IN (
@@ -220,7 +220,7 @@ fn another_name_for_a_known_file_changes_nothing() {
 #[test]
 fn an_interrupted_rewrite_goes_on_with_the_old_lines() {
     let home = Home::new();
-    // Lines of equal bytes: the fingerprint before the cursor is the same after each of them.
+    // All lines are equal, so the fingerprint before the cursor is the same after each of them.
     let same = line("user", &uuid(1), None, &"x".repeat(300));
     let changed = line("user", &uuid(2), None, &"y".repeat(300));
     home.write(MAIN, same.repeat(40));

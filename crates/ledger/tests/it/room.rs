@@ -1,11 +1,12 @@
-//! A ledger on a disk without room: it is read, or the error says to make room.
+//! A ledger on a full disk: it can be read, or the error asks for free space.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::home::*;
-use quipu_ledger::{Error, Ledger, Patience, Trouble, Whose};
+use quipu_ledger::wire::Finding;
+use quipu_ledger::{BackupTarget, Error, Ledger, Patience, Trouble, Whose};
 
 /// A small disk in memory. It is unmounted at the end.
 struct Disk(PathBuf);
@@ -27,7 +28,7 @@ impl Disk {
         self.0.join("ledger.db")
     }
 
-    /// Leaves so much room.
+    /// Fills the disk up to this many free bytes.
     fn fill(&self, free: u64) {
         let path = self.0.join("fill");
         let _ = fs::remove_file(&path);
@@ -45,10 +46,26 @@ impl Drop for Disk {
 
 const MAIN: &str = ".claude/projects/-p/640ab4c7-d010-4b20-a591-b7172ef08e66.jsonl";
 
-fn advice(home: &Home, path: &Path) -> (bool, String) {
-    let diagnosis = quipu_ledger::doctor(path, &home.roots(), false, &mut |_| {});
+fn advice(home: &Home, path: &Path, is_deep: bool) -> (bool, String) {
+    let diagnosis = quipu_ledger::doctor(path, &home.roots(), is_deep, &mut |_| {});
+    let is_backup = |finding: &Finding| finding.what.contains("it is a backup");
+    assert!(!diagnosis.findings.iter().any(is_backup), "{:?}", diagnosis.findings);
     let advice = diagnosis.findings.iter().map(|finding| finding.advice.as_str());
     (diagnosis.ok, advice.collect::<Vec<_>>().join("\n"))
+}
+
+/// Backs it up to another disk, as the command does.
+fn back_up(home: &Home, ledger: &Path, free: u64) {
+    let to = home.scratch("backup.db");
+    let _ = fs::remove_file(&to);
+    let opened = match Ledger::open(ledger) {
+        Err(error) if error.trouble() == Trouble::DiskFull => Ledger::open_read_only(ledger),
+        opened => opened,
+    };
+    let target = BackupTarget { path: &to, replace: false };
+    let report = quipu_ledger::backup(&mut opened.unwrap(), target, &mut |_| {})
+        .unwrap_or_else(|error| panic!("{free} KiB: {error:?}"));
+    assert!(report.records >= 1 && to.exists());
 }
 
 #[test]
@@ -59,19 +76,25 @@ fn f11_a_sound_ledger_is_read_without_room() {
     let Some(disk) = Disk::mount(&home) else { return };
     fs::copy(home.ledger_path(), disk.ledger()).unwrap();
     home.append(MAIN, line("user", &uuid(2), None, "beta"));
-    for free in (0..=64).step_by(4) {
+    for free in (0..=128).step_by(4) {
         disk.fill(free << 10);
         let mut reader = quipu_ledger::open_to_read(&disk.ledger(), "here").unwrap();
         let freshness = reader.refresh(&home.roots(), "here", Patience::Long, &mut |_| {}).unwrap();
-        assert_eq!(reader.whose, Whose::NoRoom, "{free} KiB");
+        assert!(free > 64 || reader.whose == Whose::NoRoom, "{free} KiB");
         assert!(freshness.fresh_as_of > 0);
         let hits: i64 = quipu_ledger::sessions(&reader.ledger, &Default::default(), None)
             .map(|sessions| sessions.total as i64)
             .unwrap();
         assert_eq!(hits, 1);
         drop(reader);
-        let (ok, advice) = advice(&home, &disk.ledger());
-        assert!(ok, "{free} KiB: {advice}");
+        for is_deep in [false, true] {
+            let (ok, advice) = advice(&home, &disk.ledger(), is_deep);
+            assert!(ok, "{free} KiB: {advice}");
+        }
+        back_up(&home, &disk.ledger(), free);
+        if free > 64 {
+            continue;
+        }
         let refused = Ledger::open(&disk.ledger())
             .and_then(|mut ledger| quipu_ledger::collect(&mut ledger, &home.roots(), &mut |_| {}));
         assert_eq!(refused.map(|_| ()).unwrap_err().trouble(), Trouble::DiskFull, "{free} KiB");
@@ -80,7 +103,7 @@ fn f11_a_sound_ledger_is_read_without_room() {
     }
 }
 
-/// A log whose records are not in the file is not passed over.
+/// A log with records that are not in the file is not ignored.
 #[test]
 fn f11_a_log_that_has_no_room_is_not_passed_over() {
     let home = Home::quick();
@@ -102,8 +125,11 @@ fn f11_a_log_that_has_no_room_is_not_passed_over() {
     let error = Ledger::open_read_only(&disk.ledger()).unwrap_err();
     assert!(matches!(error, Error::NoRoom { .. }), "{error:?}");
     assert_eq!(error.trouble(), Trouble::DiskFull);
-    let (ok, advice) = advice(&home, &disk.ledger());
-    assert!(!ok && advice.contains("make room") && !advice.contains("in its place"), "{advice}");
+    let (ok, advice) = advice(&home, &disk.ledger(), true);
+    assert!(
+        !ok && advice.contains("free some space") && !advice.contains("keep a copy of the file"),
+        "{advice}"
+    );
     fs::remove_file(disk.0.join("fill")).unwrap();
     let ledger = Ledger::open_read_only(&disk.ledger()).unwrap();
     let status = quipu_ledger::status(&ledger, &[]).unwrap();

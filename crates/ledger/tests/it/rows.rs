@@ -1,5 +1,5 @@
-//! Sessions in OpenClaw's database: the two that the real release wrote, and every shape that a
-//! test could think of.
+//! Sessions in OpenClaw's database: two that the real release wrote, and many artificial
+//! ones.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -16,14 +16,14 @@ use rusqlite::{Connection, params};
 use crate::child;
 use crate::home::*;
 
-/// Where the database of agent `main` is.
+/// The path of agent `main`'s database.
 pub(crate) const DATABASE: &str = ".openclaw/agents/main/agent/openclaw-agent.sqlite";
 
 /// The sessions of the imported database.
 const FIRST: &str = "433d5b15-0000-4000-8000-000000000001";
 const SECOND: &str = "433d5b15-0000-4000-8000-000000000002";
 
-/// Puts a database that 2026.9.6 wrote into a home.
+/// Copies a database that 2026.9.6 wrote into a home.
 pub(crate) fn real(home: &Home, name: &str, path: &str) {
     let packed = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join(format!("tests/fixtures/openclaw-2026.9.6/{name}.sqlite.zst"));
@@ -32,7 +32,7 @@ pub(crate) fn real(home: &Home, name: &str, path: &str) {
     settle(&home.path(path));
 }
 
-/// Files that were written just now are looked at again; these were not.
+/// Sets the times of a database back: files that were written just now are always read again.
 pub(crate) fn settle(path: &Path) {
     for suffix in ["", "-wal"] {
         let mut name = path.as_os_str().to_owned();
@@ -43,7 +43,7 @@ pub(crate) fn settle(path: &Path) {
     }
 }
 
-/// Puts a transcript aside in the database, as resets and deletions do.
+/// Archives a transcript in the database, as resets and deletions do.
 pub(crate) fn put_aside(
     conn: &Connection,
     session: &str,
@@ -62,7 +62,7 @@ pub(crate) fn put_aside(
     .unwrap();
 }
 
-/// A connection of OpenClaw's.
+/// Opens a connection like OpenClaw's.
 pub(crate) fn writer(home: &Home, path: &str) -> Connection {
     let conn = Connection::open(home.path(path)).unwrap();
     conn.pragma_update(None, "foreign_keys", false).unwrap();
@@ -77,7 +77,7 @@ pub(crate) fn change(home: &Home, sql: &str) {
     settle(&home.path(DATABASE));
 }
 
-/// A database with as little in it as possible, and no types.
+/// Creates a minimal database without column types.
 pub(crate) fn loose(home: &Home, schema: i64, more: &str) {
     home.folder_for(DATABASE);
     let _ = fs::remove_file(home.path(DATABASE));
@@ -110,7 +110,7 @@ fn insert(conn: &Connection, session: &str, seq: i64, event: &str) {
     .unwrap();
 }
 
-/// A session of a header and so many messages, without types.
+/// Adds a session of a header and these messages, without types.
 pub(crate) fn grow(home: &Home, session: &str, range: std::ops::Range<u32>) {
     let conn = writer(home, DATABASE);
     for number in range {
@@ -140,7 +140,7 @@ fn reasons(report: &SyncReport) -> Vec<String> {
         .collect()
 }
 
-/// Names, sizes and times of everything in the database's folder.
+/// Returns names, sizes and times of everything in the database's folder.
 fn listing(home: &Home) -> BTreeMap<PathBuf, (u64, SystemTime)> {
     fs::read_dir(home.path(DATABASE).parent().unwrap())
         .unwrap()
@@ -231,7 +231,7 @@ fn keys_that_lead_elsewhere() {
     sync(&home);
     let noted = "SELECT count(*) FROM key_history";
     assert_eq!(home.one::<i64>(noted), 3);
-    // Counters and times are no news.
+    // Counters and times are not recorded in the journal.
     change(
         &home,
         "UPDATE session_nodes SET updated_at = updated_at + 1,
@@ -240,7 +240,7 @@ fn keys_that_lead_elsewhere() {
     sync(&home);
     assert_eq!(home.one::<i64>(noted), 3);
     assert!(home.one::<String>("SELECT fields FROM session_keys LIMIT 1").contains("77"));
-    // A reset: the key leads to another session, and remembers the one before.
+    // A reset: the key leads to another session, and keeps the one before.
     change(
         &home,
         &format!(
@@ -266,7 +266,7 @@ fn keys_that_lead_elsewhere() {
 #[test]
 fn a_file_an_archive_and_rows_are_one_session() {
     let home = Home::new();
-    // What 2026.9.6 imported: the header's id is another, everything else is byte for byte the same.
+    // The import of 2026.9.6: the header's id differs, everything else is byte for byte the same.
     let original = fs::read_to_string(
         fixtures("openclaw")
             .join("agents/pi73/sessions/06-compaction_01a1e05d-b128-7756-911a-ca0977e2006b.jsonl"),
@@ -280,7 +280,7 @@ fn a_file_an_archive_and_rows_are_one_session() {
     );
     sync(&home);
     let usage = "SELECT count(*), sum(output) FROM usage WHERE is_counted";
-    let (bill, bytes) =
+    let (counted, bytes) =
         (home.all(usage), home.one::<i64>("SELECT sum(length) FROM records WHERE same_as IS NULL"));
     real(&home, "imported", DATABASE);
     let report = sync(&home);
@@ -309,9 +309,9 @@ fn a_file_an_archive_and_rows_are_one_session() {
     let journal = home.one::<i64>("SELECT cursor FROM generations WHERE id = 1");
     assert!(stored <= bytes + second + journal, "{stored} of {bytes} + {second}");
     let first = format!("{} AND session = ({session})", usage);
-    assert_eq!(home.all(&first), bill);
+    assert_eq!(home.all(&first), counted);
 
-    // And deleted: the rows become an archive in the database.
+    // After a deletion, the rows become an archive in the database.
     let blob = zstd::encode_all(imported.as_bytes(), 1).unwrap();
     let conn = writer(&home, DATABASE);
     conn.execute(
@@ -334,7 +334,7 @@ fn a_file_an_archive_and_rows_are_one_session() {
     assert_eq!((report.records_added, report.gone), (10, 1));
     assert_eq!(home.one::<i64>(&with_id), 9);
     assert_eq!(home.all(&seen), ["3|3"]);
-    assert_eq!(home.all(&first), bill);
+    assert_eq!(home.all(&first), counted);
     let name = format!("{FIRST}.jsonl.deleted.2026-11-15T18-00-00.000Z");
     assert_eq!(restored(&home, &name), imported);
     assert_eq!(sync(&home).databases_opened, 0);
@@ -382,7 +382,7 @@ fn growth() {
 }
 
 #[test]
-fn a93_a_new_watermark_is_a_new_life() {
+fn a93_a_new_watermark_is_a_new_generation() {
     let home = Home::new();
     loose(
         &home,
@@ -393,7 +393,7 @@ fn a93_a_new_watermark_is_a_new_life() {
     grow(&home, "s", 0..10);
     grow(&home, "t", 0..10);
     sync(&home);
-    // The third row is gone, the fourth is another, and numbers start again at 0.
+    // The third row is gone, the fourth differs, and numbers start again at 0.
     change(
         &home,
         &format!(
@@ -409,8 +409,8 @@ fn a93_a_new_watermark_is_a_new_life() {
     assert_eq!(home.one::<i64>("SELECT count(*) FROM absent"), 2);
     assert_eq!(home.hits("word3"), 2, "kept");
     assert_eq!(restored(&home, "s.jsonl").lines().count(), 9);
-    let lives = home.restored(Generations::All);
-    let old = &lives["openclaw/agents/main/agent/openclaw-agent.sqlite/s.jsonl.generation-1"];
+    let generations = home.restored(Generations::All);
+    let old = &generations["openclaw/agents/main/agent/openclaw-agent.sqlite/s.jsonl.generation-1"];
     assert_eq!(old.iter().filter(|byte| **byte == b'\n').count(), 10);
     grow(&home, "s", 9..12);
     assert_eq!(sync(&home).records_added, 3);
@@ -456,7 +456,7 @@ fn a72_numbers_with_gaps_twins_and_below_zero() {
     for number in 0..6 {
         assert_eq!(home.hits(&format!("number{number}")), 1);
     }
-    // A row that is put in between is a rewrite that adds one record.
+    // A row that is inserted in between is a rewrite that adds one record.
     change(
         &home,
         &format!(
@@ -493,7 +493,7 @@ fn a72_events_that_are_no_text() {
     put(5, &null, &packed(long.as_bytes()), Some(long.len() as i64));
     put(6, &null, &packed(event(6, "wronglength").as_bytes()), Some(3));
     put(7, &null, &b"not zstd at all".to_vec(), Some(10));
-    // A bomb: 64 MiB of nothing; and one that is cut off.
+    // A bomb of 64 MiB of zeros; and a truncated event.
     put(10, &null, &packed(event(10, "cut").as_bytes())[..20].to_vec(), None);
     put(8, &null, &packed(&vec![b' '; 64 << 20]), Some(64 << 20));
     conn.execute_batch(
@@ -510,7 +510,7 @@ fn a72_events_that_are_no_text() {
     assert_eq!(home.problems().get("row_empty"), Some(&1));
     assert_eq!(home.problems().get("damaged_event"), Some(&2));
     assert_eq!(home.problems().get("encoding"), None);
-    // Of what is kept nobody says that it was not read.
+    // Stored events are not reported as unread.
     assert_eq!(report.unreadable().count(), 0, "{:?}", reasons(&report));
     assert_eq!(report.odd().count(), 1, "{:?}", reasons(&report));
     let lines: Vec<Vec<u8>> = home.restored(Generations::Newest)
@@ -546,7 +546,7 @@ fn a72_rows_that_are_deleted_later() {
     let state = "SELECT state FROM sessions WHERE session_id = 's'";
     assert_eq!(home.one::<String>(state), "gone");
     assert_eq!(home.one::<i64>("SELECT count(*) FROM messages"), 9 + 3);
-    // And back, with one row that is new.
+    // Inserted again, with one new row.
     grow(&home, "s", 0..3);
     grow(&home, "s", 20..21);
     let report = sync(&home);
@@ -595,7 +595,7 @@ fn a_last_row_that_changes_under_the_same_number_and_watermark() {
     let report = sync(&home);
     assert_eq!((report.records_added, report.rewritten), (1, 1));
     assert_eq!(home.hits("other"), 1);
-    // Nothing but the last rows is compared of what did not change.
+    // Of unchanged sessions only the last rows are compared.
     change(&home, "CREATE TABLE unrelated (x)");
     let report = sync(&home);
     assert_eq!((report.records_added, report.rewritten, report.databases_opened), (0, 0, 1));
@@ -603,10 +603,10 @@ fn a_last_row_that_changes_under_the_same_number_and_watermark() {
     assert_eq!(report.bytes_verified, last("other") + last("word9"));
 }
 
-/// What makes a database too large to be copied.
+/// The statements that make a database too large to be copied.
 const LARGE: &str = "CREATE TABLE filler (x); INSERT INTO filler VALUES (zeroblob(70000000))";
 
-/// Twelve sessions of a megabyte each.
+/// Adds twelve sessions of a megabyte each.
 fn fill_twelve(conn: &Connection) {
     conn.execute_batch("BEGIN").unwrap();
     for (session, number) in (0..12).flat_map(|session| (0..40).map(move |n| (session, n))) {
@@ -666,7 +666,7 @@ fn checkpointed_and_written_to_while_it_is_copied() {
     assert_eq!(home.one::<i64>("SELECT count(*) FROM generations WHERE number > 1"), 0);
 }
 
-/// What the kernel saw of the files of a database that its program has open.
+/// Checks the kernel's record of opened files while the database's program has it open.
 #[test]
 fn nothing_of_it_is_opened_for_writing() {
     let home = Home::new();
@@ -714,7 +714,7 @@ fn written_to_while_it_is_read() {
         conn.execute_batch("COMMIT").unwrap();
     };
     (0..12).for_each(fill);
-    // Whatever is read after the first batch is thrown away: the file is another.
+    // Everything read after the first batch is discarded, because the file changed.
     let mut batches = 0;
     let report = quipu_ledger::collect(&mut home.open(), &home.roots(), &mut |progress| {
         if let quipu_ledger::Progress::Stored { .. } = progress {
@@ -732,7 +732,7 @@ fn written_to_while_it_is_read() {
     assert_eq!(home.one::<i64>("SELECT count(*) FROM generations WHERE number > 1"), 0);
 }
 
-/// Another process: writes a row and then just holds the database open, until it is killed.
+/// Writes a row and holds the database open until it is killed. The task of a child process.
 pub(crate) fn hold(home: &Home) {
     let conn = writer(home, DATABASE);
     conn.pragma_update(None, "journal_mode", "WAL").unwrap();
@@ -764,7 +764,7 @@ fn a70_another_process_holds_it_and_nothing_is_left_there() {
     assert_eq!(home.hits("held"), 1);
     assert_eq!(listing(&home), before);
 
-    // Killed, it leaves log and index behind: read as they are.
+    // Killed, it leaves log and index behind, which are read as they are.
     child.kill().unwrap();
     child.wait().unwrap();
     settle(&home.path(DATABASE));
@@ -774,7 +774,7 @@ fn a70_another_process_holds_it_and_nothing_is_left_there() {
     assert_eq!(listing(&home), before);
     assert_eq!(sync(&home).databases_opened, 0);
 
-    // Without the index, a private copy is read, and nothing is left of that either.
+    // Without the index, a private copy is read, and nothing of it is left.
     let index = home.path(&format!("{DATABASE}-shm"));
     fs::remove_file(index).unwrap();
     let mut conn = home.sql();
@@ -804,7 +804,7 @@ fn a70_a_log_without_its_index() {
     conn.pragma_update(None, "wal_autocheckpoint", 0).unwrap();
     insert(&conn, "s", 0, &header("s"));
     insert(&conn, "s", 1, &event(1, "only in the log"));
-    // What a machine that lost its power leaves behind.
+    // The state after a power failure.
     let agent = home.path(".openclaw/agents/other/agent");
     fs::create_dir_all(&agent).unwrap();
     for suffix in ["", "-wal"] {
@@ -820,7 +820,7 @@ fn a70_a_log_without_its_index() {
     assert_eq!(report.records_added, 4);
     assert_eq!(home.hits("log"), 2);
     assert_eq!(names(), 2);
-    // A torn log is what SQLite makes of it: everything up to the tear.
+    // A torn log is read up to the tear, as SQLite does.
     let log = File::options().write(true).open(agent.join("openclaw-agent.sqlite-wal")).unwrap();
     log.set_len(log.metadata().unwrap().len() - 100).unwrap();
     drop(log);
@@ -861,8 +861,8 @@ fn a70_locked_by_a_writer() {
     assert_eq!(sync(&home).records_added, 500);
 }
 
-/// Checks that a database is refused for this reason, that other sources go on, that it is not
-/// opened again before it changes, and that status says the same.
+/// Asserts that a database is refused for this reason, that other sources are collected, that it is
+/// not opened again before it changes, and that status reports the same.
 #[track_caller]
 fn is_refused(home: &Home, why: &str) {
     home.write(MAIN, line("user", &uuid(1), None, "goes on"));
@@ -876,7 +876,7 @@ fn is_refused(home: &Home, why: &str) {
     let status = quipu_ledger::status(&home.open(), &home.roots()).unwrap();
     let skipped = status.formats.iter().flat_map(|format| &format.skipped);
     assert!(skipped.into_iter().any(|skipped| skipped.reason.contains(why)));
-    // Mended, it is collected.
+    // Repaired, it is collected.
     if home.path(DATABASE).is_dir() {
         fs::remove_dir(home.path(DATABASE)).unwrap();
     }
@@ -925,7 +925,7 @@ fn a70_no_table_of_transcripts() {
     let home = Home::new();
     home.folder_for(DATABASE);
     change(&home, "CREATE TABLE other (a)");
-    is_refused(&home, "it has no table of transcripts");
+    is_refused(&home, "it has no transcripts table");
 }
 
 #[test]
@@ -933,7 +933,7 @@ fn a70_a_table_without_events() {
     let home = Home::new();
     home.folder_for(DATABASE);
     change(&home, "CREATE TABLE transcript_events (session_id, seq)");
-    is_refused(&home, "lacks a column");
+    is_refused(&home, "lacks a required column");
 }
 
 #[test]
@@ -1047,7 +1047,7 @@ fn a92_other_tables_are_never_read() {
     home.write(".openclaw/state/openclaw.sqlite", canary);
     sync(&home);
     assert_eq!(home.hits("Summary"), 1);
-    // Not by way of a view, a virtual table or a computed column either.
+    // Also not through a view, a virtual table or a computed column.
     for trick in [
         "CREATE VIEW transcript_events AS SELECT 's' AS session_id, 0 AS seq, store_json AS event_json FROM auth_profile_store",
         "CREATE VIRTUAL TABLE transcript_events USING fts5 (session_id, seq, event_json)",
@@ -1062,7 +1062,7 @@ fn a92_other_tables_are_never_read() {
             ),
         );
         let report = sync(&home);
-        let is_refused = |reason: &String| reason.contains("no table of transcripts");
+        let is_refused = |reason: &String| reason.contains("no transcripts table");
         assert!(reasons(&report).iter().any(is_refused), "{:?}", reasons(&report));
     }
     for (name, bytes) in home.ledger_bytes() {
@@ -1202,7 +1202,7 @@ fn a_setting_leaves_deleted_archives_out() {
     assert_eq!(home.hits("deletedword"), 1);
     assert_eq!(collect(true).databases_opened, 0);
     change(&home, "PRAGMA user_version = 22");
-    // What was collected before is not gone because a setting changed.
+    // Collected sessions are not gone because a setting changed.
     assert_eq!(collect(false).gone, 0);
 }
 
@@ -1257,8 +1257,8 @@ fn killed_while_rows_are_collected() {
     }
 }
 
-/// What a database says about keys has no file of its own; `restore` finds it by the name that it
-/// gives it.
+/// The keys of a database have no file of their own; `restore` finds them by the name that it gives
+/// them.
 #[test]
 fn the_index_in_a_database_is_given_back_by_name() {
     let home = Home::new();

@@ -1,4 +1,4 @@
-//! What a search finds: every word, whatever it is made of, and nothing that it was not asked for.
+//! Search results: every word is found, and nothing that was not requested.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -10,7 +10,7 @@ use quipu_transcript::search::query::QueryError;
 
 use crate::home::*;
 
-/// What is shown of the hits, sorted.
+/// Returns the snippets of the hits, sorted.
 #[track_caller]
 fn found(home: &Home, text: &str) -> Vec<String> {
     let answer = home.search(&request(text));
@@ -24,7 +24,7 @@ fn with_content(role: &str, number: u32, content: &str) -> String {
     line_of(role, &uuid(number), None, content)
 }
 
-fn said(texts: &[&str]) -> Home {
+fn with_texts(texts: &[&str]) -> Home {
     let lines: Vec<String> = texts
         .iter()
         .enumerate()
@@ -36,11 +36,10 @@ fn said(texts: &[&str]) -> Home {
     of_lines(&lines)
 }
 
-/// Every fixture of both formats, a note and a run of a job.
+/// Returns a home with every fixture of both formats, a note and a cron run.
 fn everything() -> Home {
     let home = Home::quick();
-    copy(&fixtures("claude-code"), &home.path(".claude"));
-    copy(&fixtures("openclaw"), &home.path(".openclaw"));
+    home.copy_fixtures();
     home.sync();
     home
 }
@@ -90,7 +89,8 @@ fn every_word_of_the_index_finds_all_its_entries() {
     for (word, entries) in words {
         let request = SearchRequest { order: Order::Newest, ..request(&format!("in:all {word}")) };
         let hits: BTreeSet<i64> = home.search(&request).hits.iter().map(|hit| hit.number).collect();
-        // Of several versions the newest is enough, and a file with a call's output is its result.
+        // Of several versions the newest is enough, and a file with a call's output counts as its
+        // result.
         let missing: Vec<i64> = entries.difference(&hits).copied().collect();
         for entry in missing {
             let newer: Option<i64> = conn
@@ -112,7 +112,7 @@ fn every_word_of_the_index_finds_all_its_entries() {
 
 #[test]
 fn a75_nothing_that_is_typed_is_an_error() {
-    let home = said(&["a-b @x \"quoted\" foo_bar NEAR(me) c++", "nothing of it"]);
+    let home = with_texts(&["a-b @x \"quoted\" foo_bar NEAR(me) c++", "nothing of it"]);
     let config =
         ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() };
     let mut runner =
@@ -142,7 +142,7 @@ fn a75_nothing_that_is_typed_is_an_error() {
 
 #[test]
 fn a75_signs_do_not_hide_a_hit() {
-    let home = said(&["a-b @x \"quoted\" foo_bar NEAR(me) c++ x==y", "something else"]);
+    let home = with_texts(&["a-b @x \"quoted\" foo_bar NEAR(me) c++ x==y", "something else"]);
     for typed in [
         "a-b",
         "@x",
@@ -175,7 +175,7 @@ fn a75_signs_do_not_hide_a_hit() {
 
 #[test]
 fn scripts_without_spaces_are_found_inside_a_run() {
-    let home = said(&["这个会话很长", "세션을 찾다", "résumé ПОИСК"]);
+    let home = with_texts(&["这个会话很长", "세션을 찾다", "résumé ПОИСК"]);
     assert_eq!(found(&home, "会话"), ["这个会话很长"]);
     assert_eq!(found(&home, "세션"), ["세션을 찾다"]);
     assert_eq!(found(&home, "resume поиск"), ["résumé ПОИСК"]);
@@ -252,22 +252,22 @@ fn filters_leave_out_what_they_say() {
     check("in:text", &[human, agent, other, claw]);
     check("in:notes", &[]);
     check("in:text -of", &[other, claw]);
-    // Without words: the calls themselves, and all that passes.
+    // Without words: the calls themselves, and everything that passes the filters.
     assert_eq!(found(&home, "file:auth.ts"), ["Bash grep needle src/auth.ts", result]);
     assert_eq!(found(&home, "is:error"), [result]);
     assert_eq!(found(&home, "in:text role:assistant"), [agent]);
     assert_eq!(found(&home, "in:thinking project:shop"), ["needle in mind"]);
     assert_eq!(home.search(&request("role:user")).hits[0].snippet, other, "the newest first");
-    // What is only in the model's reasoning is told.
+    // Hits only in the model's reasoning are counted.
     let answer = home.search(&request("mind"));
     assert_eq!((answer.total, answer.gaps.in_thinking), (0, 1));
-    // Calls know their tool, results whether they failed.
+    // A call has its tool, a result its outcome.
     let hit = |text: &str| -> SearchHit { home.search(&request(text)).hits[0].clone() };
     let shown = hit("needle in:result");
     assert_eq!((shown.tool.as_deref(), shown.is_error, shown.turn), (Some("Bash"), true, Some(1)));
     assert_eq!(hit("another").turn, Some(2));
     assert_eq!(hit("claw").turn, Some(1));
-    // Newest first shows the places that were asked for, too.
+    // Newest first shows the requested places, too.
     let newest = |text: &str| {
         let request = SearchRequest { order: Order::Newest, limit: Some(5), ..request(text) };
         home.search(&request).hits.into_iter().map(|hit| hit.place).collect::<Vec<_>>()
@@ -305,7 +305,7 @@ fn notes_jobs_and_prompts_belong_to_no_session() {
 
 #[test]
 fn of_several_versions_one_is_a_hit() {
-    let home = said(&["zero"]);
+    let home = with_texts(&["zero"]);
     home.write(
         MAIN,
         [line("user", &uuid(1), None, "draft alpha"), line("user", &uuid(1), None, "draft beta")]
@@ -322,7 +322,7 @@ fn of_several_versions_one_is_a_hit() {
         home.search(&SearchRequest { exact: Some("draft".to_owned()), ..Default::default() }).total,
         1
     );
-    // A copy in the same session is a sighting; a fork's is an entry of its own.
+    // A copy in the same session is a sighting; in a fork it is an entry of its own.
     let copy = [line("user", &uuid(1), None, "draft beta")].concat();
     home.write(&MAIN.replace("640ab4c7", "740ab4c7"), copy);
     home.sync();
@@ -370,8 +370,12 @@ fn regex(text: &str) -> SearchRequest {
 fn text_is_looked_through_letter_by_letter() {
     let blob = "QUJD".repeat(400);
     let long = format!("{} tail-end", "filler ".repeat(200_000));
-    let home =
-        said(&["let x = a[1];\n\"quoted\" tab\there", &blob, &long, "release v1.20 and v2.0"]);
+    let home = with_texts(&[
+        "let x = a[1];\n\"quoted\" tab\there",
+        &blob,
+        &long,
+        "release v1.20 and v2.0",
+    ]);
     let total = |request: &SearchRequest| home.search(request).total;
     assert_eq!(total(&exact("a[1];\n\"quoted\" tab\t")), 1);
     assert_eq!(total(&exact("A[1]")), 0, "case counts");
@@ -386,7 +390,7 @@ fn text_is_looked_through_letter_by_letter() {
     assert_eq!(answer.scanned.unwrap().records, 4);
     assert_eq!(total(&regex(r"^release")), 1);
     assert_eq!(total(&regex("")), 4);
-    // Words narrow it down, and so do filters.
+    // Words and filters narrow it down.
     let both = SearchRequest { query: parse("release").unwrap(), ..regex(r"\d") };
     assert_eq!(home.search(&both).scanned.unwrap().records, 1);
     let none = SearchRequest { query: parse("project:nowhere").unwrap(), ..regex(r"\d") };
@@ -397,7 +401,7 @@ fn text_is_looked_through_letter_by_letter() {
 
 #[test]
 fn a76_expressions_are_bounded() {
-    let home = said(&[&"a".repeat(100_000)]);
+    let home = with_texts(&[&"a".repeat(100_000)]);
     assert_eq!(home.search(&regex("(a+)+$")).total, 1);
     for wrong in ["(", "a{1000000}{1000000}", &"(".repeat(5000), &"(a|b)*c{900}".repeat(10_000)] {
         let error = quipu_ledger::search(&home.open(), &regex(wrong)).unwrap_err();
@@ -407,7 +411,7 @@ fn a76_expressions_are_bounded() {
 
 #[test]
 fn lines_longer_than_a_chunk_are_looked_through() {
-    let home = said(&["before"]);
+    let home = with_texts(&["before"]);
     let long = format!("{} needle {}", "x".repeat(1_500_000), "y ".repeat(700_000));
     home.append(MAIN, line("user", &uuid(7), None, &long));
     home.append(MAIN, line("user", &uuid(8), None, "after the needle"));
@@ -417,11 +421,11 @@ fn lines_longer_than_a_chunk_are_looked_through() {
     assert!(answer.hits.iter().all(|hit| hit.snippet.contains("needle")));
 }
 
-// --- What is missing is said ---------------------------------------------------------------------
+// --- Gaps are reported ---------------------------------------------------------------------------
 
 #[test]
 fn a_damaged_index_is_an_error_and_not_an_empty_answer() {
-    let home = said(&["needle in a haystack", "another needle"]);
+    let home = with_texts(&["needle in a haystack", "another needle"]);
     for damage in [
         "UPDATE search_data SET block = x'00' WHERE id = 10",
         "UPDATE search_data SET block = zeroblob(20) WHERE id > 100",
@@ -442,8 +446,8 @@ fn a_damaged_index_is_an_error_and_not_an_empty_answer() {
 }
 
 #[test]
-fn what_is_not_indexed_yet_is_told() {
-    let home = said(&["one", "two", "three"]);
+fn records_that_are_not_indexed_yet_are_reported() {
+    let home = with_texts(&["one", "two", "three"]);
     let all: i64 = home.one("SELECT projected_to FROM ledger");
     home.sql().execute("UPDATE ledger SET projected_to = ?1", [all - 2]).unwrap();
     assert_eq!(home.search(&request("one")).gaps.unprojected, 2);
@@ -451,7 +455,7 @@ fn what_is_not_indexed_yet_is_told() {
 
 #[test]
 fn what_stands_around_a_hit() {
-    let home = said(&["one", "two", "three", "four", "five"]);
+    let home = with_texts(&["one", "two", "three", "four", "five"]);
     let answer = home.search(&SearchRequest { around: 1, ..request("three") });
     let around: Vec<(bool, &str)> =
         answer.hits[0].around.iter().map(|near| (near.is_before, near.text.as_str())).collect();
@@ -460,7 +464,7 @@ fn what_stands_around_a_hit() {
 
 #[test]
 fn the_unterminated_end_of_a_file_is_found() {
-    let home = said(&["one"]);
+    let home = with_texts(&["one"]);
     home.append(MAIN, line("user", &uuid(5), None, "waiting needle").trim_end());
     home.sync();
     std::fs::File::options()
@@ -475,8 +479,8 @@ fn the_unterminated_end_of_a_file_is_found() {
     assert_eq!(home.search(&SearchRequest { order: Order::Newest, ..request("needle") }).total, 1);
 }
 
-/// The newest of a frequent word are the same however they are found: by a set of entries, or by
-/// looking at the time of each.
+/// The newest hits of a frequent word are the same with both methods: by a set of entries, or by
+/// the time of each.
 #[test]
 fn newest_first_is_by_time_whatever_the_number() {
     let home = Home::quick();
@@ -505,9 +509,9 @@ fn newest_first_is_by_time_whatever_the_number() {
     let numbers = |hits: &[SearchHit]| -> Vec<i64> { hits.iter().map(|hit| hit.number).collect() };
     assert_eq!(first.total, 6000);
     assert_eq!(numbers(&first.hits), numbers(&all.hits)[..50]);
-    // Through the list of postings, which filters need.
+    // Filters need the list of postings.
     assert_eq!(numbers(&ask("common role:user", Some(50)).hits), numbers(&first.hits));
-    // Told one by one, until it is enough.
+    // One by one, until the caller stops.
     let mut heard = 0;
     quipu_ledger::search_each(&ledger, &request("common"), &mut |total, _| {
         assert_eq!(total, 6000);

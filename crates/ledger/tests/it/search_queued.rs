@@ -1,5 +1,5 @@
-//! What the human typed while the agent worked is found once: as the prompt that became of it, or
-//! where it was queued if nothing became of it.
+//! A prompt that was queued while the agent worked is found once: as the prompt it became, or in
+//! the queue if it never became one.
 
 use quipu_ledger::{Order, SearchRequest};
 use quipu_transcript::search::query;
@@ -29,7 +29,8 @@ fn request(text: &str) -> SearchRequest {
     SearchRequest { query, ..SearchRequest::default() }
 }
 
-/// The types of the entries that are found, in every order and both ways to find a single word.
+/// Compares the types of the entries that are found, in every order and with both single-word
+/// searches.
 #[track_caller]
 fn check(home: &Home, text: &str, expected: &[&str]) {
     for order in [Order::Best, Order::Newest] {
@@ -53,26 +54,26 @@ fn a_queued_prompt_that_came_back_is_found_once() {
         queued("mind the wombats"),
         queued("and the okapis\\nall of them"),
         queued("never the zebras"),
-        // Two that waited came back as one.
+        // Two queued prompts became one.
         prompt(2, "mind the wombats\\nand the okapis\\nall of them"),
     ]);
     check(&home, "wombats", &["user"]);
     check(&home, "mind wombats", &["user"]);
     check(&home, "okapis", &["user"]);
     check(&home, "zebras", &[QUEUE]);
-    // Where the prompt does not match, the queue is all there is.
+    // Only the queued text matches.
     check(&home, "wombats -okapis", &[QUEUE]);
     let exact = SearchRequest { exact: Some("the wombats".to_owned()), ..request("") };
     assert_eq!(home.search(&exact).total, 1);
 }
 
 #[test]
-fn what_was_said_before_it_was_queued_is_another_prompt() {
+fn a_prompt_before_it_was_queued_is_another_prompt() {
     let home = of_lines(&[prompt(1, "try again"), queued("try again")]);
     check(&home, "again", &[QUEUE, "user"]);
 }
 
-/// Of very many hits only those that are shown are looked at.
+/// Of very many hits only the shown ones are checked.
 #[test]
 fn among_very_many_hits_none_is_shown_twice() {
     let mut lines = vec![queued("wombats"), prompt(0, "wombats")];

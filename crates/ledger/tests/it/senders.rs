@@ -1,5 +1,5 @@
-//! Who may speak: decisions and requests last, a rebuild changes nothing, and nothing of a message is
-//! stored.
+//! Admission of senders: decisions and requests persist, a rebuild changes nothing, and no text of
+//! a message is stored.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ use crate::home::Home;
 const NOW: i64 = 1_800_000_000_000;
 
 fn open(home: &Home) -> Store {
-    Store::open(&home.ledger_path()).unwrap()
+    Store::open(home.ledger_path()).unwrap()
 }
 
 fn inbound(agent: &str, channel: &str, chat: Chat, sender: &str) -> Inbound {
@@ -59,21 +59,21 @@ fn states(home: &Home, now: i64) -> Vec<String> {
 #[test]
 fn r74_a_stranger_is_paired_and_revoked() {
     let home = Home::new();
-    let mut store = open(&home);
+    let store = open(&home);
     let settings = AdmissionSettings::default();
     let admit =
-        |store: &mut Store, message: &Inbound, now| store.admit(&settings, message, now).unwrap();
-    let first = admit(&mut store, &direct("821"), NOW);
+        |store: &Store, message: &Inbound, now| store.admit(&settings, message, now).unwrap();
+    let first = admit(&store, &direct("821"), NOW);
     assert!(matches!(first, Admission::Pair { is_new: true, .. }));
     let code = code(first);
     // Asking again changes nothing.
     let records: i64 = home.one("SELECT count(*) FROM records");
-    let again = admit(&mut store, &direct(" 821 "), NOW + 5);
+    let again = admit(&store, &direct(" 821 "), NOW + 5);
     assert_eq!(again, Admission::Pair { code, is_new: false });
     assert_eq!(home.one::<i64>("SELECT count(*) FROM records"), records);
-    // In a group a stranger leaves no trace at all.
+    // An unknown sender in a group leaves no trace.
     let group = inbound("main", "telegram", Chat::Group, "821");
-    assert_eq!(admit(&mut store, &group, NOW), Admission::Filtered { why: Why::NotApproved });
+    assert_eq!(admit(&store, &group, NOW), Admission::Filtered { why: Why::NotApproved });
     assert_eq!(home.one::<i64>("SELECT count(*) FROM records"), records);
 
     let elsewhere = SenderFilter { channel: Channel::parse("irc").ok(), ..SenderFilter::default() };
@@ -81,20 +81,20 @@ fn r74_a_stranger_is_paired_and_revoked() {
     assert!(matches!(missed, Error::NoMatch { what: "open pairing request", .. }));
     let paired = store.pair(code, &SenderFilter::default(), NOW + 10).unwrap();
     assert_eq!((paired.state, paired.since, paired.sender.as_str()), ("allowed", NOW + 10, "821"));
-    assert_eq!(admit(&mut store, &direct("821"), NOW + 20), Admission::Admitted);
-    assert_eq!(admit(&mut store, &group, NOW + 20), Admission::Admitted);
+    assert_eq!(admit(&store, &direct("821"), NOW + 20), Admission::Admitted);
+    assert_eq!(admit(&store, &group, NOW + 20), Admission::Admitted);
     assert!(store.pair(code, &SenderFilter::default(), NOW + 20).is_err());
-    // Nobody else is approved by it: not on another channel, and not for another agent.
+    // The code approves the sender on this channel and for this agent only.
     for (agent, channel) in [("main", "discord"), ("work", "telegram")] {
         let message = inbound(agent, channel, Chat::Direct, "821");
-        assert!(matches!(admit(&mut store, &message, NOW), Admission::Pair { is_new: true, .. }));
+        assert!(matches!(admit(&store, &message, NOW), Admission::Pair { is_new: true, .. }));
     }
 
     store.revoke(&who("main", "telegram", "821"), NOW + 30).unwrap();
-    let next = admit(&mut store, &direct("821"), NOW + 40);
+    let next = admit(&store, &direct("821"), NOW + 40);
     assert!(matches!(next, Admission::Pair { is_new: true, .. }));
     store.deny(&who("main", "telegram", "821"), NOW + 50).unwrap();
-    let denied = admit(&mut store, &direct("821"), NOW + 60);
+    let denied = admit(&store, &direct("821"), NOW + 60);
     assert_eq!(denied, Admission::Refused { why: Why::Denied });
     assert!(store.pair(self::code(next), &SenderFilter::default(), NOW).is_err());
     drop(store);
@@ -109,7 +109,7 @@ fn r74_a_stranger_is_paired_and_revoked() {
 #[test]
 fn r74_nothing_of_a_message_is_stored() {
     let home = Home::new();
-    let mut store = open(&home);
+    let store = open(&home);
     for sender in 0..9 {
         let message = direct(&sender.to_string());
         store.admit(&AdmissionSettings::default(), &message, NOW).unwrap();
@@ -130,7 +130,7 @@ fn r74_nothing_of_a_message_is_stored() {
 #[test]
 fn r74_what_is_decided_again_is_not_written_again() {
     let home = Home::new();
-    let mut store = open(&home);
+    let store = open(&home);
     let alice = who("main", "telegram", "Alice");
     assert_eq!(store.allow(&alice, NOW).unwrap().since, NOW);
     assert_eq!(store.allow(&alice, NOW + 9).unwrap().since, NOW);
@@ -141,7 +141,7 @@ fn r74_what_is_decided_again_is_not_written_again() {
     assert_eq!(home.one::<i64>("SELECT count(*) FROM records"), 2);
 }
 
-/// A decision counts at once, also where the projection has yet to be derived.
+/// A decision counts at once, also if the projection is behind.
 #[test]
 fn r74_a_projection_that_is_behind_is_brought_up_first() {
     let home = Home::new();
@@ -155,7 +155,7 @@ fn r74_a_projection_that_is_behind_is_brought_up_first() {
     home.sql()
         .execute_batch("DELETE FROM senders; UPDATE ledger SET projection_version = 1")
         .unwrap();
-    let mut store = open(&home);
+    let store = open(&home);
     let admission = store.admit(&settings, &direct("1"), NOW).unwrap();
     assert_eq!(admission, Admission::Refused { why: Why::Denied });
     home.sql().execute_batch("UPDATE ledger SET projected_to = 0, projection_version = 1").unwrap();
@@ -165,7 +165,7 @@ fn r74_a_projection_that_is_behind_is_brought_up_first() {
     home.assert_rebuilds();
 }
 
-/// What can happen.
+/// An action of the model.
 #[derive(Debug, Clone)]
 enum Step {
     Message {
@@ -189,7 +189,7 @@ enum Step {
         channel: usize,
         sender: usize,
     },
-    /// The n-th code that was ever given out.
+    /// The n-th code that was ever issued.
     Pair {
         which: usize,
     },
@@ -220,7 +220,7 @@ fn any_step() -> impl Strategy<Value = Step> {
 
 type Place = (usize, usize, usize);
 
-/// The simple model: maps, and everything is looked at each time.
+/// The simple model: maps that are scanned each time.
 #[derive(Default)]
 struct Model {
     decided: BTreeMap<Place, bool>,
@@ -248,7 +248,7 @@ proptest! {
     #[test]
     fn r74_admission_agrees_with_a_simple_model(steps in proptest::collection::vec(any_step(), 1..60)) {
         let home = Home::quick();
-        let mut store = open(&home);
+        let store = open(&home);
         let settings = AdmissionSettings::default();
         let mut model = Model { now: NOW, ..Model::default() };
         for step in steps {
@@ -257,24 +257,24 @@ proptest! {
                     let place = (agent, channel, sender);
                     let chat = if is_group { Chat::Group } else { Chat::Direct };
                     let message = inbound(AGENTS[agent], CHANNELS[channel], chat, SENDERS[sender]);
-                    let said = store.admit(&settings, &message, model.now).unwrap();
+                    let admission = store.admit(&settings, &message, model.now).unwrap();
                     let request = model.requests.get(&place).filter(|(_, at)| model.stands(*at));
                     match (model.decided.get(&place), is_group, request) {
-                        (Some(true), ..) => prop_assert_eq!(said, Admission::Admitted),
-                        (Some(false), true, _) => prop_assert_eq!(said, Admission::Filtered { why: Why::Denied }),
-                        (Some(false), false, _) => prop_assert_eq!(said, Admission::Refused { why: Why::Denied }),
-                        (None, true, _) => prop_assert_eq!(said, Admission::Filtered { why: Why::NotApproved }),
+                        (Some(true), ..) => prop_assert_eq!(admission, Admission::Admitted),
+                        (Some(false), true, _) => prop_assert_eq!(admission, Admission::Filtered { why: Why::Denied }),
+                        (Some(false), false, _) => prop_assert_eq!(admission, Admission::Refused { why: Why::Denied }),
+                        (None, true, _) => prop_assert_eq!(admission, Admission::Filtered { why: Why::NotApproved }),
                         (None, false, Some((code, _))) => {
-                            prop_assert_eq!(said, Admission::Pair { code: *code, is_new: false });
+                            prop_assert_eq!(admission, Admission::Pair { code: *code, is_new: false });
                         }
                         (None, false, None) if model.open(agent, channel) >= MOST_REQUESTS => {
-                            prop_assert_eq!(said, Admission::Refused { why: Why::TooManyRequests });
+                            prop_assert_eq!(admission, Admission::Refused { why: Why::TooManyRequests });
                         }
                         (None, false, None) => {
-                            let code = code(said.clone());
-                            prop_assert_eq!(said, Admission::Pair { code, is_new: true });
+                            let code = code(admission.clone());
+                            prop_assert_eq!(admission, Admission::Pair { code, is_new: true });
                             prop_assert!(!model.codes.iter().any(|(_, other)| *other == code));
-                            // Nobody needs those that were too old by then.
+                            // Requests that had expired by then are dropped.
                             let now = model.now;
                             model.requests.retain(|other, (_, at)| {
                                 (other.0, other.1) != (agent, channel) || (now - *at).abs() <= REQUEST_STANDS
@@ -324,7 +324,7 @@ proptest! {
                 }
             }
         }
-        let found = senders::senders(store.ledger().unwrap(), &SenderFilter::default(), model.now).unwrap();
+        let found = senders::senders(&store.reader().unwrap(), &SenderFilter::default(), model.now).unwrap();
         let asking = found.iter().filter(|sender| sender.state == "asking").count();
         let open = model.requests.values().filter(|(_, at)| model.stands(*at)).count();
         prop_assert_eq!((asking, found.len() - asking), (open, model.decided.len()));

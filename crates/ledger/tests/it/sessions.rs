@@ -1,4 +1,4 @@
-//! The index of sessions, and projects by name.
+//! The list of sessions, and projects by name.
 
 use std::ops::ControlFlow;
 
@@ -120,7 +120,7 @@ fn r41_all_matches_of_all_agents() {
 }
 
 #[test]
-fn r42_the_index_says_when() {
+fn r42_the_time_of_a_session_comes_from_the_index() {
     let home = home(&[
         openclaw("main", "old", "/p", &["hi"]),
         openclaw("main", "new", "/p", &["hi"]),
@@ -132,7 +132,7 @@ fn r42_the_index_says_when() {
     let ids = |filter: &Filter| -> Vec<String> {
         list(&home, filter).sessions.into_iter().map(|session| session.id).collect()
     };
-    // 1793500000000 is in November; the lines of both are of October.
+    // 1793500000000 is in November; the lines of both sessions are of October.
     let november = Filter { since: Some(1_793_400_000_000), ..Filter::default() };
     assert_eq!(ids(&november), ["new"]);
     assert_eq!(ids(&Filter::default()), ["new", "old"]);
@@ -141,7 +141,7 @@ fn r42_the_index_says_when() {
     assert_eq!(ids(&Filter { since: Some(october), ..Filter::default() }).len(), 2);
     let telegram = Filter { channel: Some("Telegram".to_owned()), ..Filter::default() };
     assert_eq!(ids(&telegram), ["new"]);
-    // `until`, too, goes by when a session was last active, and not by when it began.
+    // `until` also compares the last activity, not the beginning.
     let until = |until| Filter { until: Some(until), ..Filter::default() };
     assert_eq!(ids(&until(1_793_400_000_000)), ["old"]);
     assert_eq!(ids(&until(1_793_500_000_001)), ["new", "old"]);
@@ -149,8 +149,8 @@ fn r42_the_index_says_when() {
     assert_eq!(ids(&both), ["old"]);
 }
 
-/// A session that overlaps a range is of the time at which it was last active; where nothing tells
-/// that, of the file's.
+/// A session that overlaps a range belongs to the time of its last activity; if that is not
+/// recorded, to the modification time of its file.
 #[test]
 fn r42_a_session_is_of_when_it_was_last_active() {
     let (path, text) = claude("-p", 1, "/p", &["10:00", "10:01", "10:02"]);
@@ -174,8 +174,8 @@ fn r42_a_session_is_of_when_it_was_last_active() {
     assert_eq!(ids(Some(1_699_999_999_000), Some(1_700_000_001_000)), ["00000002"]);
 }
 
-/// The header of a transcript names its session, also where the file is called otherwise; whatever
-/// is called so itself comes first.
+/// A transcript's header names its session, also if the file has another name. A file with exactly
+/// that name comes first.
 #[test]
 fn a_session_is_found_by_its_headers_id() {
     let (_, text) = openclaw("main", "0a1b2c3d-header", "/p", &["hi"]);
@@ -192,7 +192,7 @@ fn a_session_is_found_by_its_headers_id() {
     let ledger = Ledger::open_read_only(&home.ledger_path()).unwrap();
     let found = |name: &str| {
         find_session(&ledger, name)
-            .map(|row| quipu_ledger::session(&ledger, row).unwrap().unwrap().id)
+            .map(|row| quipu_ledger::summary_of(&ledger, row).unwrap().unwrap().id)
     };
     assert_eq!(found("renamed").unwrap(), "renamed");
     assert_eq!(found("0a1b2c3d").unwrap(), "0a1b2c3d-header-of-its-own", "files come first");
@@ -203,7 +203,7 @@ fn a_session_is_found_by_its_headers_id() {
     assert!(found("0a1b2c3d-other").is_err());
 }
 
-/// Ids are told by enough letters, those of transcripts without a line and of files in folders too.
+/// Ids are shortened to unique prefixes, also those of empty transcripts and of files in folders.
 #[test]
 fn crowded_ids_are_those_of_everything_that_is_listed() {
     let empty = "00000001-0000-4000-8000-00000000000e";
@@ -243,7 +243,7 @@ fn r43_what_the_index_shows() {
     let modified = modified.duration_since(std::time::UNIX_EPOCH).unwrap().as_millis();
     assert_eq!(session.modified_at.map(|time| time as u128), Some(modified));
 
-    // A rewrite shows the lines that the file has now, and keeps the records of before.
+    // After a rewrite, the lines of the current file are counted, and all records are kept.
     let shorter: String = text.lines().skip(2).map(|line| format!("{line}\n")).collect();
     home.replace(&path, format!("{shorter}{{\"type\":\"user\",\"uuid\":\"x\""));
     home.sync();
@@ -322,7 +322,7 @@ fn the_channel_is_found_wherever_it_stands() {
     home.sync_and_check();
 }
 
-/// Whoever forgets a session is shown the title by which the list knows it.
+/// The report about a forgotten session has the title that the list shows.
 #[test]
 fn a_session_that_is_forgotten_has_the_title_of_the_list() {
     let home = home(&[
@@ -343,13 +343,12 @@ fn a_session_that_is_forgotten_has_the_title_of_the_list() {
     }
 }
 
-/// What each session cost adds up to the bill, and a file without a line is there for who asks.
+/// The costs of all sessions add up to the total usage, and an empty file can be listed.
 #[test]
 fn costs_add_up_and_empty_files_are_listed() {
     use quipu_transcript::prices::Prices;
     let home = Home::quick();
-    copy(&fixtures("claude-code"), &home.path(".claude"));
-    copy(&fixtures("openclaw"), &home.path(".openclaw"));
+    home.copy_fixtures();
     home.write(".openclaw/agents/main/sessions/nothing.jsonl", "");
     let id = "0000beef-0000-4000-8000-000000000001";
     home.write(&format!(".claude/projects/-p/{id}.jsonl"), "");
@@ -364,12 +363,12 @@ fn costs_add_up_and_empty_files_are_listed() {
         let filter = Filter::default();
         let some = quipu_ledger::sessions(&ledger, &filter, None).unwrap();
         assert!(some.sessions.iter().all(|session| session.id != empty));
-        // Who asks for it is told what it is, and can have the file back.
+        // Looking it up reports that it is empty, and its file can be restored.
         let error = Story::find(&ledger, empty).unwrap_err();
         assert!(matches!(&error, Error::Empty { id, .. } if id == empty), "{error}");
         let begins = Story::find(&ledger, &empty[..6]).unwrap_err();
         assert_eq!(begins.to_string(), error.to_string());
-        assert!(error.to_string().ends_with(&format!("/{empty}.jsonl")), "{error}");
+        assert!(error.to_string().ends_with(&format!("/{empty}.jsonl has no lines")), "{error}");
         let to = home.path(&format!("back-{empty}"));
         let report = restore(&ledger, What::Session(empty), &to, Generations::Newest).unwrap();
         assert_eq!((report.files, report.bytes), (1, 0));
@@ -393,11 +392,12 @@ fn costs_add_up_and_empty_files_are_listed() {
         zone: jiff::tz::TimeZone::UTC,
         prices: &prices,
     };
-    let bill = quipu_ledger::usage(&ledger, &request).unwrap().unwrap().total.cost_usd.unwrap();
-    assert!(bill > 0.0 && (sum - bill).abs() < 1e-6, "{sum} is not {bill}");
+    let total_cost =
+        quipu_ledger::usage(&ledger, &request).unwrap().unwrap().total.cost_usd.unwrap();
+    assert!(total_cost > 0.0 && (sum - total_cost).abs() < 1e-6, "{sum} is not {total_cost}");
 }
 
-/// What `sessions` lists under its file's name is found by it, also where another id begins so.
+/// A session is found by the full name of its file, also if another id begins with it.
 #[test]
 fn the_whole_name_of_a_file_beats_the_beginning_of_an_id() {
     let home = Home::quick();
@@ -408,13 +408,13 @@ fn the_whole_name_of_a_file_beats_the_beginning_of_an_id() {
     let ledger = home.open();
     let found = |name: &str| {
         let row = find_session(&ledger, name).unwrap();
-        quipu_ledger::session(&ledger, row).unwrap().unwrap().id
+        quipu_ledger::summary_of(&ledger, row).unwrap().unwrap().id
     };
     assert!(found("04").ends_with("/04"), "{}", found("04"));
     assert_eq!(found("04b"), id);
 }
 
-/// The prompt list remembers what was said and where, after the transcript was swept away.
+/// The prompt list keeps prompts and folders after the transcript was deleted.
 #[test]
 fn a_lost_session_is_listed_by_what_its_prompts_say() {
     let prompt = |id: &str, minute: u32, text: &str, project: &str| {
@@ -444,7 +444,7 @@ fn a_lost_session_is_listed_by_what_its_prompts_say() {
     assert_eq!(session.started_at, Some(1_770_193_116_000));
     assert_eq!(session.updated_at, Some(1_770_193_356_000));
     assert_eq!((listed[1].title.as_deref(), listed[1].cwd.as_deref()), (Some("/clear"), None));
-    // Each prompt was a turn, whatever became of it.
+    // Each prompt was a turn.
     assert_eq!((session.turns, listed[1].turns), (4, 1));
     assert_eq!(of_project(&home, "tidepool"), ["lost-1"]);
     let ledger = home.open();
@@ -455,39 +455,39 @@ fn a_lost_session_is_listed_by_what_its_prompts_say() {
     assert_eq!(story.head().cwd.as_deref(), Some("/home/a/tidepool"));
     assert_eq!(story.head().project.as_deref(), Some("tidepool"));
     assert_eq!(story.head().turns, 4);
-    let mut told = Vec::new();
+    let mut shown = Vec::new();
     let third = Choice { turn: Some(3), ..Choice::default() };
     story
         .tell(&third, &mut |item| {
-            told.push((item.turn, item.words().into_owned()));
+            shown.push((item.turn, item.words().into_owned()));
             ControlFlow::Continue(())
         })
         .unwrap();
-    assert_eq!(told, [(Some(3), "and tomorrow?".to_owned())]);
+    assert_eq!(shown, [(Some(3), "and tomorrow?".to_owned())]);
 }
 
-/// Whatever is printed as a sub-agent's name means it, also inside a workflow's run.
+/// Every printed name of a sub-agent leads to it, also inside a workflow's run.
 #[test]
 fn a_sub_agent_of_a_workflow_is_found_by_its_name() {
     let folder = MAIN.trim_end_matches(".jsonl");
-    let said =
+    let first_line =
         line("user", &uuid(1), None, "a task").replace("\"type\"", "\"isSidechain\":true,\"type\"");
     let home = home(&[
         (MAIN.to_owned(), line("user", &uuid(2), None, "hello")),
-        (format!("{folder}/subagents/workflows/w1/agent-def.jsonl"), said.clone()),
+        (format!("{folder}/subagents/workflows/w1/agent-def.jsonl"), first_line.clone()),
         (
             format!("{folder}/subagents/workflows/w1/agent-two.jsonl"),
-            said.replace(&uuid(1), &uuid(3)),
+            first_line.replace(&uuid(1), &uuid(3)),
         ),
         (
             format!("{folder}/subagents/workflows/w2/agent-two.jsonl"),
-            said.replace(&uuid(1), &uuid(4)),
+            first_line.replace(&uuid(1), &uuid(4)),
         ),
     ]);
     let ledger = home.open();
     let id = |name: &str| {
         let row = find_session(&ledger, name)?;
-        Ok::<String, Error>(quipu_ledger::session(&ledger, row)?.unwrap().id)
+        Ok::<String, Error>(quipu_ledger::summary_of(&ledger, row)?.unwrap().id)
     };
     let whole = format!("{SESSION}/workflows/w1/agent-def");
     for name in ["agent-def", &format!("{}/agent-def", &SESSION[..8]), "w1/agent-def", &whole] {
@@ -498,8 +498,7 @@ fn a_sub_agent_of_a_workflow_is_found_by_its_name() {
     assert_eq!(crowded.iter().filter(|id| id.ends_with("agent-two")).count(), 2);
 }
 
-/// A session is called as its file was when it was first seen; what the file is called now leads to
-/// it as well.
+/// A session is named after the first name of its file; the current name leads to it as well.
 #[test]
 fn a_renamed_transcript_is_found_by_both_names() {
     let home = home(&[(MAIN.to_owned(), line("user", &uuid(1), None, "hello"))]);
@@ -516,7 +515,7 @@ fn a_renamed_transcript_is_found_by_both_names() {
     assert!(find_session(&ledger, "31111111").is_err());
 }
 
-/// A name that is no text is a name of its own.
+/// A name that is not UTF-8 is a name of its own.
 #[test]
 fn names_that_are_no_text_are_sessions_apart() {
     use std::os::unix::ffi::OsStrExt;

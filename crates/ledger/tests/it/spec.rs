@@ -1,5 +1,5 @@
-//! The requirements of the spec that the ledger itself meets, by their numbers. What a single line
-//! says is tested in the transcript crate; here it is collected and asked for with SQL.
+//! The requirements of the specification that the ledger itself meets, by their numbers. The
+//! transcript crate tests single lines; here they are collected and queried with SQL.
 
 use std::fmt::Write as _;
 
@@ -10,7 +10,7 @@ use quipu_transcript::story::{Folded, Telling};
 use crate::child;
 use crate::home::*;
 
-/// Collects these files, checks all that can be checked of any home, and hands it over.
+/// Collects these files, and runs all checks that hold for any home.
 #[track_caller]
 fn collected(files: &[(&str, &str)]) -> Home {
     let home = Home::quick();
@@ -31,20 +31,20 @@ fn openclaw(lines: &[&str]) -> Home {
     collected(&[(CLAW, &text(lines))])
 }
 
-/// The bytes of a file of these lines.
+/// Returns the bytes of a file with these lines.
 fn text(lines: &[&str]) -> String {
     lines.iter().fold(String::new(), |text, line| text + line + "\n")
 }
 
 const BESIDE: &str = ".claude/projects/-home-alice-shop/640ab4c7-d010-4b20-a591-b7172ef08e66";
 
-/// A line of Claude Code with other content.
+/// Returns a line of Claude Code with other content.
 fn with_content(role: &str, number: u32, content: &str) -> String {
     line_of(role, &uuid(number), None, content)
 }
 
-/// A line of Claude Code that is none of the conversation's: these fields, beside those that all
-/// lines have.
+/// Returns a line of Claude Code that is not part of the conversation: these fields, besides those
+/// that all lines have.
 fn noted(number: u32, fields: &str) -> String {
     format!(
         "{{\"uuid\":\"{}\",\"parentUuid\":null,\"sessionId\":\"{SESSION}\",\"isSidechain\":false,\
@@ -58,13 +58,14 @@ fn status(home: &Home, format: &str) -> FormatStatus {
     status.formats.into_iter().find(|found| found.format == format).unwrap()
 }
 
-/// Number of entries that hold a word in one column of the search index.
+/// Returns the number of entries with a word in one column of the search index.
 #[track_caller]
 fn hits_in(home: &Home, column: &str, word: &str) -> i64 {
     home.one(&format!("SELECT count(*) FROM search WHERE search MATCH '{column} : {word}'"))
 }
 
-// --- R1 -------------------------------------------------------------------------------------------
+// --- R1
+// -------------------------------------------------------------------------------------------
 
 #[test]
 fn r1_every_agent_has_sessions_of_its_own() {
@@ -80,7 +81,8 @@ fn r1_every_agent_has_sessions_of_its_own() {
     );
 }
 
-// --- R4 -------------------------------------------------------------------------------------------
+// --- R4
+// -------------------------------------------------------------------------------------------
 
 #[test]
 fn r4_threads_of_one_id_are_sessions_of_their_own() {
@@ -125,7 +127,7 @@ fn r4_a_transcript_that_is_put_aside_is_not_read_again() {
     assert_eq!(home.all("SELECT session_id, state FROM sessions"), ["'s1'|'deleted'"]);
 }
 
-/// A backup of a few bare lines says nothing that the transcript does not say.
+/// A backup of a few bare lines adds nothing to the transcript.
 #[test]
 fn r4_a_small_backup_is_not_counted_again() {
     let lines = text(&[
@@ -137,7 +139,8 @@ fn r4_a_small_backup_is_not_counted_again() {
     assert_eq!(home.all("SELECT sum(output) FROM usage WHERE is_counted"), ["2"]);
 }
 
-// --- R5 -------------------------------------------------------------------------------------------
+// --- R5
+// -------------------------------------------------------------------------------------------
 
 #[test]
 fn r5_a_transcript_that_no_index_names_is_a_session() {
@@ -152,18 +155,19 @@ fn r5_a_transcript_that_no_index_names_is_a_session() {
     }
 }
 
-// --- R10 ------------------------------------------------------------------------------------------
+// --- R10
+// ------------------------------------------------------------------------------------------
 
 #[test]
 fn r10_a_header_has_a_number_or_a_string_as_its_version() {
-    for (version, said) in [("3", "3"), ("9", "9"), (r#""0.50.1""#, "0.50.1")] {
+    for (version, stored) in [("3", "3"), ("9", "9"), (r#""0.50.1""#, "0.50.1")] {
         let header = format!(
             r#"{{"type":"session","version":{version},"id":"s1","timestamp":"2026-02-04T10:30:00.000Z","cwd":"/p","parentSession":"/elsewhere/s0.jsonl"}}"#
         );
         let home = openclaw(&[&header]);
         assert_eq!(
             home.all("SELECT header_version, cwd, fork_of, started_at FROM sessions"),
-            [format!("'{said}'|'/p'|'s0'|1770201000000")]
+            [format!("'{stored}'|'/p'|'s0'|1770201000000")]
         );
         assert!(home.problems().is_empty(), "{:?}", home.problems());
     }
@@ -186,7 +190,8 @@ fn r10_bare_lines_need_no_header() {
     assert!(home.problems().is_empty(), "{:?}", home.problems());
 }
 
-// --- R11 ------------------------------------------------------------------------------------------
+// --- R11
+// ------------------------------------------------------------------------------------------
 
 #[test]
 fn r11_every_known_type_is_known() {
@@ -228,7 +233,7 @@ fn r11_custom_entries_in_both_shapes() {
     );
 }
 
-/// Any other type is kept where it stands, shown as unknown and counted.
+/// Any other type is kept in its place, shown as unknown and counted.
 #[test]
 fn r11_unknown_types_are_kept_and_counted() {
     let home = openclaw(&[
@@ -244,22 +249,23 @@ fn r11_unknown_types_are_kept_and_counted() {
     );
     let unknown = status(&home, "openclaw").unknown_types;
     assert_eq!(unknown.into_iter().collect::<Vec<_>>(), [("hologram".to_owned(), 2)]);
-    // They are told where everything is, and only there.
-    let told = |telling| {
+    // They are shown only with everything.
+    let shown = |telling| {
         let choice = Choice { telling, ..Choice::default() };
-        home.told("s", &choice, |item| (item.type_name.to_string(), item.folded))
+        home.items_of("s", &choice, |item| (item.type_name.to_string(), item.folded))
     };
     let message = || ("message".to_owned(), None);
     let hologram = || ("hologram".to_owned(), Some(Folded::Unknown));
-    assert_eq!(told(Telling::FULL), [message(), hologram(), hologram(), message()]);
-    assert_eq!(told(Telling::DEFAULT), [message(), message()]);
+    assert_eq!(shown(Telling::FULL), [message(), hologram(), hologram(), message()]);
+    assert_eq!(shown(Telling::DEFAULT), [message(), message()]);
     assert!(home.problems().is_empty(), "{:?}", home.problems());
     home.assert_restores_all(&[CLAW]);
 }
 
-// --- R12 ------------------------------------------------------------------------------------------
+// --- R12
+// ------------------------------------------------------------------------------------------
 
-/// Every entry that says nothing about its parent follows the one before it, whatever its type.
+/// An entry without a parent field follows the one before it, whatever its type.
 #[test]
 fn r12_entries_of_every_type_follow_the_one_before() {
     let lines = [
@@ -279,10 +285,10 @@ fn r12_entries_of_every_type_follow_the_one_before() {
     );
 }
 
-/// Without an id of its own an entry is named by where it stands: the same bytes give the same
-/// entries, however often they repeat.
+/// An entry without an id is named by its position: the same bytes always give the same entries,
+/// also if they repeat.
 #[test]
-fn r12_entries_without_an_id_are_told_apart() {
+fn r12_entries_without_an_id_are_distinguished() {
     let line = r#"{"role":"user","content":"again"}"#;
     let home = openclaw(&[line, line, line]);
     assert_eq!(
@@ -293,7 +299,7 @@ fn r12_entries_without_an_id_are_told_apart() {
     assert_eq!(home.hits("again"), 3);
 }
 
-/// `null` is a root; nothing at all is the entry before, in the next sync too.
+/// A parent of `null` is a root; no parent field means the entry before, in the next sync too.
 #[test]
 fn r12_no_parent_and_nothing_about_it_differ() {
     let home = openclaw(&[
@@ -305,18 +311,18 @@ fn r12_no_parent_and_nothing_about_it_differ() {
     assert_eq!(home.all("SELECT uuid, parent FROM entries"), ["'a'|NULL", "'b'|NULL", "'c'|2"]);
 }
 
-/// A line that is changed in a file follows what stands before it there: not the header, not a
-/// note, and not nothing because the line between cannot be read.
+/// A line that is changed in a file follows the entry before it there: not the header, not a note,
+/// and not nothing because the line between them cannot be read.
 #[test]
 fn r12_a_changed_line_follows_the_entry_before_it() {
-    let said =
+    let text_line =
         |text: &str| format!(r#"{{"type":"user","message":{{"role":"user","content":"{text}"}}}}"#);
     let bare = |text: &str| format!(r#"{{"role":"user","content":"{text}"}}"#);
     let note = r#"{"type":"ai-title","aiTitle":"Title"}"#;
     for (path, before, old, new, parent) in [
         (CLAW, vec![HEADER], bare("old"), bare("new"), "NULL"),
         (CLAW, vec![&bare("first"), "damaged"], bare("old"), bare("new"), "1"),
-        (MAIN, vec![&said("first"), note], said("old"), said("new"), "1"),
+        (MAIN, vec![&text_line("first"), note], text_line("old"), text_line("new"), "1"),
     ] {
         let home = collected(&[(path, &text(&[&before[..], &[&old]].concat()))]);
         home.write(path, text(&[&before[..], &[&new]].concat()));
@@ -338,7 +344,8 @@ fn r12_time_as_text_or_milliseconds() {
     assert_eq!(home.all("SELECT DISTINCT time FROM entries"), ["1770201000250"]);
 }
 
-// --- R13 ------------------------------------------------------------------------------------------
+// --- R13
+// ------------------------------------------------------------------------------------------
 
 #[test]
 fn r13_roles() {
@@ -356,7 +363,8 @@ fn r13_roles() {
     assert_eq!(home.all("SELECT text FROM messages"), ["'go'"], "results are not what people say");
 }
 
-// --- R14 ------------------------------------------------------------------------------------------
+// --- R14
+// ------------------------------------------------------------------------------------------
 
 #[test]
 fn r14_blocks_are_found_where_they_belong() {
@@ -390,9 +398,10 @@ fn r14_blocks_are_found_where_they_belong() {
     );
 }
 
-// --- R15 ------------------------------------------------------------------------------------------
+// --- R15
+// ------------------------------------------------------------------------------------------
 
-const BILLS: &str =
+const USAGE: &str =
     "SELECT m.model, m.provider, m.api, u.input, u.output, u.cache_read, u.cache_write, u.cost_usd
                        FROM usage u JOIN models m ON m.id = u.model WHERE u.is_counted";
 
@@ -403,16 +412,16 @@ fn r15_usage_in_both_shapes() {
         r#"{"type":"message","id":"2","message":{"role":"assistant","content":"x","model":"gpt","usage":{"inputTokens":3,"outputTokens":4}}}"#,
     ]);
     assert_eq!(
-        home.all(BILLS),
+        home.all(USAGE),
         ["'gpt'|''|''|3|4|0|0|NULL", "'opus'|'anthropic'|'anthropic-messages'|5|6|7|8|0.25"]
     );
     assert_eq!(home.one::<String>("SELECT model FROM sessions"), "gpt", "the last one");
 }
 
-/// Which copy of a response counts does not depend on which file was collected first.
+/// The copy of a response that counts does not depend on the order of collecting.
 #[test]
 fn the_counted_copy_does_not_depend_on_the_order() {
-    let bill = |input: u32, output: u32| {
+    let usage_line = |input: u32, output: u32| {
         line("assistant", &uuid(1), None, "answer").replacen(
             "\"message\":{",
             &format!(
@@ -425,7 +434,7 @@ fn the_counted_copy_does_not_depend_on_the_order() {
     let counted = |first: &str, second: &str| {
         let home = Home::quick();
         for path in [first, second] {
-            let text = if path == MAIN { bill(10, 20) } else { bill(20, 10) };
+            let text = if path == MAIN { usage_line(10, 20) } else { usage_line(20, 10) };
             home.write(path, text);
             home.sync();
         }
@@ -437,7 +446,7 @@ fn the_counted_copy_does_not_depend_on_the_order() {
 
 /// A fork repeats the entries of its parent under another name.
 #[test]
-fn r15_a_fork_is_not_billed_again() {
+fn r15_the_usage_of_a_fork_is_not_counted_again() {
     let answer = r#"{"type":"message","id":"0a0b0c0d","parentId":null,"timestamp":"2026-02-04T10:30:01.000Z","message":{"role":"assistant","content":"x","model":"m","usage":{"input":1,"output":2}}}"#;
     let fork = HEADER.replace("\"s1\"", "\"s2\",\"parentSession\":\"/x/s1.jsonl\"");
     let home = collected(&[
@@ -451,12 +460,13 @@ fn r15_a_fork_is_not_billed_again() {
     assert_eq!(home.all("SELECT sum(input), sum(output) FROM usage WHERE is_counted"), ["1|2"]);
 }
 
-// --- R16 ------------------------------------------------------------------------------------------
+// --- R16
+// ------------------------------------------------------------------------------------------
 
-/// A mirror repeats in a chat channel what the model said: nobody is billed for it, no turn ends by
-/// it, and no model of that name exists.
+/// A mirror repeats an answer of the model in a chat channel: it has no usage, ends no turn, and is
+/// not a model.
 #[test]
-fn r16_mirrors_are_marked_and_not_billed() {
+fn r16_mirrors_are_marked_and_have_no_usage() {
     let mut lines = vec![
         r#"{"role":"user","content":"go"}"#.to_owned(),
         r#"{"role":"assistant","content":"said","model":"opus","provider":"anthropic","stopReason":"error","usage":{"input":1,"output":2}}"#.to_owned(),
@@ -470,13 +480,14 @@ fn r16_mirrors_are_marked_and_not_billed() {
     }
     let home = openclaw(&lines.iter().map(String::as_str).collect::<Vec<_>>());
     assert_eq!(home.all("SELECT id FROM entries WHERE is_mirror"), ["3", "4", "5", "6"]);
-    assert_eq!(home.all(BILLS), ["'opus'|'anthropic'|''|1|2|0|0|NULL"]);
+    assert_eq!(home.all(USAGE), ["'opus'|'anthropic'|''|1|2|0|0|NULL"]);
     assert_eq!(home.all("SELECT model FROM sessions"), ["'opus'"]);
     assert_eq!(home.all("SELECT status, output_tokens FROM turns"), ["'error'|2"]);
     assert_eq!(home.hits("mirrored"), 4, "kept like everything else");
 }
 
-// --- R17 ------------------------------------------------------------------------------------------
+// --- R17
+// ------------------------------------------------------------------------------------------
 
 #[test]
 fn r17_a_compaction_is_a_row() {
@@ -500,7 +511,7 @@ fn r17_a_compaction_is_a_row() {
     assert_eq!(home.one::<i64>("SELECT compactions FROM sessions"), 1);
 }
 
-/// What a compaction does not say stays open: it may stand for all that was before it.
+/// Fields that a compaction lacks stay empty: it may replace everything before it.
 #[test]
 fn r17_a_compaction_may_say_little() {
     let home = openclaw(&[
@@ -512,7 +523,8 @@ fn r17_a_compaction_may_say_little() {
     );
 }
 
-// --- R18 ------------------------------------------------------------------------------------------
+// --- R18
+// ------------------------------------------------------------------------------------------
 
 #[test]
 fn r18_branch_summaries_are_found() {
@@ -529,7 +541,8 @@ fn r18_branch_summaries_are_found() {
     assert!(home.problems().is_empty(), "{:?}", home.problems());
 }
 
-// --- R19 ------------------------------------------------------------------------------------------
+// --- R19
+// ------------------------------------------------------------------------------------------
 
 const PAIRS: &str = "SELECT name, call_id, result, is_error, mentions_error FROM tool_calls";
 
@@ -563,7 +576,7 @@ fn r19_results_without_an_id_pair_in_order() {
     assert_eq!(home.problems().into_iter().collect::<Vec<_>>(), [("orphan_result".to_owned(), 1)]);
 }
 
-/// Some providers number the calls of each answer anew.
+/// Some providers number the calls of each answer from the start.
 #[test]
 fn r19_an_id_that_is_used_again_later() {
     let call = r#"{"role":"assistant","content":[{"type":"toolCall","id":"call_0","name":"read","arguments":{}}]}"#;
@@ -572,7 +585,8 @@ fn r19_an_id_that_is_used_again_later() {
     assert_eq!(home.all("SELECT entry, result FROM tool_calls"), ["1|2", "3|4"]);
 }
 
-/// Which open call a result without an id answers does not depend on how the lines arrived.
+/// Asserts that the call that a result without an id answers does not depend on the order of
+/// arrival.
 #[track_caller]
 fn pairs_alike(lines: &[&str]) {
     let at_once = openclaw(lines);
@@ -605,7 +619,8 @@ fn r19_a_call_that_a_newer_version_takes_back() {
     ]);
 }
 
-// --- R30 ------------------------------------------------------------------------------------------
+// --- R30
+// ------------------------------------------------------------------------------------------
 
 #[test]
 fn r30_sub_agents_are_linked_and_apart() {
@@ -630,11 +645,12 @@ fn r30_sub_agents_are_linked_and_apart() {
     assert_eq!((status.sessions, status.subagents), (3, 1));
 }
 
-/// What a sub-agent costs is counted, once, also where its parent's transcript repeats it.
+/// A sub-agent's usage is counted once, also if its parent's transcript repeats it.
 #[test]
 fn r30_sub_agents_count_in_usage() {
-    let bill = r#""message":{"id":"msg_1","usage":{"input_tokens":10,"output_tokens":20},"#;
-    let answer = line("assistant", &uuid(2), None, "found").replacen("\"message\":{", bill, 1);
+    let usage_line = r#""message":{"id":"msg_1","usage":{"input_tokens":10,"output_tokens":20},"#;
+    let answer =
+        line("assistant", &uuid(2), None, "found").replacen("\"message\":{", usage_line, 1);
     let progress = noted(
         3,
         r#""type":"progress","parentToolUseID":"toolu_1","toolUseID":"agent_msg_1","data":{"type":"agent_progress","agentId":"a1","message":{"message":{"id":"msg_1","model":"opus","usage":{"input_tokens":10,"output_tokens":20}}}}"#,
@@ -653,8 +669,8 @@ fn r30_memory_is_no_transcript_and_other_names_are_tried() {
         format!("{folder}/notes.jsonl"),
         format!("{folder}/odd.jsonl"),
     );
-    let said = line("user", &uuid(1), None, "hello");
-    let home = collected(&[(&memory, &said), (&notes, &said), (&odd, "no record\n")]);
+    let text_line = line("user", &uuid(1), None, "hello");
+    let home = collected(&[(&memory, &text_line), (&notes, &text_line), (&odd, "no record\n")]);
     assert_eq!(home.all("SELECT session_id FROM sessions"), ["'-home-alice-shop/notes'"]);
     let mut skipped: Vec<String> = status(&home, "claude-code")
         .skipped
@@ -674,7 +690,7 @@ fn persisted(number: u32) -> String {
     with_content("assistant", number, call) + &with_content("user", number + 1, result)
 }
 
-/// What a tool wrote into a file is found as the result of its call.
+/// Output that a tool wrote into a file is found as the result of its call.
 #[test]
 fn r30_tool_output_belongs_to_its_call() {
     let output = format!("{BESIDE}/tool-results/b1.txt");
@@ -685,7 +701,7 @@ fn r30_tool_output_belongs_to_its_call() {
     assert_eq!(home.all(call), ["'Bash'|'b1.txt'|'tool_output'"]);
 }
 
-/// All tool output of a session lies in one folder, that of its sub-agents too.
+/// All tool output of a session lies in one folder, also that of its sub-agents.
 #[test]
 fn r30_tool_output_of_a_sub_agent() {
     let agent = format!("{BESIDE}/subagents/agent-a1.jsonl");
@@ -698,9 +714,9 @@ fn r30_tool_output_of_a_sub_agent() {
     assert_eq!(home.one::<i64>("SELECT count(*) FROM tool_calls WHERE output IS NOT NULL"), 1);
 }
 
-/// A file that was not taken for a transcript at first had no life before it was.
+/// A file that was refused as no transcript at first had no generation before it became one.
 #[test]
-fn r30_a_file_that_becomes_a_transcript_has_one_life() {
+fn r30_a_file_that_becomes_a_transcript_has_one_generation() {
     let home = Home::quick();
     let notes = ".claude/projects/-home-alice-shop/notes.jsonl";
     home.write(notes, "not yet\n");
@@ -713,7 +729,7 @@ fn r30_a_file_that_becomes_a_transcript_has_one_life() {
     assert_eq!(report.rewritten, 0);
 }
 
-/// A session that only the prompt list remembers is lost, until its transcript appears.
+/// A session that only the prompt list has is lost, until its transcript appears.
 #[test]
 fn r30_a_prompt_list_is_no_session() {
     let prompt = format!(
@@ -734,7 +750,8 @@ fn r30_a_prompt_list_is_no_session() {
     assert_eq!(home.all("SELECT state FROM sessions"), ["'gone'"]);
 }
 
-// --- R31 ------------------------------------------------------------------------------------------
+// --- R31
+// ------------------------------------------------------------------------------------------
 
 /// One codebase may have several slugs, and two codebases the same one.
 #[test]
@@ -757,7 +774,7 @@ fn r31_a_slug_is_kept_and_never_decoded() {
     );
 }
 
-/// A session that was resumed from another folder is still one session.
+/// A session that was resumed in another folder is still one session.
 #[test]
 fn r31_one_session_under_two_slugs() {
     let moved = MAIN.replace("-home-alice-shop", "-home-alice-shop--worktree");
@@ -768,16 +785,16 @@ fn r31_one_session_under_two_slugs() {
     assert_eq!(home.one::<i64>("SELECT count(*) FROM session_sources"), 2);
 }
 
-/// Where a session worked is what its transcript says, whichever file was collected first.
+/// The working directory of a session comes from its transcript, in any order of collecting.
 #[test]
 fn r31_a_prompt_list_does_not_say_where_a_session_worked() {
     let history = ".claude/history.jsonl";
     let prompt = format!(
         "{{\"display\":\"x\",\"timestamp\":1768213800000,\"project\":\"/elsewhere\",\"sessionId\":\"{SESSION}\"}}\n"
     );
-    let said = line("user", &uuid(1), None, "x");
+    let text_line = line("user", &uuid(1), None, "x");
     for [first, second] in
-        [[(history, &prompt), (MAIN, &said)], [(MAIN, &said), (history, &prompt)]]
+        [[(history, &prompt), (MAIN, &text_line)], [(MAIN, &text_line), (history, &prompt)]]
     {
         let home = collected(&[(first.0, first.1)]);
         home.write(second.0, second.1);
@@ -791,7 +808,8 @@ fn r31_a_prompt_list_does_not_say_where_a_session_worked() {
     }
 }
 
-// --- R32 ------------------------------------------------------------------------------------------
+// --- R32
+// ------------------------------------------------------------------------------------------
 
 #[test]
 fn r32_only_user_and_assistant_speak() {
@@ -820,7 +838,8 @@ fn r32_only_user_and_assistant_speak() {
     home.assert_restores_all(&[MAIN]);
 }
 
-// --- R33 ------------------------------------------------------------------------------------------
+// --- R33
+// ------------------------------------------------------------------------------------------
 
 #[test]
 fn r33_what_lines_say_about_their_session() {
@@ -844,18 +863,19 @@ fn r33_what_lines_say_about_their_session() {
     );
 }
 
-/// Whatever else a line holds is kept, and does not change what is understood.
+/// Unknown fields of a line are kept, and do not change its meaning.
 #[test]
 fn r33_extra_fields_are_kept() {
     let extras = r#""thinkingMetadata":{"level":"high"},"todos":[],"permissionMode":"plan","toolUseResult":"ok","sourceToolAssistantUUID":"u","requestId":"req_1","slug":"sleepy-cat","isMeta":false,"#;
-    let said = line("user", &uuid(1), None, "asked").replacen('{', &format!("{{{extras}"), 1);
-    let home = collected(&[(MAIN, &said)]);
+    let text_line = line("user", &uuid(1), None, "asked").replacen('{', &format!("{{{extras}"), 1);
+    let home = collected(&[(MAIN, &text_line)]);
     assert_eq!(home.all("SELECT role, text FROM messages"), ["'user'|'asked'"]);
     assert!(home.problems().is_empty(), "{:?}", home.problems());
     home.assert_restores_all(&[MAIN]);
 }
 
-// --- R34 ------------------------------------------------------------------------------------------
+// --- R34
+// ------------------------------------------------------------------------------------------
 
 #[test]
 fn r34_content_as_text_or_list() {
@@ -873,7 +893,7 @@ fn r34_content_as_text_or_list() {
     );
 }
 
-/// Words and results may stand in one line; what a person says is said.
+/// Text and results may be in one line; the text counts as a person's.
 #[test]
 fn r34_words_beside_a_result() {
     let content = r#"[{"type":"tool_result","tool_use_id":"t1","content":"rejected","is_error":true},{"type":"text","text":"try it otherwise"}]"#;
@@ -881,9 +901,10 @@ fn r34_words_beside_a_result() {
     assert_eq!(home.all("SELECT text FROM messages"), ["'try it otherwise'"]);
 }
 
-// --- R51, R52, R53 --------------------------------------------------------------------------------
+// --- R51, R52, R53
+// --------------------------------------------------------------------------------
 
-/// What a sync had to do.
+/// Returns the counts of a sync's work.
 fn work(report: &SyncReport) -> [u64; 4] {
     [report.sources_changed, report.bytes_read, report.bytes_verified, report.lines_parsed]
 }
@@ -892,10 +913,10 @@ fn work(report: &SyncReport) -> [u64; 4] {
 fn r51_only_what_is_new_is_read() {
     let agent = format!("{BESIDE}/subagents/agent-a1.jsonl");
     let output = format!("{BESIDE}/tool-results/b1.txt");
-    let said = line("user", &uuid(1), None, "hello");
+    let text_line = line("user", &uuid(1), None, "hello");
     let home = collected(&[
-        (MAIN, &said),
-        (&agent, &said),
+        (MAIN, &text_line),
+        (&agent, &text_line),
         (&output, "some output"),
         (".claude/history.jsonl", "{\"display\":\"hello\",\"timestamp\":1768213800000}\n"),
         (CLAW, "{\"role\":\"user\",\"content\":\"hello\"}\n"),
@@ -940,22 +961,23 @@ fn r52_nothing_is_written_but_the_ledger() {
 
 #[test]
 fn r53_sizes_from_six_kilobytes_to_sixteen_megabytes() {
-    let said = "{\"role\":\"user\",\"content\":\"hello hello hello hello hello hello hello\"}\n";
+    let text_line =
+        "{\"role\":\"user\",\"content\":\"hello hello hello hello hello hello hello\"}\n";
     for bytes in [6 << 10, 16 << 20] {
-        let lines = bytes / said.len() + 1;
+        let lines = bytes / text_line.len() + 1;
         let home = Home::quick();
-        home.write(CLAW, said.repeat(lines));
+        home.write(CLAW, text_line.repeat(lines));
         let report = home.sync();
         assert_eq!(
             (report.records_added, report.bytes_read),
-            (lines as u64, (lines * said.len()) as u64)
+            (lines as u64, (lines * text_line.len()) as u64)
         );
         home.assert_restores_all(&[CLAW]);
         assert_eq!(work(&home.sync()), [0; 4]);
     }
 }
 
-/// A file of 240 MB, one line of it 20 MB long, in a process that may not have 220 MB.
+/// A file of 240 MB with a line of 20 MB, in a process that may use 220 MB.
 #[test]
 fn r53_memory_does_not_grow_with_the_file() {
     let line =
@@ -970,13 +992,13 @@ fn r53_memory_does_not_grow_with_the_file() {
     assert_eq!(work(&home.sync()), [0; 4], "all of it was collected");
 }
 
-// --- R110 -----------------------------------------------------------------------------------------
+// --- R110
+// -----------------------------------------------------------------------------------------
 
 #[test]
 fn r110_the_tables_hold_the_fixtures() {
     let home = Home::quick();
-    copy(&fixtures("claude-code"), &home.path(".claude"));
-    copy(&fixtures("openclaw"), &home.path(".openclaw"));
+    home.copy_fixtures();
     home.sync();
     for table in [
         "sessions",
@@ -996,7 +1018,7 @@ fn r110_the_tables_hold_the_fixtures() {
     let databases: Vec<String> =
         home.ledger_bytes().into_keys().filter(|name| name.ends_with(".db")).collect();
     assert_eq!(databases, ["ledger.db"]);
-    // What a session's row counts is what the tables hold of it.
+    // The counts in a session's row equal those of the tables.
     let odd = "SELECT session_id FROM sessions s
                 WHERE turns <> (SELECT count(*) FROM turns WHERE session = s.id)
                    OR messages <> (SELECT count(*) FROM messages WHERE session = s.id)
@@ -1005,7 +1027,8 @@ fn r110_the_tables_hold_the_fixtures() {
     assert_eq!(home.all(odd), [""; 0]);
 }
 
-// --- R112 -----------------------------------------------------------------------------------------
+// --- R112
+// -----------------------------------------------------------------------------------------
 
 #[test]
 fn r112_how_a_turn_stands() {
@@ -1037,7 +1060,7 @@ fn r112_an_interrupted_turn() {
     assert_eq!(home.all("SELECT id, status FROM turns"), ["1|'aborted'"]);
 }
 
-/// What happens between an answer and the next prompt belongs to neither: a hook that runs when a
+/// An event between an answer and the next prompt belongs to neither: a hook that runs when a
 /// session is resumed the next day does not make the last answer take a day.
 #[test]
 fn r112_a_turn_ends_with_its_last_answer() {
@@ -1061,17 +1084,17 @@ fn r112_a_turn_has_the_model_that_answered() {
     assert_eq!(home.all("SELECT model FROM turns"), ["'opus'"]);
 }
 
-/// A streamed answer is several lines with one bill, and the last of them tells the most.
+/// A streamed answer is several lines with one usage; the last line is the most complete.
 #[test]
 fn r112_a_response_counts_once() {
     let part = |number: u32, output: u32| {
-        let bill = format!(
+        let usage_line = format!(
             "\"requestId\":\"req_1\",\"message\":{{\"id\":\"msg_1\",\"model\":\"opus\",\
              \"usage\":{{\"input_tokens\":10,\"output_tokens\":{output},\"cache_read_input_tokens\":5,\"cache_creation_input_tokens\":3}},"
         );
         line("assistant", &uuid(number), Some(&uuid(number - 1)), "part").replacen(
             "\"message\":{",
-            &bill,
+            &usage_line,
             1,
         )
     };
@@ -1093,20 +1116,20 @@ fn r112_a_response_counts_once() {
 /// Two prompts that follow the same answer are two branches of the tree.
 #[test]
 fn r112_turns_form_a_tree() {
-    let said = |id: u32, parent: Option<u32>, role: &str| {
+    let text_line = |id: u32, parent: Option<u32>, role: &str| {
         let parent = parent.map_or("null".to_owned(), |parent| format!("\"e{parent}\""));
         format!(
             "{{\"type\":\"message\",\"id\":\"e{id}\",\"parentId\":{parent},\"timestamp\":\"2026-02-04T10:30:{id:02}.000Z\",\
              \"message\":{{\"role\":\"{role}\",\"content\":\"x\",\"stopReason\":\"stop\"}}}}\n"
         )
     };
-    let lines = said(1, None, "user")
-        + &said(2, Some(1), "assistant")
-        + &said(3, Some(2), "user")
-        + &said(4, Some(3), "assistant")
-        + &said(5, Some(2), "user")
-        + &said(6, Some(5), "assistant")
-        + &said(7, Some(4), "assistant");
+    let lines = text_line(1, None, "user")
+        + &text_line(2, Some(1), "assistant")
+        + &text_line(3, Some(2), "user")
+        + &text_line(4, Some(3), "assistant")
+        + &text_line(5, Some(2), "user")
+        + &text_line(6, Some(5), "assistant")
+        + &text_line(7, Some(4), "assistant");
     let home = collected(&[(CLAW, &lines)]);
     let since = |seconds: i64| 1_770_201_000_000 + seconds * 1000;
     assert_eq!(

@@ -1,10 +1,10 @@
-//! A person's own statements: everything can be read, nothing can be changed, and all of them end.
+//! A person's own SQL statements: they can read everything, change nothing, and always end.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use quipu_ledger::wire::SqlValue;
-use quipu_ledger::{SqlAnswer, SqlLimits};
+use quipu_ledger::{Ledger, SqlAnswer, SqlLimits};
 
 use crate::home::*;
 
@@ -24,7 +24,8 @@ fn ask(home: &Home, sql: &str) -> Result<Vec<Vec<SqlValue>>, String> {
 
 fn ask_within(home: &Home, sql: &str, limits: &SqlLimits) -> Result<Vec<Vec<SqlValue>>, String> {
     let mut rows = Vec::new();
-    let asked = quipu_ledger::sql(&home.ledger_path(), sql, limits, &mut |answer| {
+    let ledger = Ledger::open_read_only(&home.ledger_path()).unwrap();
+    let asked = quipu_ledger::sql(ledger, sql, limits, &mut |answer| {
         if let SqlAnswer::Row(row) = answer {
             rows.push(row.to_vec());
         }
@@ -56,7 +57,7 @@ fn values_of_every_kind() {
     assert!(ask(&home, "WITH RECURSIVE c(x) AS (SELECT 1 UNION SELECT x + 1 FROM c WHERE x < 9) SELECT * FROM c").unwrap().len() == 9);
 }
 
-/// Nothing that a statement says changes a byte, here or elsewhere.
+/// No statement changes a byte, in the ledger or elsewhere.
 #[test]
 fn nothing_can_be_written() {
     let home = home();
@@ -111,16 +112,16 @@ fn nothing_can_be_written() {
 }
 
 #[test]
-fn what_is_wrong_is_said() {
+fn errors_name_the_fault() {
     let home = home();
     for (statement, message) in [
-        ("", "there is no statement"),
-        (" -- only a comment", "there is no statement"),
-        ("SELECT 1; SELECT 2", "one statement at a time, please"),
-        ("DELETE FROM turns", "only reading is possible"),
+        ("", "the query is empty"),
+        (" -- only a comment", "the query is empty"),
+        ("SELECT 1; SELECT 2", "only one statement is allowed"),
+        ("DELETE FROM turns", "the query is not read-only"),
         ("SELECT * FROM nowhere", "no such table: nowhere"),
         ("SELECT colour FROM turns", "no such column: colour"),
-        ("SELECT ?", "values have to stand in the statement; it has a `?`"),
+        ("SELECT ?", "parameters (`?`) are not supported; write the values into the query"),
     ] {
         assert_eq!(ask(&home, statement).unwrap_err(), message, "{statement}");
     }
@@ -142,26 +143,30 @@ const ENDLESS: &str =
 fn what_never_ends_is_ended() {
     let home = home();
     let limits = SqlLimits { longest: Some(Duration::ZERO), ..SqlLimits::default() };
-    assert_eq!(ask_within(&home, ENDLESS, &limits).unwrap_err(), "it took too long");
+    assert_eq!(
+        ask_within(&home, ENDLESS, &limits).unwrap_err(),
+        "the query reached its time limit"
+    );
     let limits = SqlLimits::default();
     limits.stop.store(true, Ordering::Relaxed);
     assert_eq!(ask_within(&home, ENDLESS, &limits).unwrap_err(), "interrupted");
-    // Whoever has seen enough gets no more.
+    // A caller that stops early gets no more rows.
     let endless = "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT x FROM c";
     let mut rows = 0;
     let enough = &mut |answer: SqlAnswer<'_>| {
         rows += usize::from(matches!(answer, SqlAnswer::Row(_)));
         rows < 10
     };
-    quipu_ledger::sql(&home.ledger_path(), endless, &SqlLimits::default(), enough).unwrap();
+    let ledger = Ledger::open_read_only(&home.ledger_path()).unwrap();
+    quipu_ledger::sql(ledger, endless, &SqlLimits::default(), enough).unwrap();
     assert_eq!(rows, 10);
 }
 
-/// SQLite looks whether it is interrupted between two steps, and these are one.
+/// SQLite checks for interrupts between two steps; each of these functions is a single step.
 #[test]
 fn what_never_ends_inside_a_function_is_ended() {
     let home = home();
-    // Takes seconds, in which every start is compared with all of the other text.
+    // Takes seconds: every position is compared with the whole other text.
     for endless in [
         "instr(printf('%.*c', 400000, 'a'), printf('%.*c', 200000, 'a') || 'b')",
         "replace(printf('%.*c', 400000, 'a'), printf('%.*c', 200000, 'a') || 'b', '') IS NULL",
@@ -169,12 +174,15 @@ fn what_never_ends_inside_a_function_is_ended() {
         // Not a constant, which would be computed before the first row.
         let sql = format!("SELECT value AND {endless} FROM json_each('[1]')");
         let limits = SqlLimits { longest: Some(Duration::ZERO), ..SqlLimits::default() };
-        assert_eq!(ask_within(&home, &sql, &limits).unwrap_err(), "it took too long");
+        assert_eq!(
+            ask_within(&home, &sql, &limits).unwrap_err(),
+            "the query reached its time limit"
+        );
         let limits = SqlLimits::default();
         limits.stop.store(true, Ordering::Relaxed);
         assert_eq!(ask_within(&home, &sql, &limits).unwrap_err(), "interrupted");
     }
-    // The threads that were left behind read on; the ledger can be written to.
+    // The abandoned threads still read, but the ledger can be written to.
     home.write(
         ".openclaw/agents/main/sessions/s2.jsonl",
         "{\"role\":\"user\",\"content\":\"b\"}\n",

@@ -1,37 +1,40 @@
-//! The store against a simple model, and what every call promises.
+//! The store compared with a simple model, and the promises of every call.
 
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use quipu_ledger::store::{
-    Append, Appended, Expect, Fields, Fork, NativeSession, NewSession, Store,
+    Append, Appended, Entry, Expect, Fields, Fork, NewSession, Session, Store,
 };
 use quipu_ledger::{Error, Generations};
-use quipu_transcript::key::SessionKey;
 use serde_json::{Map, Value, json};
 
 use crate::home::{Home, line, uuid};
 
-fn user(text: &str) -> String {
-    json!({"role": "user", "content": text}).to_string()
+fn user(text: &str) -> Entry {
+    Entry::user(text)
 }
 
-fn answer(text: &str) -> String {
+fn answer(text: &str) -> Entry {
     json!({"role": "assistant", "content": text, "provider": "p", "model": "m",
            "usage": {"input": 7, "output": 3, "cacheRead": 0, "cacheWrite": 0, "totalTokens": 10}})
-    .to_string()
+    .into()
 }
 
-fn store(home: &Home) -> (Store, NativeSession) {
-    let mut store = Store::open(&home.ledger_path()).unwrap();
+fn store(home: &Home) -> (Store, Session) {
+    let store = Store::open(home.ledger_path()).unwrap();
     let session = store.create(&NewSession::default()).unwrap();
     (store, session)
 }
 
-/// The texts that a model sees.
-fn said(store: &mut Store, session: &NativeSession, leaf: Option<&str>) -> Vec<String> {
-    let seen = store.context(session, leaf).unwrap().context;
+/// Returns the texts of a context.
+fn context_texts(session: &Session, leaf: Option<&str>) -> Vec<String> {
+    let seen = match leaf {
+        None => session.context(),
+        Some(leaf) => session.context_at(leaf),
+    };
+    let seen = seen.unwrap();
     seen.messages
         .iter()
         .map(|message| {
@@ -45,20 +48,48 @@ fn said(store: &mut Store, session: &NativeSession, leaf: Option<&str>) -> Vec<S
 #[test]
 fn r90_branching_never_loses_an_entry() {
     let home = Home::quick();
-    let (mut store, session) = store(&home);
-    let one = store.append(&session, &user("one"), Append::default()).unwrap();
-    let two = store.append(&session, &answer("two"), Append::default()).unwrap();
+    let (_, session) = store(&home);
+    let one = session.append(user("one")).unwrap();
+    let two = session.append(answer("two")).unwrap();
     assert_eq!(two.leaf.as_deref(), Some(&*two.id));
-    let moved = store.branch(&session, Some(&one.id), None, Append::default()).unwrap();
+    let moved = session.branch(Some(&one.id), None).unwrap();
     assert_eq!(moved.leaf.as_deref(), Some(&*one.id));
-    let other = store.append(&session, &answer("three"), Append::default()).unwrap();
-    assert_eq!(said(&mut store, &session, None), ["one", "three"]);
-    assert_eq!(said(&mut store, &session, Some(&two.id)), ["one", "two"]);
+    let other = session.append(answer("three")).unwrap();
+    assert_eq!(context_texts(&session, None), ["one", "three"]);
+    assert_eq!(context_texts(&session, Some(&two.id)), ["one", "two"]);
     let tips: Vec<String> =
-        store.branches(&session).unwrap().into_iter().map(|branch| branch.tip.id).collect();
+        session.branches().unwrap().into_iter().map(|branch| branch.tip.id).collect();
     assert_eq!(tips, [two.id.clone(), other.id.clone()]);
-    let shared = store.common_ancestor(&session, &two.id, &other.id).unwrap().unwrap();
+    let shared = session.common_ancestor(&two.id, &other.id).unwrap().unwrap();
     assert_eq!(shared.id, one.id);
+    home.assert_rebuilds();
+    home.assert_sound();
+}
+
+#[test]
+fn sessions_of_one_store_are_written_from_several_threads() {
+    let home = Home::quick();
+    let store = Store::open(home.ledger_path()).unwrap();
+    let sessions = ["one", "two"].map(|name| {
+        let key = format!("agent:main:{name}");
+        assert!(matches!(store.session(&key), Err(Error::NoMatch { .. })));
+        let session = store.session_or_new(&key).unwrap();
+        assert_eq!(store.session_or_new(&key).unwrap(), session);
+        session
+    });
+    let threads = sessions.clone().map(|session| {
+        std::thread::spawn(move || {
+            for number in 0..20 {
+                let turn = session.begin_turn(user(&format!("q{number}"))).unwrap();
+                session.at(&turn.id).append(answer(&format!("a{number}"))).unwrap();
+            }
+        })
+    });
+    threads.into_iter().for_each(|thread| thread.join().unwrap());
+    for session in &sessions {
+        assert_eq!(session.context().unwrap().messages.len(), 40);
+    }
+    drop((store, sessions));
     home.assert_rebuilds();
     home.assert_sound();
 }
@@ -66,55 +97,55 @@ fn r90_branching_never_loses_an_entry() {
 #[test]
 fn r91_a_turn_begun_on_an_unanswered_prompt_takes_its_place() {
     let home = Home::quick();
-    let (mut store, session) = store(&home);
-    let first = store.begin_turn(&session, &user("lost"), Append::default()).unwrap();
-    let again = store.begin_turn(&session, &user("again"), Append::default()).unwrap();
-    assert_eq!(said(&mut store, &session, None), ["again"]);
-    assert_eq!(store.entry(&session, &again.id).unwrap().unwrap().parent, None);
-    store.append(&session, &answer("yes"), Append::default()).unwrap();
-    store.begin_turn(&session, &user("next"), Append::default()).unwrap();
-    store.begin_turn(&session, &user("better"), Append::default()).unwrap();
-    assert_eq!(said(&mut store, &session, None), ["again", "yes", "better"]);
+    let (_, session) = store(&home);
+    let first = session.begin_turn(user("lost")).unwrap();
+    let again = session.begin_turn(user("again")).unwrap();
+    assert_eq!(context_texts(&session, None), ["again"]);
+    assert_eq!(session.entry(&again.id).unwrap().unwrap().parent, None);
+    session.append(answer("yes")).unwrap();
+    session.begin_turn(user("next")).unwrap();
+    session.begin_turn(user("better")).unwrap();
+    assert_eq!(context_texts(&session, None), ["again", "yes", "better"]);
     // A plain append drops nothing.
-    store.append(&session, &user("more"), Append::default()).unwrap();
-    assert_eq!(said(&mut store, &session, None), ["again", "yes", "better", "more"]);
-    assert_eq!(said(&mut store, &session, Some(&first.id)), ["lost"]);
-    let refused = store.begin_turn(&session, &answer("no"), Append::default());
+    session.append(user("more")).unwrap();
+    assert_eq!(context_texts(&session, None), ["again", "yes", "better", "more"]);
+    assert_eq!(context_texts(&session, Some(&first.id)), ["lost"]);
+    let refused = session.begin_turn(answer("no"));
     assert!(matches!(refused, Err(Error::Refused { .. })));
-    // A parent that is named is the parent.
-    let leaf = store.leaf(&session).unwrap().unwrap().id;
+    // A named parent is used.
+    let leaf = session.leaf().unwrap().unwrap().id;
     let at = |parent: Value| {
         json!({"type": "message", "parentId": parent, "message": {"role": "user", "content": "at"}})
             .to_string()
     };
-    let there = store.begin_turn(&session, &at(json!(leaf)), Append::default()).unwrap();
-    assert_eq!(store.entry(&session, &there.id).unwrap().unwrap().parent, Some(leaf));
-    let root = store.begin_turn(&session, &at(Value::Null), Append::default()).unwrap();
-    assert_eq!(store.entry(&session, &root.id).unwrap().unwrap().parent, None);
-    let lost = store.begin_turn(&session, &at(json!("nobody")), Append::default());
+    let there = session.begin_turn(Entry::json(at(json!(leaf)))).unwrap();
+    assert_eq!(session.entry(&there.id).unwrap().unwrap().parent, Some(leaf));
+    let root = session.begin_turn(Entry::json(at(Value::Null))).unwrap();
+    assert_eq!(session.entry(&root.id).unwrap().unwrap().parent, None);
+    let lost = session.begin_turn(Entry::json(at(json!("nobody"))));
     assert!(matches!(lost, Err(Error::NoMatch { .. })));
 }
 
-/// Also where something was noted behind it, whether that is in the projection yet or not.
+/// Also if labels follow the prompt, projected or not.
 #[test]
 fn labels_and_names_are_no_answer() {
     for settles in [false, true] {
         let home = Home::quick();
-        let (mut store, session) = store(&home);
-        store.append(&session, &answer("hello"), Append::default()).unwrap();
-        let lost = store.begin_turn(&session, &user("lost"), Append::default()).unwrap();
-        store.label(&session, &lost.id, Some("here"), Append::default()).unwrap();
+        let (store, session) = store(&home);
+        session.append(answer("hello")).unwrap();
+        let lost = session.begin_turn(user("lost")).unwrap();
+        session.label(&lost.id, Some("here")).unwrap();
         let name = json!({"type": "session_info", "name": "talk"}).to_string();
-        store.append(&session, &name, Append::default()).unwrap();
+        session.append(Entry::json(&name)).unwrap();
         if settles {
             store.settle().unwrap();
         }
-        store.begin_turn(&session, &user("again"), Append::default()).unwrap();
-        assert_eq!(said(&mut store, &session, None), ["hello", "again"]);
-        store.append(&session, &answer("yes"), Append::default()).unwrap();
-        store.label(&session, &lost.id, None, Append::default()).unwrap();
-        store.begin_turn(&session, &user("next"), Append::default()).unwrap();
-        assert_eq!(said(&mut store, &session, None), ["hello", "again", "yes", "next"]);
+        session.begin_turn(user("again")).unwrap();
+        assert_eq!(context_texts(&session, None), ["hello", "again"]);
+        session.append(answer("yes")).unwrap();
+        session.label(&lost.id, None).unwrap();
+        session.begin_turn(user("next")).unwrap();
+        assert_eq!(context_texts(&session, None), ["hello", "again", "yes", "next"]);
         drop(store);
         home.assert_sound();
     }
@@ -123,71 +154,72 @@ fn labels_and_names_are_no_answer() {
 #[test]
 fn a_wrong_leaf_is_a_conflict_that_names_the_right_one() {
     let home = Home::quick();
-    let (mut store, session) = store(&home);
+    let (_, session) = store(&home);
     let at = |leaf| Append { expected_leaf: leaf, ..Append::default() };
-    let one = store.append(&session, &user("one"), at(Expect::Root)).unwrap();
+    let one = session.with(at(Expect::Root)).append(user("one")).unwrap();
     let before = home.one::<i64>("SELECT count(*) FROM records");
     for wrong in [Expect::Root, Expect::Entry("nobody")] {
-        match store.append(&session, &answer("no"), at(wrong)) {
+        match session.with(at(wrong)).append(answer("no")) {
             Err(Error::Conflict { leaf, .. }) => assert_eq!(leaf.as_deref(), Some(&*one.id)),
             other => panic!("{other:?}"),
         }
     }
     assert_eq!(home.one::<i64>("SELECT count(*) FROM records"), before);
-    store.append(&session, &answer("two"), at(Expect::Entry(&one.id))).unwrap();
+    session.with(at(Expect::Entry(&one.id))).append(answer("two")).unwrap();
 }
 
 #[test]
 fn a_retry_finds_its_first_try() {
     let home = Home::quick();
-    let (mut store, session) = store(&home);
+    let (_, session) = store(&home);
     let keyed = Append { key: Some("run-1"), ..Append::default() };
-    let one = store.append(&session, &user("one"), keyed).unwrap();
-    store.append(&session, &answer("two"), Append::default()).unwrap();
-    // Another process tries again, and does not know what came after.
-    let mut other = Store::open(&home.ledger_path()).unwrap();
+    let one = session.with(keyed).append(user("one")).unwrap();
+    session.append(answer("two")).unwrap();
+    // Another process retries, without knowledge of later entries.
+    let other = Store::open(home.ledger_path()).unwrap();
+    let theirs = other.session(session.id()).unwrap();
     let late = Append { key: Some("run-1"), expected_leaf: Expect::Root, ..Append::default() };
-    let again = other.append(&session, &user("one"), late).unwrap();
+    let again = theirs.with(late).append(user("one")).unwrap();
     assert!(again.repeated && !one.repeated);
     assert_eq!((&again.id, again.seq), (&one.id, one.seq));
-    // Parts of a batch have words that nobody can say.
+    // The parts of a batch have keys that no caller can choose.
     let part = |part| Append { key: Some("run-1"), part, ..Append::default() };
-    let two = other.append(&session, &user("part"), part(2)).unwrap();
+    let two = theirs.with(part(2)).append(user("part")).unwrap();
     for word in ["run-1#2", "run-12", "run-1 2"] {
         let own = Append { key: Some(word), ..Append::default() };
-        assert!(!other.append(&session, &user("own"), own).unwrap().repeated, "{word}");
+        assert!(!theirs.with(own).append(user("own")).unwrap().repeated, "{word}");
     }
-    assert_eq!(other.append(&session, &user("part"), part(2)).unwrap().id, two.id);
+    assert_eq!(theirs.with(part(2)).append(user("part")).unwrap().id, two.id);
     for word in ["", "run-1\u{1f}2", "a\nb", &"x".repeat(513)] {
         let bad = Append { key: Some(word), ..Append::default() };
-        let bad = other.append(&session, &user("bad"), bad);
+        let bad = theirs.with(bad).append(user("bad"));
         assert!(matches!(bad, Err(Error::Refused { .. })), "{word:?}: {bad:?}");
     }
-    // Another body is another entry: the first one is named, and nothing is written.
+    // Another body is refused with the id of the first entry, and nothing is written.
     let before = home.one::<i64>("SELECT count(*) FROM records");
     for (keyed, first) in [(keyed, &one), (part(2), &two)] {
-        let body = other.append(&session, &user("another"), keyed);
+        let body = theirs.with(keyed).append(user("another"));
         let Err(Error::KeyUsed { key, entry }) = &body else { panic!("{body:?}") };
         assert_eq!((&**key, entry), ("run-1", &first.id));
     }
     assert_eq!(home.one::<i64>("SELECT count(*) FROM records"), before);
-    // Where the writer stood belongs to the first try.
+    // The expected leaf of the first try counts.
     let summary = Append { key: Some("branch"), ..Append::default() };
-    let left = other.branch(&session, Some(&one.id), Some("left"), summary).unwrap();
-    let again = other.branch(&session, Some(&one.id), Some("left"), summary).unwrap();
+    let left = theirs.with(summary).branch(Some(&one.id), Some("left")).unwrap();
+    let again = theirs.with(summary).branch(Some(&one.id), Some("left")).unwrap();
     assert_eq!((again.id, again.repeated), (left.id, true));
-    // A key is a session's own.
+    // A key belongs to one session.
     let session = other.create(&NewSession::default()).unwrap();
-    assert!(!other.append(&session, &user("one"), keyed).unwrap().repeated);
+    assert!(!session.with(keyed).append(user("one")).unwrap().repeated);
 }
 
 #[test]
 fn bad_entries_are_refused_and_nothing_is_written() {
     let home = Home::quick();
-    let (mut store, session) = store(&home);
-    let one = store.append(&session, &user("one"), Append::default()).unwrap();
+    let (store, session) = store(&home);
+    let one = session.append(user("one")).unwrap();
     let side = json!({"type": "custom", "customType": "x", "appendMode": "side"}).to_string();
-    let side = store.append(&session, &side, Append::default()).unwrap();
+    let side = session.append(Entry::json(&side)).unwrap();
     assert_eq!(side.leaf.as_deref(), Some(&*one.id), "side rows are never the leaf");
     let before = home.one::<i64>("SELECT count(*) FROM records");
     for (entry, why) in [
@@ -196,7 +228,7 @@ fn bad_entries_are_refused_and_nothing_is_written() {
             json!({"type": "custom", "customType": "x", "parentId": "nobody"}).to_string(),
             "no entry",
         ),
-        (json!({"type": "custom", "customType": "x", "parentId": side.id}).to_string(), "beside"),
+        (json!({"type": "custom", "customType": "x", "parentId": side.id}).to_string(), "not part"),
         (json!({"type": "custom", "customType": "x", "id": one.id}).to_string(), "already"),
         (json!({"type": "label", "targetId": "nobody"}).to_string(), "no entry"),
         (json!({"type": "leaf", "targetId": "nobody"}).to_string(), "no entry"),
@@ -207,35 +239,35 @@ fn bad_entries_are_refused_and_nothing_is_written() {
         (json!({"role": "wizard", "content": ""}).to_string(), "unknown role"),
         (json!({"type": "custom", "customType": "x", "id": "root"}).to_string(), "an id must"),
     ] {
-        let error = store.append(&session, &entry, Append::default()).unwrap_err().to_string();
+        let error = session.append(Entry::json(&entry)).unwrap_err().to_string();
         assert!(error.contains(why), "{entry}: {error}");
     }
-    let empty = store.mirror(&session, " \n", Append::default()).unwrap_err().to_string();
+    let empty = session.mirror(" \n").unwrap_err().to_string();
     assert!(empty.contains("the text is empty"), "{empty}");
     let long = json!({"note": "x".repeat(1 << 20)}).as_object().unwrap().clone();
-    let long = store.patch_meta(&session, &long).unwrap_err().to_string();
-    assert!(long.contains("too long"), "{long}");
+    let long = session.patch_meta(&long).unwrap_err().to_string();
+    assert!(long.contains("the limit is"), "{long}");
     assert_eq!(home.one::<i64>("SELECT count(*) FROM records"), before);
     store.settle().unwrap();
     home.assert_rebuilds();
 }
 
 #[test]
-fn r71_an_open_session_decodes_each_record_once_and_sees_what_others_append() {
+fn r71_an_open_session_decodes_each_record_once_and_sees_other_writers() {
     let home = Home::quick();
-    let (mut store, session) = store(&home);
+    let (store, session) = store(&home);
     for turn in 0..100 {
-        store.begin_turn(&session, &user(&format!("q{turn}")), Append::default()).unwrap();
-        assert_eq!(said(&mut store, &session, None).len(), 2 * turn + 1);
-        store.append(&session, &answer(&format!("a{turn}")), Append::default()).unwrap();
+        session.begin_turn(user(&format!("q{turn}"))).unwrap();
+        assert_eq!(context_texts(&session, None).len(), 2 * turn + 1);
+        session.append(answer(&format!("a{turn}"))).unwrap();
     }
-    // The header and 200 messages, of which the last was not asked for yet.
+    // The header and 200 messages; the last one was not requested yet.
     assert_eq!(store.records_decoded(), 200);
-    let mut other = Store::open(&home.ledger_path()).unwrap();
-    other.append(&session, &user("from elsewhere"), Append::default()).unwrap();
-    assert_eq!(said(&mut store, &session, None).last().unwrap(), "from elsewhere");
+    let other = Store::open(home.ledger_path()).unwrap();
+    other.session(session.id()).unwrap().append(user("from elsewhere")).unwrap();
+    assert_eq!(context_texts(&session, None).last().unwrap(), "from elsewhere");
     assert_eq!(store.records_decoded(), 202);
-    store.append(&session, &answer("seen"), Append::default()).unwrap();
+    session.append(answer("seen")).unwrap();
     store.settle().unwrap();
     home.assert_rebuilds();
     home.assert_sound();
@@ -244,72 +276,72 @@ fn r71_an_open_session_decodes_each_record_once_and_sees_what_others_append() {
 #[test]
 fn r92_a_fork_copies_the_path_and_names_its_parent() {
     let home = Home::quick();
-    let (mut store, session) = store(&home);
-    let one = store.append(&session, &user("one"), Append::default()).unwrap();
-    let label = store.label(&session, &one.id, Some("start"), Append::default()).unwrap();
-    let two = store.append(&session, &answer("two"), Append::default()).unwrap();
+    let (store, session) = store(&home);
+    let one = session.append(user("one")).unwrap();
+    let label = session.label(&one.id, Some("start")).unwrap();
+    let two = session.append(answer("two")).unwrap();
     let kept = json!({"type": "compaction", "summary": "so far", "tokensBefore": 9,
                       "firstKeptEntryId": label.id});
-    store.append(&session, &kept.to_string(), Append::default()).unwrap();
-    store.append(&session, &user("three"), Append::default()).unwrap();
-    let before = said_roles(&mut store, &session);
-    let fork = store.fork(session.row, &Fork::default()).unwrap().session;
-    assert_eq!(said_roles(&mut store, &fork), before);
-    // The label is behind the path, and what hung off it hangs off its parent.
-    let second = store.entry(&fork, &two.id).unwrap().unwrap();
+    session.append(kept).unwrap();
+    session.append(user("three")).unwrap();
+    let before = context_roles(&session);
+    let fork = session.fork(&Fork::default()).unwrap();
+    assert_eq!(context_roles(&fork), before);
+    // The label comes after the path, and its children become children of its parent.
+    let second = fork.entry(&two.id).unwrap().unwrap();
     assert_eq!(second.parent.as_deref(), Some(&*one.id));
-    let leaf = store.leaf(&fork).unwrap().unwrap();
+    let leaf = fork.leaf().unwrap().unwrap();
     assert_eq!(leaf.type_name, "label");
     assert_eq!(
         home.one::<String>("SELECT fork_of FROM sessions ORDER BY id DESC LIMIT 1"),
-        session.id
+        session.id()
     );
-    // What stayed the same is stored once.
+    // Unchanged lines are stored once.
     assert!(home.one::<i64>("SELECT count(*) FROM records WHERE same_as IS NOT NULL") > 0);
-    // Both are billed once.
+    // The usage of both is counted once.
     assert_eq!(home.one::<i64>("SELECT sum(input) FROM usage WHERE is_counted"), 7);
     // Without an entry it only refers to its parent.
     let empty = store.create(&NewSession::default()).unwrap();
-    let fork = store.fork(empty.row, &Fork::default()).unwrap().session;
-    assert!(store.leaf(&fork).unwrap().is_none());
+    let fork = empty.fork(&Fork::default()).unwrap();
+    assert!(fork.leaf().unwrap().is_none());
     assert_eq!(
         home.one::<String>("SELECT fork_of FROM sessions ORDER BY id DESC LIMIT 1"),
-        empty.id
+        empty.id()
     );
     home.assert_rebuilds();
     home.assert_sound();
 }
 
 #[test]
-fn r92_others_go_on_while_and_after_a_long_session_is_forked() {
+fn r92_other_writers_go_on_while_and_after_a_long_session_is_forked() {
     let home = Home::quick();
-    let (mut store, session) = store(&home);
+    let (store, session) = store(&home);
     let aside = store.create(&NewSession::default()).unwrap();
-    let first = store.append(&aside, &user("aside"), Append::default()).unwrap();
+    let first = aside.append(user("aside")).unwrap();
     for number in 0..400 {
-        store.append(&session, &user(&format!("line {number}")), Append::default()).unwrap();
+        session.append(user(&format!("line {number}"))).unwrap();
     }
-    let label = store.leaf(&session).unwrap().unwrap().id;
-    store.label(&session, &label, Some("here"), Append::default()).unwrap();
-    let fork = store.fork(session.row, &Fork::default()).unwrap().session;
-    // Others go on, with other sessions and with this one.
-    let mut other = Store::open(&home.ledger_path()).unwrap();
+    let label = session.leaf().unwrap().unwrap().id;
+    session.label(&label, Some("here")).unwrap();
+    let fork = session.fork(&Fork::default()).unwrap();
+    // Other processes append to other sessions and to this one.
+    let other = Store::open(home.ledger_path()).unwrap();
     let expected_leaf = Expect::Entry(&first.id);
     let how = Append { expected_leaf, ..Append::default() };
-    other.append(&aside, &user("goes on"), how).unwrap();
-    other.append(&fork, &user("goes on, too"), Append::default()).unwrap();
-    let mut lines = said(&mut other, &session, None);
+    other.session(aside.id()).unwrap().with(how).append(user("goes on")).unwrap();
+    other.session(fork.id()).unwrap().append(user("goes on, too")).unwrap();
+    let mut lines = context_texts(&other.session(session.id()).unwrap(), None);
     lines.push("goes on, too".to_owned());
-    assert_eq!(said(&mut other, &fork, None), lines);
-    assert_eq!(said(&mut store, &fork, None), lines);
-    assert_eq!(said(&mut store, &aside, None), ["aside", "goes on"]);
+    assert_eq!(context_texts(&other.session(fork.id()).unwrap(), None), lines);
+    assert_eq!(context_texts(&fork, None), lines);
+    assert_eq!(context_texts(&aside, None), ["aside", "goes on"]);
     drop((store, other));
     home.assert_rebuilds();
     home.assert_sound();
 }
 
-fn said_roles(store: &mut Store, session: &NativeSession) -> Vec<String> {
-    let seen = store.context(session, None).unwrap().context;
+fn context_roles(session: &Session) -> Vec<String> {
+    let seen = session.context().unwrap();
     seen.messages.iter().map(|message| message.json().to_owned()).collect()
 }
 
@@ -325,12 +357,11 @@ fn a_collected_session_can_be_forked_but_not_written_to() {
     );
     home.write(path, lines);
     home.sync();
-    let mut store = Store::open(&home.ledger_path()).unwrap();
-    let row = store.find("abc").unwrap();
-    assert!(matches!(store.session(row), Err(Error::Collected { .. })));
-    let fork = store.fork(row, &Fork::default()).unwrap().session;
-    store.append(&fork, &answer("two"), Append::default()).unwrap();
-    assert_eq!(said(&mut store, &fork, None), ["one", "two"]);
+    let store = Store::open(home.ledger_path()).unwrap();
+    assert!(matches!(store.session("abc"), Err(Error::Collected { .. })));
+    let fork = store.fork("abc", &Fork::default()).unwrap().session;
+    fork.append(answer("two")).unwrap();
+    assert_eq!(context_texts(&fork, None), ["one", "two"]);
     home.sync();
     assert_eq!(home.one::<i64>("SELECT count(*) FROM sources WHERE is_gone"), 0);
     home.assert_rebuilds();
@@ -365,21 +396,21 @@ fn any_session_can_be_looked_at_in_a_ledger_that_is_only_read() {
     home.write(".openclaw/agents/main/sessions/sessions.json", index.to_string());
     home.write(crate::home::MAIN, line("user", &uuid(2), None, "hello"));
     home.sync();
-    let mut store = Store::open(&home.ledger_path()).unwrap();
+    let store = Store::open(home.ledger_path()).unwrap();
     let own = store.create(&NewSession { id: Some("own"), ..NewSession::default() }).unwrap();
-    let one = store.append(&own, &user("one"), Append::default()).unwrap();
-    store.label(&own, &one.id, Some("here"), Append::default()).unwrap();
-    drop(store);
+    let one = own.append(user("one")).unwrap();
+    own.label(&one.id, Some("here")).unwrap();
+    drop((store, own));
 
     let ledger = quipu_ledger::Ledger::open_read_only(&home.ledger_path()).unwrap();
     let of = |name: &str| quipu_ledger::find_session(&ledger, name).unwrap();
     let tips = |name: &str| -> Vec<(String, u64, bool)> {
-        let tips = quipu_ledger::store::branches(&ledger, of(name)).unwrap().into_iter();
+        let tips = quipu_ledger::store::branches_of(&ledger, of(name)).unwrap().into_iter();
         tips.map(|branch| (branch.tip.id, branch.length, branch.is_current)).collect()
     };
-    let leaf = |name: &str| quipu_ledger::store::leaf(&ledger, of(name)).unwrap();
-    let labels = |name: &str| quipu_ledger::store::labels(&ledger, of(name)).unwrap();
-    let meta = |name: &str| quipu_ledger::store::meta(&ledger, of(name)).unwrap().to_map();
+    let leaf = |name: &str| quipu_ledger::store::leaf_of(&ledger, of(name)).unwrap();
+    let labels = |name: &str| quipu_ledger::store::labels_of(&ledger, of(name)).unwrap();
+    let meta = |name: &str| quipu_ledger::store::meta_of(&ledger, of(name)).unwrap().to_map();
     assert_eq!(leaf("abc").as_deref(), Some("l"));
     assert_eq!(tips("abc"), [("b".to_owned(), 2, false), ("l".to_owned(), 3, true)]);
     assert_eq!((&*labels("abc")[0].target, &*labels("abc")[0].label), ("a", "first"));
@@ -401,22 +432,22 @@ fn r92_a_fork_of_a_claude_code_session_is_what_a_model_should_see() {
         line("user", &a, None, "hello") + &line("assistant", &b, Some(&a), "hi"),
     );
     home.sync();
-    let mut store = Store::open(&home.ledger_path()).unwrap();
-    let row = store.find(crate::home::SESSION).unwrap();
-    let seen = quipu_ledger::context(store.ledger().unwrap(), row, None).unwrap().context;
-    let forked = store.fork(row, &Fork::default()).unwrap();
+    let store = Store::open(home.ledger_path()).unwrap();
+    let row = home.row(crate::home::SESSION);
+    let seen = quipu_ledger::context_of(&store.reader().unwrap(), row, None).unwrap().context;
+    let forked = store.fork(crate::home::SESSION, &Fork::default()).unwrap();
     assert_eq!(forked.unmapped, 0);
-    let copied = store.context(&forked.session, None).unwrap().context;
+    let copied = forked.session.context().unwrap();
     assert_eq!(json!(copied.messages), json!(seen.messages));
     assert_eq!(json!(copied.model), json!(seen.model));
     let parent = "SELECT fork_of FROM sessions ORDER BY id DESC LIMIT 1";
     assert_eq!(home.one::<String>(parent), crate::home::SESSION);
-    store.append(&forked.session, &user("more"), Append::default()).unwrap();
-    // From an entry in the middle, less is seen.
+    forked.session.append(user("more")).unwrap();
+    // From an entry in the middle, the context is shorter.
     let at = Fork { at: Some(&a), id: Some("short"), ..Fork::default() };
-    let short = store.fork(row, &at).unwrap().session;
-    assert_eq!(store.context(&short, None).unwrap().context.messages.len(), 1);
-    let nobody = store.fork(row, &Fork { at: Some("nobody"), ..Fork::default() });
+    let short = store.fork(crate::home::SESSION, &at).unwrap().session;
+    assert_eq!(short.context().unwrap().messages.len(), 1);
+    let nobody = store.fork(crate::home::SESSION, &Fork { at: Some("nobody"), ..Fork::default() });
     assert!(matches!(nobody, Err(Error::NoMatch { .. })), "{nobody:?}");
     home.assert_rebuilds();
     home.assert_sound();
@@ -425,15 +456,15 @@ fn r92_a_fork_of_a_claude_code_session_is_what_a_model_should_see() {
 #[test]
 fn a_reset_empties_the_context_and_keeps_the_history() {
     let home = Home::quick();
-    let (mut store, session) = store(&home);
-    store.append(&session, &user("before"), Append::default()).unwrap();
-    let kept = store.append(&session, &user("kept"), Append::default()).unwrap();
-    store.reset(&session, "reset", Some(&kept.id), Append::default()).unwrap();
-    store.append(&session, &user("after"), Append::default()).unwrap();
-    assert_eq!(said(&mut store, &session, None), ["kept", "after"]);
-    store.reset(&session, "new", None, Append::default()).unwrap();
-    assert!(said(&mut store, &session, None).is_empty());
-    assert!(store.reset(&session, "bored", None, Append::default()).is_err());
+    let (store, session) = store(&home);
+    session.append(user("before")).unwrap();
+    let kept = session.append(user("kept")).unwrap();
+    session.reset("reset", Some(&kept.id)).unwrap();
+    session.append(user("after")).unwrap();
+    assert_eq!(context_texts(&session, None), ["kept", "after"]);
+    session.reset("new", None).unwrap();
+    assert!(context_texts(&session, None).is_empty());
+    assert!(session.reset("bored", None).is_err());
     store.settle().unwrap();
     assert_eq!(home.one::<i64>("SELECT count(*) FROM messages"), 3);
 }
@@ -441,10 +472,10 @@ fn a_reset_empties_the_context_and_keeps_the_history() {
 #[test]
 fn r104_a_mirror_costs_nothing_and_stays_in_the_context() {
     let home = Home::quick();
-    let (mut store, session) = store(&home);
-    store.append(&session, &user("hi"), Append::default()).unwrap();
-    store.mirror(&session, "sent", Append::default()).unwrap();
-    assert_eq!(said(&mut store, &session, None), ["hi", "sent"]);
+    let (store, session) = store(&home);
+    session.append(user("hi")).unwrap();
+    session.mirror("sent").unwrap();
+    assert_eq!(context_texts(&session, None), ["hi", "sent"]);
     store.settle().unwrap();
     assert_eq!(home.one::<i64>("SELECT count(*) FROM usage"), 0);
     assert_eq!(home.one::<i64>("SELECT count(*) FROM entries WHERE is_mirror"), 1);
@@ -453,13 +484,13 @@ fn r104_a_mirror_costs_nothing_and_stays_in_the_context() {
 #[test]
 fn r63_a_key_leads_to_sessions_of_its_own_agent_only() {
     let home = Home::quick();
-    let mut store = Store::open(&home.ledger_path()).unwrap();
+    let store = Store::open(home.ledger_path()).unwrap();
     let new = |agent, key, id| NewSession { agent, key, id, ..NewSession::default() };
     let dm = "agent:main:telegram:dm:7";
     let mine = store.create(&new(None, Some(dm), Some("same"))).unwrap();
     let theirs = store.create(&new(None, Some("agent:work:telegram:dm:7"), Some("same"))).unwrap();
-    assert_ne!(mine.row, theirs.row);
-    let by = |key: &str| store.by_key(&SessionKey::parse(key)).unwrap();
+    assert_ne!(mine.row(), theirs.row());
+    let by = |key: &str| store.session(key).ok();
     assert_eq!(by(dm).as_ref(), Some(&mine));
     // `dm` and `direct` name the same session.
     assert_eq!(by("agent:main:telegram:direct:7").as_ref(), Some(&mine));
@@ -483,7 +514,7 @@ fn r63_a_key_leads_to_sessions_of_its_own_agent_only() {
 #[test]
 fn names_that_would_mean_something_else_are_refused() {
     let home = Home::quick();
-    let (mut store, _) = store(&home);
+    let (store, _) = store(&home);
     let before = home.one::<i64>("SELECT count(*) FROM records");
     let last = |id| NewSession { id: Some(id), ..NewSession::default() };
     for id in ["", "last", "agent:main:main", "a\nb", "a\u{1b}[2J", &"x".repeat(300)] {
@@ -508,25 +539,24 @@ fn r63_what_is_imported_does_not_lead_to_other_agents() {
         &format!("{folder}/sessions.json"),
         format!(r#"{{"agent:other:main":{entry},"agent:main:main":{entry}}}"#),
     );
-    let mut store = Store::open(&home.ledger_path()).unwrap();
+    let store = Store::open(home.ledger_path()).unwrap();
     store.import(&home.path(".openclaw"), &mut |_| {}).unwrap();
-    assert!(matches!(store.find("agent:other:main"), Err(Error::NoMatch { .. })));
-    let own = store.find("agent:main:main").unwrap();
-    // Collected as well, it is still the one that can be gone on with.
+    assert!(matches!(home.find("agent:other:main"), Err(Error::NoMatch { .. })));
+    let own = home.row("agent:main:main");
+    // Also collected, the native session is still the one to continue.
     home.sync();
-    let store = Store::open(&home.ledger_path()).unwrap();
-    assert_eq!(store.find("agent:main:main").unwrap(), own);
-    assert_eq!(store.find("s1").unwrap(), own);
-    assert_ne!(store.find("openclaw/s1").unwrap(), own);
-    assert!(matches!(store.find("agent:other:main"), Err(Error::NoMatch { .. })));
+    assert_eq!(home.row("agent:main:main"), own);
+    assert_eq!(home.row("s1"), own);
+    assert_ne!(home.row("openclaw/s1"), own);
+    assert!(matches!(home.find("agent:other:main"), Err(Error::NoMatch { .. })));
 }
 
 #[test]
-fn how_full_the_context_is_says_the_last_answer() {
+fn the_size_of_the_context_comes_from_the_last_answer() {
     let home = Home::quick();
-    let (mut store, session) = store(&home);
-    store.append(&session, &user("hi"), Append::default()).unwrap();
-    let first = store.append(&session, &answer("ho"), Append::default()).unwrap().id;
+    let (_, session) = store(&home);
+    session.append(user("hi")).unwrap();
+    let first = session.append(answer("ho")).unwrap().id;
     let usage = json!({"input": 10, "output": 10, "cacheRead": 500, "cacheWrite": 0,
         "totalTokens": 520});
     for entry in [
@@ -534,28 +564,28 @@ fn how_full_the_context_is_says_the_last_answer() {
                "usage": usage}),
         json!({"type": "usage", "usage": usage}),
     ] {
-        store.append(&session, &entry.to_string(), Append::default()).unwrap();
+        session.append(entry).unwrap();
     }
-    let meta = store.meta(&session).unwrap();
+    let meta = session.meta().unwrap();
     assert_eq!(meta["totalTokens"], 10);
 }
 
 #[test]
 fn metadata_is_patched_checked_counted_and_kept() {
     let home = Home::quick();
-    let (mut store, session) = store(&home);
-    store.append(&session, &user("hi"), Append::default()).unwrap();
-    store.append(&session, &answer("ho"), Append::default()).unwrap();
+    let (_, session) = store(&home);
+    session.append(user("hi")).unwrap();
+    session.append(answer("ho")).unwrap();
     let patch = |value: Value| value.as_object().unwrap().clone();
     let fields = patch(json!({"label": "x", "queueMode": "steer", "somethingNew": {"a": [1]}}));
-    let all = store.patch_meta(&session, &fields).unwrap();
+    let all = session.patch_meta(&fields).unwrap();
     for (name, value) in &fields {
         assert_eq!(all.get(name), Some(value));
     }
     assert_eq!(all["inputTokens"], 7);
     assert_eq!(all["totalTokens"], 10);
     assert_eq!(all["systemSent"], true);
-    let all = store.patch_meta(&session, &patch(json!({"label": null}))).unwrap();
+    let all = session.patch_meta(&patch(json!({"label": null}))).unwrap();
     assert!(!all.contains_key("label") && all.contains_key("queueMode"));
     for bad in [
         json!({"queueMode": "sometimes"}),
@@ -565,78 +595,78 @@ fn metadata_is_patched_checked_counted_and_kept() {
         json!({"systemSent": false}),
         json!({"chatType": 5}),
     ] {
-        assert!(store.patch_meta(&session, &patch(bad.clone())).is_err(), "{bad}");
+        assert!(session.patch_meta(&patch(bad.clone())).is_err(), "{bad}");
     }
     home.assert_rebuilds();
-    let mut store = Store::open(&home.ledger_path()).unwrap();
-    assert_eq!(store.meta(&session).unwrap(), all);
+    let store = Store::open(home.ledger_path()).unwrap();
+    assert_eq!(store.session(session.id()).unwrap().meta().unwrap(), all);
 }
 
 #[test]
 fn numbers_of_metadata_stay_as_they_were_written() {
     let home = Home::quick();
-    let (mut store, session) = store(&home);
+    let (_, session) = store(&home);
     let json = r#"{"aa":123456789012345678901234,"ab":{"c":[1E5,0.10]},"ac":9007199254740993.0}"#;
     let patch = Fields::read(json).unwrap();
     let inner = json.trim_matches(['{', '}']).to_owned() + "}";
     let written = |fields: &Fields| serde_json::to_string(fields).unwrap();
-    let all = store.patch_fields(&session, &patch).unwrap();
+    let all = session.patch_fields(&patch).unwrap();
     assert!(written(&all).contains(inner.split_at(inner.len() - 1).0), "{}", written(&all));
-    // Others are patched, and it is derived again.
-    store.patch_meta(&session, json!({"label": "x"}).as_object().unwrap()).unwrap();
+    // Other fields are patched, and the projection is rebuilt.
+    session.patch_meta(json!({"label": "x"}).as_object().unwrap()).unwrap();
     home.assert_rebuilds();
     let ledger = home.open();
-    let again = quipu_ledger::store::meta(&ledger, session.row).unwrap();
+    let again = quipu_ledger::store::meta_of(&ledger, session.row()).unwrap();
     assert!(written(&again).contains(inner.split_at(inner.len() - 1).0), "{}", written(&again));
 }
 
 #[test]
 fn what_was_counted_before_an_import_is_counted_on_from() {
     let home = Home::quick();
-    let mut store = Store::open(&home.ledger_path()).unwrap();
+    let store = Store::open(home.ledger_path()).unwrap();
     let folder = home.scratch("state/agents/main/sessions");
     std::fs::create_dir_all(&folder).unwrap();
-    let said = |id: &str, parent: Value, message: &str| {
-        let message: Value = serde_json::from_str(message).unwrap();
+    let line = |id: &str, parent: Value, message: &Entry| {
+        let message: Value = serde_json::from_str(message.as_json()).unwrap();
+        let message = message.get("message").unwrap_or(&message);
         json!({"type": "message", "id": id, "parentId": parent, "message": message,
                "timestamp": "2026-01-01T00:00:01.000Z"})
     };
     let lines = [
         json!({"type": "session", "version": 3, "id": "one", "cwd": "/w",
                "timestamp": "2026-01-01T00:00:00.000Z"}),
-        said("a", Value::Null, &user("hi")),
-        said("b", json!("a"), &answer("ho")),
+        line("a", Value::Null, &user("hi")),
+        line("b", json!("a"), &answer("ho")),
     ];
     let lines: String = lines.iter().map(|line| format!("{line}\n")).collect();
     std::fs::write(folder.join("one.jsonl"), lines).unwrap();
-    // It has counted what is in files that are gone.
+    // It has counted entries of files that are gone.
     let noted = json!({"sessionId": "one", "updatedAt": 1_780_000_000_000_i64,
         "sessionStartedAt": 1_760_000_000_000_i64, "inputTokens": 1000, "totalTokens": 500,
         "compactionCount": 3, "cacheRead": 0});
     let index = json!({"agent:main:main": noted});
     std::fs::write(folder.join("sessions.json"), index.to_string()).unwrap();
     store.import(&home.scratch("state"), &mut |file| assert!(!file.failed, "{file:?}")).unwrap();
-    let key = SessionKey::parse("agent:main:main");
-    let session = store.by_key(&key).unwrap().unwrap();
-    let meta = store.meta(&session).unwrap();
+    let session = store.session("agent:main:main").unwrap();
+    let meta = session.meta().unwrap();
     for (name, value) in noted.as_object().unwrap() {
         assert_eq!(meta.get(name), Some(value), "{name}");
     }
     assert_eq!((&meta["outputTokens"], &meta["systemSent"]), (&json!(3), &json!(true)));
-    store.append(&session, &user("more"), Append::default()).unwrap();
-    store.append(&session, &answer("yes"), Append::default()).unwrap();
+    session.append(user("more")).unwrap();
+    session.append(answer("yes")).unwrap();
     let compaction = json!({"type": "compaction", "summary": "s", "firstKeptEntryId": "b"});
-    store.append(&session, &compaction.to_string(), Append::default()).unwrap();
-    let meta = store.meta(&session).unwrap();
+    session.append(compaction).unwrap();
+    let meta = session.meta().unwrap();
     assert_eq!((&meta["inputTokens"], &meta["outputTokens"]), (&json!(1007), &json!(6)));
     assert_eq!((&meta["totalTokens"], &meta["compactionCount"]), (&json!(10), &json!(4)));
     assert_eq!(meta["sessionStartedAt"], 1_760_000_000_000_i64);
     assert!(meta["updatedAt"].as_i64() > Some(1_780_000_000_000), "{meta:?}");
     home.assert_rebuilds();
-    // Another session under the key begins with nothing.
-    let new = NewSession { key: Some(key.as_str()), takes_key: true, ..NewSession::default() };
+    // Another session under the key starts from zero.
+    let new = NewSession { key: Some("agent:main:main"), takes_key: true, ..NewSession::default() };
     let new = store.create(&new).unwrap();
-    let meta = store.meta(&new).unwrap();
+    let meta = new.meta().unwrap();
     assert!(!meta.contains_key("inputTokens") && !meta.contains_key("compactionCount"), "{meta:?}");
     assert!(meta["sessionStartedAt"].as_i64() > Some(1_780_000_000_000), "{meta:?}");
     home.assert_rebuilds();
@@ -645,27 +675,26 @@ fn what_was_counted_before_an_import_is_counted_on_from() {
 #[test]
 fn a_forgotten_session_cannot_be_written_to() {
     let home = Home::quick();
-    let (mut store, session) = store(&home);
-    store.append(&session, &user("CANARY-9f31"), Append::default()).unwrap();
+    let (store, session) = store(&home);
+    session.append(user("CANARY-9f31")).unwrap();
     let fields: Map<String, Value> = json!({"label": "CANARY-9f31"}).as_object().unwrap().clone();
-    store.patch_meta(&session, &fields).unwrap();
-    let fork = store.fork(session.row, &Fork::default()).unwrap().session;
-    drop(store);
-    quipu_ledger::forget(&mut home.open(), &session.id, &mut |_, _| {}).unwrap();
-    let mut store = Store::open(&home.ledger_path()).unwrap();
-    let gone = store.append(&session, &user("more"), Append::default());
+    session.patch_meta(&fields).unwrap();
+    let fork = session.fork(&Fork::default()).unwrap();
+    // The runtime has it open meanwhile.
+    quipu_ledger::forget(&mut home.open(), session.id(), &mut |_, _| {}).unwrap();
+    let gone = session.append(user("more"));
     assert!(matches!(gone, Err(Error::NoMatch { .. })), "{gone:?}");
-    // Nothing gets its id again.
-    let same = NewSession { id: Some(&session.id), ..NewSession::default() };
+    // No new session gets its id.
+    let same = NewSession { id: Some(session.id()), ..NewSession::default() };
     let again = store.create(&same).unwrap_err().to_string();
     assert!(again.contains("was forgotten"), "{again}");
-    let same = Fork { id: Some(&session.id), ..Fork::default() };
-    let again = store.fork(fork.row, &same).unwrap_err().to_string();
+    let same = Fork { id: Some(session.id()), ..Fork::default() };
+    let again = fork.fork(&same).unwrap_err().to_string();
     assert!(again.contains("was forgotten"), "{again}");
     // A fork is a session of its own.
-    assert_eq!(said(&mut store, &fork, None), ["CANARY-9f31"]);
-    quipu_ledger::forget(&mut home.open(), &fork.id, &mut |_, _| {}).unwrap();
-    drop(store);
+    assert_eq!(context_texts(&fork, None), ["CANARY-9f31"]);
+    quipu_ledger::forget(&mut home.open(), fork.id(), &mut |_, _| {}).unwrap();
+    drop((store, session, fork));
     let bytes = std::fs::read(home.ledger_path()).unwrap();
     assert!(memchr::memmem::find(&bytes, b"CANARY-9f31").is_none());
     home.assert_rebuilds();
@@ -675,15 +704,15 @@ fn a_forgotten_session_cannot_be_written_to() {
 #[test]
 fn what_was_appended_restores_as_the_lines_that_were_written() {
     let home = Home::quick();
-    let (mut store, session) = store(&home);
+    let (store, session) = store(&home);
     for turn in 0..2000 {
-        // Enough to be sealed on the way.
+        // Enough to be sealed meanwhile.
         let text = format!("{turn} {}", "words ".repeat(40));
-        store.append(&session, &user(&text), Append::default()).unwrap();
+        session.append(user(&text)).unwrap();
     }
     assert!(home.one::<i64>("SELECT count(*) FROM chunks") > 0);
     let restored = home.restored(Generations::Newest);
-    let name = format!("native/agents/main/sessions/{}.jsonl", session.id);
+    let name = format!("native/agents/main/sessions/{}.jsonl", session.id());
     let text = String::from_utf8(restored[&name].clone()).unwrap();
     assert_eq!(text.lines().count(), 2001);
     assert!(text.lines().all(|line| serde_json::from_str::<Value>(line).is_ok()));
@@ -695,12 +724,12 @@ fn what_was_appended_restores_as_the_lines_that_were_written() {
 #[test]
 fn the_projection_follows_what_is_appended_without_being_asked() {
     let home = Home::quick();
-    let (mut store, session) = store(&home);
+    let (store, session) = store(&home);
     for number in 0..200 {
-        store.append(&session, &user(&number.to_string()), Append::default()).unwrap();
+        session.append(user(&number.to_string())).unwrap();
     }
     let behind = "SELECT (SELECT max(seq) FROM records) - projected_to FROM ledger";
-    // The store is idle now; somebody else does it, sooner or later.
+    // The store is idle; its projector thread projects within a short time.
     let mut patience = 1000;
     while home.one::<i64>(behind) > 0 && patience > 0 {
         std::thread::sleep(std::time::Duration::from_millis(10));
@@ -709,9 +738,9 @@ fn the_projection_follows_what_is_appended_without_being_asked() {
     assert_eq!(home.one::<i64>(behind), 0);
     assert_eq!(home.one::<i64>("SELECT count(*) FROM messages"), 200);
     home.assert_rebuilds();
-    // Who ends leaves nothing behind, either.
-    store.append(&session, &user("the last word"), Append::default()).unwrap();
-    drop(store);
+    // A store that is dropped leaves no unprojected record.
+    session.append(user("the last word")).unwrap();
+    drop((store, session));
     assert_eq!(home.one::<i64>(behind), 0);
     home.assert_rebuilds();
 }
@@ -719,35 +748,35 @@ fn the_projection_follows_what_is_appended_without_being_asked() {
 #[test]
 fn what_is_not_in_the_projection_yet_is_seen_by_all_who_write() {
     let home = Home::quick();
-    let (mut store, session) = store(&home);
-    let mut other = Store::open(&home.ledger_path()).unwrap();
-    let one = store.append(&session, &user("one"), Append::default()).unwrap();
-    let two = other.append(&session, &answer("two"), Append::default()).unwrap();
-    // Each hangs off the other's last one, knows its ids and its keys.
+    let (_, session) = store(&home);
+    let other = Store::open(home.ledger_path()).unwrap();
+    let one = session.append(user("one")).unwrap();
+    let two = other.session(session.id()).unwrap().append(answer("two")).unwrap();
+    // Each appends to the other's last entry, and sees its ids and keys.
     let expected = |id| Append { expected_leaf: Expect::Entry(id), ..Append::default() };
-    let three = store.append(&session, &user("three"), expected(&two.id)).unwrap();
+    let three = session.with(expected(&two.id)).append(user("three")).unwrap();
     let key = Append { key: Some("four"), ..expected(&three.id) };
-    let four = other.append(&session, &answer("four"), key).unwrap();
+    let four = other.session(session.id()).unwrap().with(key).append(answer("four")).unwrap();
     let again =
-        store.append(&session, &answer("four"), Append { key: Some("four"), ..Append::default() });
+        session.with(Append { key: Some("four"), ..Append::default() }).append(answer("four"));
     assert_eq!(again.unwrap(), Appended { repeated: true, ..four.clone() });
     let taken = json!({"type": "custom", "customType": "x", "id": four.id}).to_string();
-    assert!(matches!(store.append(&session, &taken, Append::default()), Err(Error::Exists { .. })));
-    // The leaf moves back, and on, before anything is projected.
-    store.branch(&session, Some(&one.id), None, Append::default()).unwrap();
-    let side = other.append(&session, &answer("side"), Append::default()).unwrap();
-    assert_eq!(said(&mut store, &session, None), ["one", "side"]);
-    let path = store.path(&session, &side.id).unwrap();
+    assert!(matches!(session.append(Entry::json(&taken)), Err(Error::Exists { .. })));
+    // The leaf moves back and forward before anything is projected.
+    session.branch(Some(&one.id), None).unwrap();
+    let side = other.session(session.id()).unwrap().append(answer("side")).unwrap();
+    assert_eq!(context_texts(&session, None), ["one", "side"]);
+    let path = session.path(&side.id).unwrap();
     assert_eq!(path.iter().map(|node| &*node.id).collect::<Vec<_>>(), [&*one.id, &*side.id]);
-    assert_eq!(store.leaf(&session).unwrap().unwrap().id, side.id);
+    assert_eq!(session.leaf().unwrap().unwrap().id, side.id);
     home.assert_rebuilds();
     home.assert_sound();
 }
 
-/// What the model knows of a session.
+/// The model's state of a session.
 #[derive(Debug, Clone, Default)]
 struct Model {
-    /// Id, parent and text, `None` for what is not said; resets are marked.
+    /// Id, parent and text (`None` for entries without text); resets are marked.
     entries: Vec<(String, Option<usize>, Option<String>, bool)>,
     leaf: Option<usize>,
     labels: BTreeMap<usize, String>,
@@ -760,8 +789,8 @@ impl Model {
         path
     }
 
-    /// The texts after the last reset on the path.
-    fn said(&self, leaf: Option<usize>) -> Vec<String> {
+    /// Returns the texts after the last reset on the path.
+    fn context_texts(&self, leaf: Option<usize>) -> Vec<String> {
         let path = self.path(leaf);
         let from = path.iter().rposition(|at| self.entries[*at].3).map_or(0, |at| at + 1);
         path[from..].iter().filter_map(|at| self.entries[*at].2.clone()).collect()
@@ -827,13 +856,13 @@ fn the_store_does_what_a_simple_model_does() {
                         let expected_leaf =
                             model.id(model.leaf).map_or(Expect::Root, Expect::Entry);
                         let how = Append { expected_leaf, ..Append::default() };
-                        let done = store.append(&session, &entry, how).unwrap();
+                        let done = session.with(how).append(entry).unwrap();
                         model.put(&done.id, model.leaf, Some(text), false);
                         users.push(by_user);
                     }
                     Act::Begin => {
-                        let done = store.begin_turn(&session, &user(&text), plain).unwrap();
-                        // Labels are no answer.
+                        let done = session.with(plain).begin_turn(user(&text)).unwrap();
+                        // A label does not answer a prompt.
                         let mut last = model.leaf;
                         while let Some((_, parent, None, false)) =
                             last.map(|at| model.entries[at].clone())
@@ -849,23 +878,23 @@ fn the_store_does_what_a_simple_model_does() {
                     }
                     Act::Branch(at) if !model.entries.is_empty() => {
                         let at = at.index(model.entries.len());
-                        store.branch(&session, model.id(Some(at)), None, plain).unwrap();
+                        session.with(plain).branch(model.id(Some(at)), None).unwrap();
                         model.leaf = Some(at);
                     }
                     Act::Root => {
-                        store.branch(&session, None, None, plain).unwrap();
+                        session.with(plain).branch(None, None).unwrap();
                         model.leaf = None;
                     }
                     Act::Label(at) if !model.entries.is_empty() => {
                         let at = at.index(model.entries.len());
                         let target = model.entries[at].0.clone();
-                        let done = store.label(&session, &target, Some(&text), plain).unwrap();
+                        let done = session.with(plain).label(&target, Some(&text)).unwrap();
                         model.put(&done.id, model.leaf, None, false);
                         model.labels.insert(at, text);
                         users.push(false);
                     }
                     Act::Reset => {
-                        let done = store.reset(&session, "reset", None, plain).unwrap();
+                        let done = session.with(plain).reset("reset", None).unwrap();
                         model.put(&done.id, model.leaf, None, true);
                         users.push(false);
                     }
@@ -873,14 +902,14 @@ fn the_store_does_what_a_simple_model_does() {
                         let at = at.index(model.entries.len());
                         let entry = json!({"type": "message", "parentId": model.entries[at].0,
                             "message": {"role": "user", "content": text}});
-                        let done = store.append(&session, &entry.to_string(), plain).unwrap();
+                        let done = session.with(plain).append(entry).unwrap();
                         model.put(&done.id, Some(at), Some(text), false);
                         users.push(true);
                     }
                     Act::Conflict => {
                         let expected_leaf = Expect::Entry("nobody");
                         let how = Append { expected_leaf, ..Append::default() };
-                        let done = store.append(&session, &user(&text), how);
+                        let done = session.with(how).append(user(&text));
                         let Err(Error::Conflict { leaf, .. }) = done else {
                             return Err(TestCaseError::fail("no conflict"));
                         };
@@ -888,8 +917,8 @@ fn the_store_does_what_a_simple_model_does() {
                     }
                     Act::Retry => {
                         let how = Append { key: Some(&text), ..plain };
-                        let done = store.append(&session, &user(&text), how).unwrap();
-                        let again = store.append(&session, &user(&text), how).unwrap();
+                        let done = session.with(how).append(user(&text)).unwrap();
+                        let again = session.with(how).append(user(&text)).unwrap();
                         prop_assert_eq!((&done.id, done.seq), (&again.id, again.seq));
                         model.put(&done.id, model.leaf, Some(text), false);
                         users.push(true);
@@ -898,15 +927,21 @@ fn the_store_does_what_a_simple_model_does() {
                         let at = at.index(model.entries.len());
                         let at_id = model.entries[at].0.clone();
                         let fork = Fork { at: Some(&at_id), ..Fork::default() };
-                        let forked = store.fork(session.row, &fork).unwrap().session;
-                        prop_assert_eq!(said(&mut store, &forked, None), model.said(Some(at)));
-                        prop_assert_eq!(said(&mut store, &session, None), model.said(model.leaf));
-                        // Go on in the fork, with what it shows.
+                        let forked = session.fork(&fork).unwrap();
+                        prop_assert_eq!(
+                            context_texts(&forked, None),
+                            model.context_texts(Some(at))
+                        );
+                        prop_assert_eq!(
+                            context_texts(&session, None),
+                            model.context_texts(model.leaf)
+                        );
+                        // Continues in the fork, with its own entries.
                         let mut copy = Model::default();
                         let mut copied = Vec::new();
                         // A path of labels alone leaves nothing.
-                        let leaf = store.leaf(&forked).unwrap();
-                        let path = leaf.map(|leaf| store.path(&forked, &leaf.id).unwrap());
+                        let leaf = forked.leaf().unwrap();
+                        let path = leaf.map(|leaf| forked.path(&leaf.id).unwrap());
                         for node in path.unwrap_or_default() {
                             let old = model.entries.iter().position(|old| old.0 == node.id);
                             let (text, is_reset) = old.map_or((None, false), |old| {
@@ -917,29 +952,25 @@ fn the_store_does_what_a_simple_model_does() {
                         }
                         (model, users, session) = (copy, copied, forked);
                     }
-                    Act::Reopen => store = Store::open(&home.ledger_path()).unwrap(),
+                    Act::Reopen => store = Store::open(home.ledger_path()).unwrap(),
                     _ => {}
                 }
-                let leaf = store.leaf(&session).unwrap().map(|leaf| leaf.id);
+                let leaf = session.leaf().unwrap().map(|leaf| leaf.id);
                 prop_assert_eq!(leaf.as_deref(), model.id(model.leaf));
-                prop_assert_eq!(said(&mut store, &session, None), model.said(model.leaf));
+                prop_assert_eq!(context_texts(&session, None), model.context_texts(model.leaf));
             }
             for at in 0..model.entries.len() {
                 let id = &model.entries[at].0;
                 let path: Vec<String> =
-                    store.path(&session, id).unwrap().into_iter().map(|node| node.id).collect();
+                    session.path(id).unwrap().into_iter().map(|node| node.id).collect();
                 let expected: Vec<String> = model
                     .path(Some(at))
                     .into_iter()
                     .map(|at| model.entries[at].0.clone())
                     .collect();
                 prop_assert_eq!(path, expected);
-                let children: Vec<String> = store
-                    .children(&session, Some(id))
-                    .unwrap()
-                    .into_iter()
-                    .map(|node| node.id)
-                    .collect();
+                let children: Vec<String> =
+                    session.children(Some(id)).unwrap().into_iter().map(|node| node.id).collect();
                 let expected: Vec<String> = model
                     .entries
                     .iter()
@@ -947,15 +978,15 @@ fn the_store_does_what_a_simple_model_does() {
                     .map(|entry| entry.0.clone())
                     .collect();
                 prop_assert_eq!(children, expected);
-                let first = store.common_ancestor(&session, &model.entries[0].0, id).unwrap();
+                let first = session.common_ancestor(&model.entries[0].0, id).unwrap();
                 let expected =
                     model.path(Some(at)).contains(&0).then(|| model.entries[0].0.clone());
                 prop_assert_eq!(first.map(|node| node.id), expected);
             }
             // The ledger's own reader, from the bytes alone, agrees.
-            let row = store.find(&session.id).unwrap();
-            let seen = quipu_ledger::context(store.ledger().unwrap(), row, None).unwrap();
-            prop_assert_eq!(seen.context.messages.len(), model.said(model.leaf).len());
+            let row = home.find(session.id()).unwrap();
+            let seen = quipu_ledger::context_of(&store.reader().unwrap(), row, None).unwrap();
+            prop_assert_eq!(seen.context.messages.len(), model.context_texts(model.leaf).len());
             drop(store);
             home.assert_rebuilds();
             home.assert_sound();

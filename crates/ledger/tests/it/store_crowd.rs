@@ -5,7 +5,7 @@ use std::io::{Read, Write};
 use std::sync::{Arc, Barrier};
 use std::time::Duration;
 
-use quipu_ledger::store::{Append, Expect, NewSession, Store};
+use quipu_ledger::store::{Append, Entry, Expect, NewSession, Store};
 use quipu_ledger::{Error, Generations};
 use quipu_torture::Prng;
 use serde_json::{Value, json};
@@ -16,8 +16,8 @@ use crate::home::Home;
 /// The session that children write to.
 const SESSION: &str = "crowded";
 
-fn message(text: &str) -> String {
-    json!({"role": "user", "content": text}).to_string()
+fn message(text: &str) -> Entry {
+    Entry::user(text)
 }
 
 fn home() -> Home {
@@ -26,20 +26,20 @@ fn home() -> Home {
     home
 }
 
-/// Makes the session that children write to.
+/// Creates the session that children write to.
 pub(crate) fn make(home: &Home) {
-    let mut store = Store::open(&home.ledger_path()).unwrap();
+    let store = Store::open(home.ledger_path()).unwrap();
     store.create(&NewSession { id: Some(SESSION), ..NewSession::default() }).unwrap();
 }
 
-/// What a child does: appends until it has done so often, and says what was acknowledged.
+/// Appends this many times, and prints each acknowledged entry. The task of a child process.
 pub(crate) fn append(home: &Home, times: usize) {
-    let mut store = Store::open(&home.ledger_path()).unwrap();
-    let session = store.session(store.find(SESSION).unwrap()).unwrap();
+    let store = Store::open(home.ledger_path()).unwrap();
+    let session = store.session(SESSION).unwrap();
     let mut out = std::io::stdout().lock();
     for number in 0..times {
         let text = format!("{} {number} {}", std::process::id(), "word ".repeat(number % 50));
-        let done = store.append(&session, &message(&text), Append::default()).unwrap();
+        let done = session.append(message(&text)).unwrap();
         writeln!(out, "ack {} {}", done.id, done.seq.0).unwrap();
         out.flush().unwrap();
     }
@@ -56,10 +56,10 @@ fn every_acknowledged_append_is_there_once_whenever_the_writer_is_killed() {
         std::thread::sleep(Duration::from_millis(20 + prng.below(60)));
         child.kill().unwrap();
         child.wait().unwrap();
-        let mut said = String::new();
-        child.stdout.take().unwrap().read_to_string(&mut said).unwrap();
-        // The last line may have been cut off.
-        let whole = said.rfind('\n').map_or("", |end| &said[..end]);
+        let mut output = String::new();
+        child.stdout.take().unwrap().read_to_string(&mut output).unwrap();
+        // The last line may be incomplete.
+        let whole = output.rfind('\n').map_or("", |end| &output[..end]);
         acknowledged.extend(whole.lines().filter_map(|line| {
             let (id, seq) = line.strip_prefix("ack ")?.split_once(' ')?;
             Some((id.to_owned(), seq.parse().unwrap()))
@@ -73,8 +73,8 @@ fn every_acknowledged_append_is_there_once_whenever_the_writer_is_killed() {
         let line: Value = serde_json::from_str(line).unwrap();
         *lines.entry(line["id"].as_str().unwrap().to_owned()).or_default() += 1;
     }
-    // Whoever was killed has left the projection behind; whoever comes next brings it up.
-    Store::open(&home.ledger_path()).unwrap().settle().unwrap();
+    // A killed writer left unprojected records; the next process projects them.
+    Store::open(home.ledger_path()).unwrap().settle().unwrap();
     for (id, seq) in &acknowledged {
         assert_eq!(lines.get(id), Some(&1), "{id}");
         assert_eq!(
@@ -87,7 +87,7 @@ fn every_acknowledged_append_is_there_once_whenever_the_writer_is_killed() {
 }
 
 #[test]
-fn of_two_writers_on_one_leaf_one_is_told_of_the_other() {
+fn of_two_writers_on_one_leaf_one_gets_a_conflict() {
     let home = home();
     let path = home.ledger_path();
     let barrier = Arc::new(Barrier::new(2));
@@ -97,12 +97,12 @@ fn of_two_writers_on_one_leaf_one_is_told_of_the_other() {
             .map(|writer| {
                 let (path, barrier, leaf) = (path.clone(), Arc::clone(&barrier), leaf.clone());
                 std::thread::spawn(move || {
-                    let mut store = Store::open(&path).unwrap();
-                    let session = store.session(store.find(SESSION).unwrap()).unwrap();
+                    let store = Store::open(&path).unwrap();
+                    let session = store.session(SESSION).unwrap();
                     let expected_leaf = leaf.as_deref().map_or(Expect::Root, Expect::Entry);
                     barrier.wait();
                     let how = Append { expected_leaf, ..Append::default() };
-                    store.append(&session, &message(&format!("{round} {writer}")), how)
+                    session.with(how).append(message(&format!("{round} {writer}")))
                 })
             })
             .collect();
@@ -121,44 +121,44 @@ fn of_two_writers_on_one_leaf_one_is_told_of_the_other() {
 fn r101_writers_queue_and_none_is_lost() {
     let home = home();
     child::finish(child::start(&home, "append 20 times", 6));
-    let mut store = Store::open(&home.ledger_path()).unwrap();
-    let session = store.session(store.find(SESSION).unwrap()).unwrap();
-    let leaf = store.leaf(&session).unwrap().unwrap();
-    // Without an expected leaf each goes on from what is there: one line, no branch.
-    assert_eq!(store.path(&session, &leaf.id).unwrap().len(), 120);
-    assert_eq!(store.branches(&session).unwrap().len(), 1);
+    let store = Store::open(home.ledger_path()).unwrap();
+    let session = store.session(SESSION).unwrap();
+    let leaf = session.leaf().unwrap().unwrap();
+    // Without an expected leaf each append follows the current leaf: one path, no branch.
+    assert_eq!(session.path(&leaf.id).unwrap().len(), 120);
+    assert_eq!(session.branches().unwrap().len(), 1);
     home.assert_rebuilds();
     home.assert_sound();
 }
 
 #[test]
-fn r101_a_writer_that_is_kept_waiting_says_so() {
+fn r101_a_writer_that_waits_too_long_gets_an_error() {
     let home = home();
-    let mut store = Store::open(&home.ledger_path()).unwrap();
+    let store = Store::open(home.ledger_path()).unwrap();
     store.set_longest_wait(Duration::from_millis(50)).unwrap();
-    let session = store.session(store.find(SESSION).unwrap()).unwrap();
+    let session = store.session(SESSION).unwrap();
     let other = home.sql();
     other.execute_batch("BEGIN IMMEDIATE").unwrap();
-    let refused = store.append(&session, &message("late"), Append::default());
+    let refused = session.append(message("late"));
     assert!(matches!(refused, Err(Error::Busy { .. })), "{refused:?}");
     other.execute_batch("ROLLBACK").unwrap();
-    store.append(&session, &message("now"), Append::default()).unwrap();
+    session.append(message("now")).unwrap();
 }
 
 #[test]
 fn r93_a_chain_and_a_crowd_of_children_take_linear_work() {
     let home = home();
-    let mut store = Store::open(&home.ledger_path()).unwrap();
-    let session = store.session(store.find(SESSION).unwrap()).unwrap();
-    let root = store.append(&session, &message("root"), Append::default()).unwrap();
+    let store = Store::open(home.ledger_path()).unwrap();
+    let session = store.session(SESSION).unwrap();
+    let root = session.append(message("root")).unwrap();
     for number in 0..300 {
         let child = json!({"type": "custom", "customType": "n", "data": number,
                            "parentId": root.id});
-        store.append(&session, &child.to_string(), Append::default()).unwrap();
+        session.append(child).unwrap();
     }
-    assert_eq!(store.children(&session, Some(&root.id)).unwrap().len(), 300);
-    assert_eq!(store.branches(&session).unwrap().len(), 300);
-    // No statement of the tree goes through a table that is not the session's.
+    assert_eq!(session.children(Some(&root.id)).unwrap().len(), 300);
+    assert_eq!(session.branches().unwrap().len(), 300);
+    // No statement of the tree scans a table of all sessions.
     let conn = home.sql();
     for statement in [
         "SELECT id FROM entry_rows WHERE session = 2 AND parent = 3",

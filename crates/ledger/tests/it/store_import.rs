@@ -1,4 +1,4 @@
-//! Imports of very many sessions: many in one transaction, each line once, whatever happens meanwhile.
+//! Imports of many sessions: many in one transaction, and each line once, also after a kill.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -15,9 +15,9 @@ use crate::home::Home;
 
 const FOLDER: &str = "state/agents/main/sessions";
 
-/// What a child does: imports everything.
+/// Imports everything. The task of a child process.
 pub(crate) fn import(home: &Home) {
-    Store::open(&home.ledger_path())
+    Store::open(home.ledger_path())
         .unwrap()
         .import(&home.scratch("state"), &mut |file| assert!(!file.failed, "{file:?}"))
         .unwrap();
@@ -41,7 +41,7 @@ fn transcript(number: usize, entries: usize) -> String {
     text
 }
 
-/// So many sessions, all of which a key leads to.
+/// Writes this many sessions, each with a key.
 fn write(home: &Home, sessions: usize, entries: usize) {
     let folder = home.scratch(FOLDER);
     fs::create_dir_all(&folder).unwrap();
@@ -73,38 +73,38 @@ fn assert_each_once(home: &Home, sessions: usize, entries: usize) {
 }
 
 #[test]
-fn many_sessions_are_stored_at_once_and_others_write_between() {
+fn many_sessions_are_stored_in_one_transaction_and_other_writers_get_turns() {
     let home = Home::new();
     write(&home, 2100, 1);
     let folder = home.scratch(FOLDER);
-    // What is wrong with one file does not concern the others of its transaction.
+    // A faulty file does not affect the others of its transaction.
     fs::write(folder.join("00000400-bad.jsonl"), "neither this\nnor that\n").unwrap();
     fs::write(folder.join("00000401-empty.jsonl"), "").unwrap();
-    let mut store = Store::open(&home.ledger_path()).unwrap();
+    let store = Store::open(home.ledger_path()).unwrap();
     let other = home.sql();
     let mut versions = BTreeMap::new();
-    let mut told: Vec<ImportedFile> = Vec::new();
+    let mut import_results: Vec<ImportedFile> = Vec::new();
     store
         .import(&home.scratch("state"), &mut |file| {
             let version: i64 =
                 other.query_row("PRAGMA data_version", [], |row| row.get(0)).unwrap();
             *versions.entry(version).or_insert(0) += 1;
-            told.push(file);
+            import_results.push(file);
         })
         .unwrap();
-    // Nobody is kept waiting for all of it, and the disk not waited for with each.
+    // Other writers get their turns in between, and the disk is not synced for each session.
     assert!((5..=100).contains(&versions.len()), "{versions:?}");
     assert!(versions.values().all(|files| *files <= 502), "{versions:?}");
-    assert_eq!(told.len(), 2103);
-    assert!(told.windows(2).all(|two| two[0].path < two[1].path), "in order");
-    let failed: Vec<&ImportedFile> = told.iter().filter(|file| file.failed).collect();
+    assert_eq!(import_results.len(), 2103);
+    assert!(import_results.windows(2).all(|two| two[0].path < two[1].path), "in order");
+    let failed: Vec<&ImportedFile> = import_results.iter().filter(|file| file.failed).collect();
     assert_eq!(failed.len(), 1);
     assert_eq!((failed[0].rows, failed[0].stored, failed[0].added), (2, 0, 0));
-    let index = told.last().unwrap();
+    let index = import_results.last().unwrap();
     assert_eq!((index.rows, index.stored, index.added), (2100, 2100, 2100));
     assert_eq!(home.one::<i64>("SELECT count(*) FROM sources WHERE path LIKE '%bad%'"), 0);
     assert_each_once(&home, 2100, 1);
-    // Nothing is written where there is nothing new.
+    // Without new lines nothing is written.
     let before: i64 = other.query_row("PRAGMA data_version", [], |row| row.get(0)).unwrap();
     store.import(&home.scratch("state"), &mut |file| assert_eq!(file.added, 0)).unwrap();
     assert_eq!(other.query_row("PRAGMA data_version", [], |row| row.get::<_, i64>(0)), Ok(before));
@@ -132,7 +132,7 @@ fn several_imports_at_once_store_each_line_once() {
     write(&home, 600, 2);
     child::finish(child::start(&home, "import", 3));
     assert_each_once(&home, 600, 2);
-    // The files go on, and all go on with them.
+    // The files grow, and all imports continue.
     write(&home, 600, 4);
     child::finish(child::start(&home, "import", 3));
     assert_each_once(&home, 600, 4);
@@ -143,29 +143,29 @@ fn a_long_session_is_stored_in_pieces() {
     let home = Home::new();
     let entries = 50_000;
     write(&home, 1, entries);
-    let mut store = Store::open(&home.ledger_path()).unwrap();
+    let store = Store::open(home.ledger_path()).unwrap();
     let folder = home.scratch("state");
     let length = fs::metadata(home.scratch(FOLDER).join(format!("{}.jsonl", id(0)))).unwrap().len();
     assert!(length > 5 << 20, "{length} bytes are no long session");
-    let mut told = Vec::new();
-    store.import(&folder, &mut |file| told.push(file)).unwrap();
-    let counted = (told[0].rows, told[0].stored, told[0].added);
+    let mut import_results = Vec::new();
+    store.import(&folder, &mut |file| import_results.push(file)).unwrap();
+    let counted = (import_results[0].rows, import_results[0].stored, import_results[0].added);
     assert_eq!(counted, (entries as u64 + 1, entries as u64 + 1, entries as u64 + 1));
-    assert_eq!((told[1].stored, told[1].added), (1, 1));
+    assert_eq!((import_results[1].stored, import_results[1].added), (1, 1));
     store.import(&folder, &mut |file| assert_eq!((file.added, file.failed), (0, false))).unwrap();
     assert_eq!(home.one::<i64>("SELECT count(*) FROM messages"), entries as i64);
 }
 
-/// What became of each file, by its name.
-fn told(home: &Home, folder: &str) -> BTreeMap<String, ImportedFile> {
-    let mut told = BTreeMap::new();
-    Store::open(&home.ledger_path())
+/// Imports a folder, and returns the result of each file by its name.
+fn import_results(home: &Home, folder: &str) -> BTreeMap<String, ImportedFile> {
+    let mut import_results = BTreeMap::new();
+    Store::open(home.ledger_path())
         .unwrap()
         .import(&home.path(folder), &mut |file| {
-            assert!(told.insert(file.path.clone(), file).is_none());
+            assert!(import_results.insert(file.path.clone(), file).is_none());
         })
         .unwrap();
-    told
+    import_results
 }
 
 fn contexts(home: &Home, format: &str) -> BTreeMap<String, serde_json::Value> {
@@ -174,7 +174,7 @@ fn contexts(home: &Home, format: &str) -> BTreeMap<String, serde_json::Value> {
     let contexts = ids.iter().map(|id| {
         let row = quipu_ledger::SessionRow(id.parse().unwrap());
         let id = home.one::<String>(&format!("SELECT session_id FROM sessions WHERE id = {id}"));
-        let context = quipu_ledger::context(&ledger, row, None).unwrap().context;
+        let context = quipu_ledger::context_of(&ledger, row, None).unwrap().context;
         (id, serde_json::to_value(context).unwrap())
     });
     contexts.collect()
@@ -186,7 +186,7 @@ fn sessions_of_a_database_are_imported_with_their_keys() {
     crate::rows::real(&home, "imported", crate::rows::DATABASE);
     home.sync();
     let collected = contexts(&home, "openclaw");
-    let files = told(&home, ".openclaw");
+    let files = import_results(&home, ".openclaw");
     let database = "agents/main/agent/openclaw-agent.sqlite";
     let keys = &files[database];
     assert_eq!((keys.kind, keys.failed, keys.stored), ("index", false, keys.rows), "{files:?}");
@@ -199,17 +199,17 @@ fn sessions_of_a_database_are_imported_with_their_keys() {
     // A key without a transcript leads to an empty session.
     imported.retain(|_, context| !context["leaf"].is_null());
     assert_eq!(imported, collected);
-    // Once more, and from the agent's own folder: nothing is new.
-    assert!(told(&home, ".openclaw/agents/main").values().all(|file| file.added == 0));
-    // What lies beside it as files is a copy; the database goes on.
+    // A second import, and one from the agent's own folder, add nothing.
+    assert!(import_results(&home, ".openclaw/agents/main").values().all(|file| file.added == 0));
+    // Files beside the database are copies; the session in the database continues.
     let id = sessions[0].session.clone().unwrap();
     let restored = home.restored(Generations::Newest);
     let lines = &restored[&format!("native/agents/main/sessions/{id}.jsonl")];
     home.write(&format!(".openclaw/agents/main/sessions/{id}.jsonl"), lines);
-    let copy = &told(&home, ".openclaw")[&format!("agents/main/sessions/{id}.jsonl")];
+    let copy = &import_results(&home, ".openclaw")[&format!("agents/main/sessions/{id}.jsonl")];
     assert_eq!((copy.kind, copy.added, copy.failed), ("other", 0, false), "{copy:?}");
     home.write(".openclaw/agents/main/agent/openclaw-agent.sqlite", "no database at all");
-    let damaged = &told(&home, ".openclaw")[database];
+    let damaged = &import_results(&home, ".openclaw")[database];
     assert!(damaged.failed && damaged.why.is_some(), "{damaged:?}");
     home.assert_rebuilds();
     home.assert_sound();
@@ -222,7 +222,7 @@ fn copies_are_sessions_of_their_own_where_they_hold_more() {
     let put = |name: &str, text: &str| home.write(&format!("{sessions}/{name}"), text);
     let squeezed = |text: &str| zstd::encode_all(text.as_bytes(), 1).unwrap();
     put(&format!("{}.jsonl", id(1)), &transcript(1, 3));
-    // Nothing but what the live one holds, and one line more than that.
+    // One copy holds only lines of the live transcript, the other one line more.
     put(&format!("{}.jsonl.bak-17-1770000000000", id(1)), &transcript(1, 2));
     let other = transcript(1, 1).replace("line 0", "another line 0").replace("e0", "x0");
     put(&format!("{}.jsonl.bak.2026-01-01T00-00-00.000Z", id(1)), &other);
@@ -235,7 +235,7 @@ fn copies_are_sessions_of_their_own_where_they_hold_more() {
     home.write(&format!(".openclaw/session-sqlite-import-archive/{moved}"), transcript(4, 2));
     let theirs = format!("agent_work_main.{}.jsonl.imported-1770193116233", id(5));
     home.write(&format!(".openclaw/session-sqlite-import-archive/{theirs}"), transcript(5, 2));
-    let files = told(&home, ".openclaw");
+    let files = import_results(&home, ".openclaw");
     let of = |name: &str| {
         let file = files.iter().find(|(path, _)| path.ends_with(name)).map(|(_, file)| file);
         let file = file.unwrap_or_else(|| panic!("{name}: {files:?}"));
@@ -250,12 +250,12 @@ fn copies_are_sessions_of_their_own_where_they_hold_more() {
     assert_eq!(of(&format!("{}.jsonl", "0".repeat(64))), (None, 0, 0, true));
     assert_eq!(of(&moved), (Some(id(4)), 3, 3, false));
     assert!(!files.keys().any(|path| path.ends_with(&theirs)), "another agent's");
-    assert!(told(&home, ".openclaw").values().all(|file| file.added == 0));
+    assert!(import_results(&home, ".openclaw").values().all(|file| file.added == 0));
     home.assert_rebuilds();
 }
 
-/// Two spellings of one conversation are two keys, each with its session, as they are for OpenClaw;
-/// where there is one of them, either leads to it.
+/// `dm` and `direct` make two keys, each with its session, as in OpenClaw. If only one exists, both
+/// spellings lead to it.
 #[test]
 fn dm_and_direct_lead_to_their_own_sessions() {
     let home = Home::quick();
@@ -269,14 +269,14 @@ fn dm_and_direct_lead_to_their_own_sessions() {
     }
     fs::write(folder.join("sessions.json"), json!(index).to_string()).unwrap();
     import(&home);
-    let store = Store::open(&home.ledger_path()).unwrap();
+    let store = Store::open(home.ledger_path()).unwrap();
     for (key, number) in [
         ("telegram:dm:1", 0),
         ("telegram:direct:1", 1),
         ("telegram:dm:2", 2),
         ("telegram:direct:2", 2),
     ] {
-        let row = store.find(&format!("agent:main:{key}")).unwrap();
-        assert_eq!(store.session(row).unwrap().id, id(number), "{key}");
+        let session = store.session(&format!("agent:main:{key}")).unwrap();
+        assert_eq!(session.id(), id(number), "{key}");
     }
 }

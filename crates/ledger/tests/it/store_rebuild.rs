@@ -2,11 +2,14 @@
 //! interrupted. No session that is in truth is ever reported missing.
 
 use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use quipu_ledger::store::{self, Append, Expect, Fork, NewSession, Store};
-use quipu_ledger::{Error, Story};
-use quipu_transcript::key::SessionKey;
+use quipu_ledger::store::{self, Append, Entry, Expect, Fork, NewSession, Session, Store};
+use quipu_ledger::{
+    Error, Filter, Ledger, Patience, SearchRequest, SqlAnswer, SqlLimits, Story, open_to_read,
+};
 use serde_json::json;
 
 use crate::child;
@@ -14,19 +17,19 @@ use crate::home::Home;
 
 const KEY: &str = "agent:main:main";
 
-fn message(text: &str) -> String {
-    json!({"role": "user", "content": text}).to_string()
+fn message(text: &str) -> Entry {
+    Entry::user(text)
 }
 
-/// A ledger with one session, whose key led to another one before, and an entry in it.
+/// Returns a ledger with one session with an entry, whose key led to another session before.
 fn home() -> (Home, String) {
     home_after(0)
 }
 
-/// The same; the session before it has so many lines of half a slice of a rebuild.
+/// Returns the same; the earlier session has this many lines of half a slice of a rebuild.
 fn home_after(long_lines: usize) -> (Home, String) {
     let home = Home::quick();
-    let mut store = Store::open(&home.ledger_path()).unwrap();
+    let store = Store::open(home.ledger_path()).unwrap();
     let new = |id, takes_key| NewSession {
         id: Some(id),
         key: Some(KEY),
@@ -34,18 +37,18 @@ fn home_after(long_lines: usize) -> (Home, String) {
         ..NewSession::default()
     };
     let old = store.create(&new("before", false)).unwrap();
-    store.append(&old, &message("old"), Append::default()).unwrap();
+    old.append(message("old")).unwrap();
     for _ in 0..long_lines {
-        store.append(&old, &long_line(), Append::default()).unwrap();
+        old.append(long_line()).unwrap();
     }
     let session = store.create(&new("abcdef", true)).unwrap();
-    let one = store.append(&session, &message("one"), Append::default()).unwrap();
+    let one = session.append(message("one")).unwrap();
     store.settle().unwrap();
     (home, one.id)
 }
 
-fn long_line() -> String {
-    json!({"type": "custom", "customType": "x", "data": "y".repeat(17 << 20)}).to_string()
+fn long_line() -> Entry {
+    json!({"type": "custom", "customType": "x", "data": "y".repeat(17 << 20)}).into()
 }
 
 /// Rebuilds the ledger and stops after the first slice, which ends with the second long line.
@@ -57,7 +60,7 @@ fn rebuild_partly(home: &Home) {
     assert_eq!(home.one::<i64>("SELECT count(*) FROM sessions"), 1);
 }
 
-/// Leaves the projection as a rebuild does that was killed before its first slice.
+/// Leaves the projection in the state of a rebuild that was killed before its first slice.
 fn interrupt(home: &Home) {
     let tables = ["sessions", "session_keys", "key_history", "session_sources", "entry_rows"];
     let deletes: String = tables.map(|table| format!("DELETE FROM {table};")).concat();
@@ -69,100 +72,99 @@ fn interrupt(home: &Home) {
 fn every_call_finds_its_session_after_an_interrupted_rebuild() {
     let (home, one) = home();
     let path = home.ledger_path();
-    // By key, id, beginning of the id, and as the newest one.
+    // By key, id, prefix of the id, and as the newest one.
     for name in [KEY, "abcdef", "abc", "main/abcdef", "last"] {
         interrupt(&home);
         let store = Store::open(&path).unwrap();
-        let session = store.session(store.find(name).unwrap()).unwrap();
-        assert_eq!(session.id, "abcdef", "{name}");
+        let session = store.session(name).unwrap();
+        assert_eq!(session.id(), "abcdef", "{name}");
     }
-    let row = Store::open(&path).unwrap().find(KEY).unwrap();
-    let session = Store::open(&path).unwrap().session(row).unwrap();
     // Each as the first call of its process.
-    type Call<'a> = Box<dyn Fn(&mut Store) + 'a>;
+    type Call<'a> = Box<dyn Fn(&Session) + 'a>;
     let calls: Vec<(&str, Call<'_>)> = vec![
-        ("session", Box::new(|store| drop(store.session(row).unwrap()))),
         (
-            "by_key",
-            Box::new(|store| {
-                assert!(store.by_key(&SessionKey::parse(KEY)).unwrap().is_some());
+            "key",
+            Box::new(|session| {
+                assert_eq!(session.key().unwrap().as_deref(), Some(KEY));
             }),
         ),
-        (
-            "key_of",
-            Box::new(|store| {
-                assert_eq!(store.key_of(&session).unwrap().as_deref(), Some(KEY));
-            }),
-        ),
-        ("leaf", Box::new(|store| assert!(store.leaf(&session).unwrap().is_some()))),
-        ("entry", Box::new(|store| assert!(store.entry(&session, &one).unwrap().is_some()))),
-        ("path", Box::new(|store| drop(store.path(&session, &one).unwrap()))),
-        ("children", Box::new(|store| drop(store.children(&session, Some(&one)).unwrap()))),
-        ("branches", Box::new(|store| assert!(!store.branches(&session).unwrap().is_empty()))),
+        ("leaf", Box::new(|session| assert!(session.leaf().unwrap().is_some()))),
+        ("entry", Box::new(|session| assert!(session.entry(&one).unwrap().is_some()))),
+        ("path", Box::new(|session| drop(session.path(&one).unwrap()))),
+        ("children", Box::new(|session| drop(session.children(Some(&one)).unwrap()))),
+        ("branches", Box::new(|session| assert!(!session.branches().unwrap().is_empty()))),
         (
             "common_ancestor",
-            Box::new(|store| {
-                assert!(store.common_ancestor(&session, &one, &one).unwrap().is_some());
+            Box::new(|session| {
+                assert!(session.common_ancestor(&one, &one).unwrap().is_some());
             }),
         ),
-        (
-            "meta",
-            Box::new(|store| assert_eq!(store.meta(&session).unwrap()["sessionId"], "abcdef")),
-        ),
+        ("meta", Box::new(|session| assert_eq!(session.meta().unwrap()["sessionId"], "abcdef"))),
         (
             "patch",
-            Box::new(|store| {
+            Box::new(|session| {
                 let patch = json!({"label": "x"}).as_object().unwrap().clone();
-                store.patch_meta(&session, &patch).unwrap();
+                session.patch_meta(&patch).unwrap();
             }),
         ),
-        ("context", Box::new(|store| drop(store.context(&session, None).unwrap()))),
+        ("context", Box::new(|session| drop(session.context().unwrap()))),
         (
             "append",
-            Box::new(|store| {
-                store.append(&session, &message("more"), Append::default()).unwrap();
+            Box::new(|session| {
+                session.append(message("more")).unwrap();
             }),
         ),
         (
             "begin",
-            Box::new(|store| {
-                store.begin_turn(&session, &message("turn"), Append::default()).unwrap();
+            Box::new(|session| {
+                session.begin_turn(message("turn")).unwrap();
             }),
         ),
-        ("mirror", Box::new(|store| drop(store.mirror(&session, "m", Append::default()).unwrap()))),
+        ("mirror", Box::new(|session| drop(session.mirror("m").unwrap()))),
         (
             "label",
-            Box::new(|store| {
-                store.label(&session, &one, Some("l"), Append::default()).unwrap();
+            Box::new(|session| {
+                session.label(&one, Some("l")).unwrap();
             }),
         ),
         (
             "branch",
-            Box::new(|store| {
-                store.branch(&session, Some(&one), Some("s"), Append::default()).unwrap();
+            Box::new(|session| {
+                session.branch(Some(&one), Some("s")).unwrap();
             }),
         ),
         (
             "reset",
-            Box::new(|store| {
-                store.branch(&session, Some(&one), None, Append::default()).unwrap();
+            Box::new(|session| {
+                session.branch(Some(&one), None).unwrap();
                 interrupt(&home);
-                store.reset(&session, "reset", Some(&one), Append::default()).unwrap();
+                session.reset("reset", Some(&one)).unwrap();
             }),
         ),
-        ("fork", Box::new(|store| drop(store.fork(row, &Fork::default()).unwrap()))),
+        ("fork", Box::new(|session| drop(session.fork(&Fork::default()).unwrap()))),
+        (
+            "fork by name",
+            Box::new(|session| drop(session.store().fork(KEY, &Fork::default()).unwrap())),
+        ),
+        (
+            "session or new",
+            Box::new(|session| {
+                assert_eq!(session.store().session_or_new(KEY).unwrap(), *session);
+            }),
+        ),
         (
             "create",
-            Box::new(|store| {
-                let taken = store.create(&NewSession { key: Some(KEY), ..NewSession::default() });
+            Box::new(|session| {
+                let new = NewSession { key: Some(KEY), ..NewSession::default() };
+                let taken = session.store().create(&new);
                 assert!(matches!(taken, Err(Error::Exists { .. })), "{taken:?}");
             }),
         ),
     ];
     for (name, call) in calls {
-        let mut store = Store::open(&path).unwrap();
+        let session = Store::open(&path).unwrap().session(KEY).unwrap();
         interrupt(&home);
-        let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| call(&mut store)));
+        let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| call(&session)));
         assert!(done.is_ok(), "{name}");
     }
     home.assert_rebuilds();
@@ -175,20 +177,20 @@ fn looking_finds_its_session_after_an_interrupted_rebuild() {
     let path = home.ledger_path();
     let _held = home.open();
     rebuild_partly(&home);
-    let (ledger, is_behind) = store::open(&path).unwrap();
+    let (ledger, is_behind) = store::open_projected(&path).unwrap();
     let row = quipu_ledger::find_session(&ledger, "abc").unwrap();
     assert!(!is_behind);
-    // What is asked later is answered from the same state.
+    // Later queries are answered from the same snapshot.
     rebuild_partly(&home);
-    assert_eq!(store::leaf(&ledger, row).unwrap(), Some(one));
-    assert_eq!(store::branches(&ledger, row).unwrap().len(), 1);
-    assert!(store::meta(&ledger, row).unwrap().get("sessionId").is_some());
+    assert_eq!(store::leaf_of(&ledger, row).unwrap(), Some(one));
+    assert_eq!(store::branches_of(&ledger, row).unwrap().len(), 1);
+    assert!(store::meta_of(&ledger, row).unwrap().get("sessionId").is_some());
     drop(ledger);
     let (ledger, _) = store::open_for_lines(&path).unwrap();
     let row = quipu_ledger::find_session(&ledger, KEY).unwrap();
-    assert_eq!(quipu_ledger::context(&ledger, row, None).unwrap().context.messages.len(), 1);
+    assert_eq!(quipu_ledger::context_of(&ledger, row, None).unwrap().context.messages.len(), 1);
     drop(ledger);
-    // A reader that may write brings the projection up; one that may not says that it is behind.
+    // A reader that may write projects the rest; one that may not reports that it is behind.
     rebuild_partly(&home);
     let read_only = quipu_ledger::Ledger::open_read_only(&path).unwrap();
     let behind = quipu_ledger::find_session(&read_only, "abc");
@@ -197,41 +199,46 @@ fn looking_finds_its_session_after_an_interrupted_rebuild() {
     rebuild_partly(&home);
     assert!(!quipu_ledger::tree(&home.open(), "abc").unwrap().is_empty());
     rebuild_partly(&home);
-    assert_eq!(quipu_ledger::session(&home.open(), row).unwrap().unwrap().id, "abcdef");
+    assert_eq!(quipu_ledger::summary_of(&home.open(), row).unwrap().unwrap().id, "abcdef");
 }
 
 #[test]
 fn a_call_waits_for_the_projection_no_longer_than_it_may() {
     let (home, _) = home();
     let path = home.ledger_path();
-    let mut store = Store::open(&path).unwrap();
-    let session = store.session(store.find(KEY).unwrap()).unwrap();
+    let store = Store::open(&path).unwrap();
+    let session = store.session(KEY).unwrap();
     // More than one slice of a rebuild.
     for _ in 0..2 {
-        store.append(&session, &long_line(), Append::default()).unwrap();
+        session.append(long_line()).unwrap();
     }
-    let last = store.append(&session, &message("last"), Append::default()).unwrap();
+    let last = session.append(message("last")).unwrap();
     store.settle().unwrap();
+    let id = session.id().to_owned();
+    // The thread of a store that is open would catch up meanwhile.
+    drop((session, store));
     interrupt(&home);
+    let store = Store::open(&path).unwrap();
     store.set_longest_catch_up(Duration::ZERO);
     let records = home.one::<i64>("SELECT count(*) FROM records").cast_unsigned();
-    match store.find(KEY) {
+    match store.session(KEY) {
         Err(error @ Error::Behind { done, total, .. }) => {
             assert!(0 < done && done < total && total == records, "{done} of {total}");
-            let told = error.to_string();
-            assert!(told.contains("are being rebuilt") && told.contains(" records are done"));
+            let message = error.to_string();
+            assert!(message.contains("are being rebuilt") && message.contains(" records are done"));
         }
         other => panic!("{other:?}"),
     }
-    // What was derived stays, so the next call is done with the rest.
-    assert_eq!(store.find(KEY).unwrap(), session.row);
+    // Projected records stay, so the next call finishes the rest.
+    let session = store.session(KEY).unwrap();
+    assert_eq!(session.id(), id);
     interrupt(&home);
-    let refused = store.append(&session, &message("late"), Append::default());
+    let refused = session.append(message("late"));
     assert!(matches!(refused, Err(Error::Behind { .. })), "{refused:?}");
     assert_eq!(home.one::<i64>("SELECT count(*) FROM records").cast_unsigned(), records);
     store.set_longest_catch_up(Duration::from_secs(600));
     let expected = Append { expected_leaf: Expect::Entry(&last.id), ..Append::default() };
-    store.append(&session, &message("now"), expected).unwrap();
+    session.with(expected).append(message("now")).unwrap();
 }
 
 #[test]
@@ -239,28 +246,141 @@ fn a_rebuild_that_runs_at_the_same_time_is_not_noticed() {
     let (home, _) = home();
     let path = home.ledger_path();
     let mut rebuild = child::start_alone(&home, "rebuild until killed");
-    let mut said: BTreeMap<String, String> = BTreeMap::new();
+    let mut texts: BTreeMap<String, String> = BTreeMap::new();
     for number in 0..40 {
-        let mut store = Store::open(&path).unwrap();
-        let session = store.session(store.find("abc").unwrap()).unwrap();
+        let store = Store::open(&path).unwrap();
+        let session = store.session("abc").unwrap();
         let text = format!("number {number}");
-        let done = store.append(&session, &message(&text), Append::default()).unwrap();
-        assert_eq!(store.leaf(&session).unwrap().unwrap().id, done.id);
-        said.insert(done.id.clone(), text);
-        let (ledger, _) = store::open(&path).unwrap();
+        let done = session.append(message(&text)).unwrap();
+        assert_eq!(session.leaf().unwrap().unwrap().id, done.id);
+        texts.insert(done.id.clone(), text);
+        let (ledger, _) = store::open_projected(&path).unwrap();
         let row = quipu_ledger::find_session(&ledger, KEY).unwrap();
-        assert_eq!(store::leaf(&ledger, row).unwrap(), Some(done.id));
+        assert_eq!(store::leaf_of(&ledger, row).unwrap(), Some(done.id));
         if number % 8 == 0 {
-            store.fork(row, &Fork::default()).unwrap();
+            store.fork(KEY, &Fork::default()).unwrap();
             Story::find(&home.open(), "abc").unwrap();
         }
     }
     rebuild.kill().unwrap();
     rebuild.wait().unwrap();
-    let mut store = Store::open(&path).unwrap();
-    let session = store.session(store.find(KEY).unwrap()).unwrap();
-    let leaf = store.leaf(&session).unwrap().unwrap();
-    assert_eq!(store.path(&session, &leaf.id).unwrap().len(), 41);
+    let store = Store::open(&path).unwrap();
+    let session = store.session(KEY).unwrap();
+    let leaf = session.leaf().unwrap().unwrap();
+    assert_eq!(session.path(&leaf.id).unwrap().len(), 41);
     home.assert_rebuilds();
+    home.assert_sound();
+}
+
+/// What reading commands ask, each with more than one question.
+fn answers(ledger: &Ledger) -> Vec<String> {
+    let sessions = quipu_ledger::sessions(ledger, &Filter::default(), None).unwrap();
+    let word = quipu_transcript::search::query::Query::literal("one");
+    let found = SearchRequest { query: word, ..SearchRequest::default() };
+    let mut said = Vec::new();
+    let told = Story::find(ledger, "abc").and_then(|story| {
+        story.tell(&<_>::default(), &mut |item| {
+            said.push(format!("{item:?}"));
+            ControlFlow::Continue(())
+        })
+    });
+    vec![
+        format!("{:?}", quipu_ledger::find_session(ledger, KEY).map_err(|error| error.to_string())),
+        format!("{} {:?}", sessions.total, sessions.sessions.len()),
+        format!("{:?}", quipu_ledger::projects(ledger, &Filter::default()).unwrap().len()),
+        format!("{:?}", quipu_ledger::search(ledger, &found).unwrap().total),
+        format!("{:?}", quipu_ledger::tree(ledger, "abc").map(|tree| tree.len()).is_ok()),
+        format!("{:?} {said:?}", told.is_ok()),
+        format!("{:?}", quipu_ledger::unprojected(ledger).unwrap()),
+    ]
+}
+
+/// A rebuild begins and goes on, slice by slice, while an answer is read.
+#[test]
+fn an_answer_is_read_from_one_snapshot() {
+    let (home, _) = home_after(2);
+    let open = || open_to_read(&home.ledger_path(), "here").unwrap();
+    let mut reader = open();
+    let refresh = |reader: &mut quipu_ledger::Reader| {
+        reader.refresh(&home.roots(), "here", Patience::Short, &mut |_| {}).unwrap().unprojected
+    };
+    assert_eq!(refresh(&mut reader), 0);
+    let complete = answers(&reader.ledger);
+    rebuild_partly(&home);
+    assert_eq!(answers(&reader.ledger), complete);
+    // A reader that cannot bring it up in time says what is missing from its own snapshot.
+    let writer = home.sql();
+    writer.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let missing = refresh(&mut reader);
+    writer.execute_batch("ROLLBACK").unwrap();
+    assert!(missing > 0);
+    let partly = answers(&reader.ledger);
+    assert!(partly != complete);
+    let found = quipu_ledger::find_session(&reader.ledger, "abc");
+    assert!(matches!(found, Err(Error::Behind { done: 1.., .. })), "{found:?}");
+    // Another process brings it up meanwhile.
+    assert_eq!(refresh(&mut open()), 0);
+    assert_eq!(quipu_ledger::unprojected(&reader.ledger).unwrap(), missing);
+    assert_eq!(answers(&reader.ledger), partly);
+    assert_eq!(refresh(&mut reader), 0);
+    assert_eq!(answers(&reader.ledger), complete);
+}
+
+/// A statement of a person's own reads the snapshot in which what is missing was counted.
+#[test]
+fn a_statement_is_asked_in_one_snapshot() {
+    let (home, _) = home_after(2);
+    let mut reader = open_to_read(&home.ledger_path(), "here").unwrap();
+    reader.is_apart = true;
+    let fresh = reader.refresh(&home.roots(), "here", Patience::Short, &mut |_| {}).unwrap();
+    assert_eq!(fresh.unprojected, 0);
+    rebuild_partly(&home);
+    let mut rows = Vec::new();
+    let count = "SELECT count(*) FROM sessions";
+    quipu_ledger::sql(reader.ledger, count, &SqlLimits::default(), &mut |answer| {
+        if let SqlAnswer::Row(row) = answer {
+            rows.push(row[0].to_text());
+        }
+        true
+    })
+    .unwrap();
+    assert_eq!(rows, ["2"]);
+    let writable = quipu_ledger::sql(home.open(), count, &SqlLimits::default(), &mut |_| true);
+    assert!(matches!(writable, Err(Error::Sql { .. })), "{writable:?}");
+}
+
+/// `forget` truncates the log, which waits for readers. Readers hold no snapshot while they wait for
+/// the writer.
+#[test]
+fn forgetting_and_looking_do_not_wait_for_each_other() {
+    let home = Home::quick();
+    let path = home.ledger_path();
+    let store = Store::open(&path).unwrap();
+    let ids: Vec<String> = (0..6).map(|number| format!("session-{number}")).collect();
+    for id in &ids {
+        let new = NewSession { id: Some(id), ..NewSession::default() };
+        let session = store.create(&new).unwrap();
+        session.append(message("words")).unwrap();
+    }
+    store.settle().unwrap();
+    drop(store);
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for _ in 0..3 {
+            scope.spawn(|| {
+                while !is_over.load(Ordering::Relaxed) {
+                    let (ledger, is_behind) = store::open_projected(&path).unwrap();
+                    assert!(!is_behind);
+                    quipu_ledger::find_session(&ledger, "session-0").unwrap();
+                }
+            });
+        }
+        let mut ledger = home.open();
+        let cleaned: Vec<bool> = (ids.iter().skip(1))
+            .map(|id| quipu_ledger::forget(&mut ledger, id, &mut |_, _| {}).unwrap().cleaned)
+            .collect();
+        is_over.store(true, Ordering::Relaxed);
+        assert_eq!(cleaned, [true; 5]);
+    });
     home.assert_sound();
 }

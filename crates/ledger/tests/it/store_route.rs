@@ -1,8 +1,8 @@
-//! Messages that come in: who may speak, which session they belong to, and the chat commands.
+//! Incoming messages: admission, routing to sessions, and the chat commands.
 
 use jiff::tz::TimeZone;
 use quipu_ledger::store::senders::SenderFilter;
-use quipu_ledger::store::{Append, Routed, Store};
+use quipu_ledger::store::{Entry, Routed, Store};
 use quipu_transcript::routing::admission::{DirectPolicy, GroupPolicy};
 use quipu_transcript::routing::reset::{ResetMode, ResetRule};
 use quipu_transcript::routing::settings::DmScope;
@@ -28,7 +28,7 @@ fn direct(peer: &str, text: &str) -> Inbound {
     message(Chat::Direct, peer, "", text)
 }
 
-/// Everybody may speak.
+/// Returns settings that admit every sender.
 fn open() -> Settings {
     let mut settings = Settings::default();
     settings.admission.direct = DirectPolicy::Open;
@@ -41,34 +41,33 @@ fn now() -> i64 {
 }
 
 #[track_caller]
-fn route(store: &mut Store, settings: &Settings, inbound: &Inbound) -> Routed {
+fn route(store: &Store, settings: &Settings, inbound: &Inbound) -> Routed {
     store.route(settings, inbound, now(), &TimeZone::UTC).unwrap()
 }
 
-/// Begins a turn with what was routed.
-fn say(store: &mut Store, routed: &Routed) {
+/// Begins a turn with a routed message.
+fn say(routed: &Routed) {
     let text = routed.message.clone().unwrap();
-    let message = json!({"role": "user", "content": text}).to_string();
-    store.begin_turn(routed.session.as_ref().unwrap(), &message, Append::default()).unwrap();
+    routed.session.as_ref().unwrap().begin_turn(Entry::user(&text)).unwrap();
 }
 
 #[test]
 fn r70_an_unknown_key_makes_a_session() {
     let home = Home::quick();
-    let mut store = Store::open(&home.ledger_path()).unwrap();
-    let first = route(&mut store, &open(), &direct("7", "hello"));
+    let store = Store::open(home.ledger_path()).unwrap();
+    let first = route(&store, &open(), &direct("7", "hello"));
     assert_eq!(first.key, "agent:main:main");
     assert!(first.created && first.starts && first.admission.is_admitted());
     assert_eq!(first.message.as_deref(), Some("hello"));
-    say(&mut store, &first);
-    let again = route(&mut store, &open(), &direct("8", "again"));
+    say(&first);
+    let again = route(&store, &open(), &direct("8", "again"));
     assert_eq!(again.session, first.session);
     assert!(!again.created && !again.starts);
-    // Where it came from last is noted, and only if it changed.
+    // The last origin is stored, and only if it changed.
     let session = first.session.unwrap();
-    assert_eq!(store.meta(&session).unwrap()["lastTo"], "8");
+    assert_eq!(session.meta().unwrap()["lastTo"], "8");
     let lines = home.one::<i64>("SELECT count(*) FROM records");
-    route(&mut store, &open(), &direct("8", "and again"));
+    route(&store, &open(), &direct("8", "and again"));
     assert_eq!(home.one::<i64>("SELECT count(*) FROM records"), lines);
     home.assert_rebuilds();
     home.assert_sound();
@@ -77,86 +76,86 @@ fn r70_an_unknown_key_makes_a_session() {
 #[test]
 fn r70_a_conversation_begins_until_a_turn_was_begun_in_it() {
     let home = Home::quick();
-    let mut store = Store::open(&home.ledger_path()).unwrap();
+    let store = Store::open(home.ledger_path()).unwrap();
     let settings = open();
-    assert!(route(&mut store, &settings, &direct("7", "/new")).starts);
-    // The runtime that was told so died, or had nothing to say.
-    let second = route(&mut store, &settings, &direct("7", "hello"));
+    assert!(route(&store, &settings, &direct("7", "/new")).starts);
+    // The runtime that got this answer died, or did not reply.
+    let second = route(&store, &settings, &direct("7", "hello"));
     assert!(second.starts && !second.created);
-    // What is no turn does not count as one.
+    // An entry that is not a turn does not count as one.
     let session = second.session.clone().unwrap();
-    store.mirror(&session, "Your build is done.", Append::default()).unwrap();
+    session.mirror("Your build is done.").unwrap();
     let note = json!({"type": "custom", "customType": "x"}).to_string();
-    store.append(&session, &note, Append::default()).unwrap();
-    assert!(route(&mut store, &settings, &direct("7", "/sessions")).starts);
-    let third = route(&mut store, &settings, &direct("7", "hello"));
+    session.append(Entry::json(&note)).unwrap();
+    assert!(route(&store, &settings, &direct("7", "/sessions")).starts);
+    let third = route(&store, &settings, &direct("7", "hello"));
     assert!(third.starts);
-    say(&mut store, &third);
-    assert!(!route(&mut store, &settings, &direct("7", "more")).starts);
-    store.append(&session, &note, Append::default()).unwrap();
-    assert!(!route(&mut store, &settings, &direct("7", "more")).starts);
-    // And again after a reset, whoever made it.
-    store.reset(&session, "reset", None, Append::default()).unwrap();
-    let reset = route(&mut store, &settings, &direct("7", "hello"));
+    say(&third);
+    assert!(!route(&store, &settings, &direct("7", "more")).starts);
+    session.append(Entry::json(&note)).unwrap();
+    assert!(!route(&store, &settings, &direct("7", "more")).starts);
+    // Also after a reset, by any caller.
+    session.reset("reset", None).unwrap();
+    let reset = route(&store, &settings, &direct("7", "hello"));
     assert!(reset.starts && reset.reset.is_none());
-    say(&mut store, &reset);
-    assert!(!route(&mut store, &settings, &direct("7", "more")).starts);
+    say(&reset);
+    assert!(!route(&store, &settings, &direct("7", "more")).starts);
     // A leaf before the first entry begins the conversation, too.
-    store.branch(&session, None, None, Append::default()).unwrap();
-    assert!(route(&mut store, &settings, &direct("7", "more")).starts);
-    // Whoever is not let in begins nothing.
-    assert!(!route(&mut store, &Settings::default(), &direct("9", "hello")).starts);
+    session.branch(None, None).unwrap();
+    assert!(route(&store, &settings, &direct("7", "more")).starts);
+    // A sender who is not admitted begins nothing.
+    assert!(!route(&store, &Settings::default(), &direct("9", "hello")).starts);
 }
 
 #[test]
 fn r74_strangers_are_paired_first_and_group_members_filtered() {
     let home = Home::quick();
-    let mut store = Store::open(&home.ledger_path()).unwrap();
+    let store = Store::open(home.ledger_path()).unwrap();
     let settings = Settings::default();
-    let refused = route(&mut store, &settings, &direct("7", "let me in"));
+    let refused = route(&store, &settings, &direct("7", "let me in"));
     let Admission::Pair { code, is_new: true } = refused.admission else {
         panic!("{refused:?}");
     };
     assert!(refused.session.is_none() && refused.message.is_none());
     assert!(refused.reply.unwrap().contains(&code.to_string()));
-    // Whoever asks again is told the same, and nothing more is stored.
+    // A sender who asks again gets the same code, and nothing more is stored.
     let records = home.one::<i64>("SELECT count(*) FROM records");
-    let again = route(&mut store, &settings, &direct("7", "hello?"));
+    let again = route(&store, &settings, &direct("7", "hello?"));
     assert_eq!(again.admission, Admission::Pair { code, is_new: false });
     assert!(again.reply.unwrap().contains(&code.to_string()));
     assert_eq!(home.one::<i64>("SELECT count(*) FROM records"), records);
     let group = message(Chat::Group, "-100", "9", "psst");
-    let filtered = route(&mut store, &settings, &group);
+    let filtered = route(&store, &settings, &group);
     assert!(matches!(filtered.admission, Admission::Filtered { .. }));
     assert_eq!(home.one::<i64>("SELECT count(*) FROM sessions"), 0);
     store.pair(code, &SenderFilter::default(), now()).unwrap();
-    assert!(route(&mut store, &settings, &direct("7", "hello")).created);
-    assert!(!route(&mut store, &settings, &direct("8", "hello")).admission.is_admitted());
+    assert!(route(&store, &settings, &direct("7", "hello")).created);
+    assert!(!route(&store, &settings, &direct("8", "hello")).admission.is_admitted());
     home.assert_rebuilds();
 }
 
 #[test]
 fn r72_the_chat_commands() {
     let home = Home::quick();
-    let mut store = Store::open(&home.ledger_path()).unwrap();
+    let store = Store::open(home.ledger_path()).unwrap();
     let settings = open();
-    let first = route(&mut store, &settings, &direct("7", "one"));
-    say(&mut store, &first);
+    let first = route(&store, &settings, &direct("7", "one"));
+    say(&first);
     let old = first.session.unwrap();
 
-    // A new session id under the same key; the old one stays readable.
-    let new = route(&mut store, &settings, &direct("7", "/new tell me more"));
+    // A new session id under the same key; the old session stays readable.
+    let new = route(&store, &settings, &direct("7", "/new tell me more"));
     assert!(new.created && new.message.as_deref() == Some("tell me more"));
     assert_ne!(new.session.as_ref(), Some(&old));
-    say(&mut store, &new);
-    assert_eq!(store.context(&old, None).unwrap().context.messages.len(), 1);
+    say(&new);
+    assert_eq!(old.context().unwrap().messages.len(), 1);
 
-    // The key and the id stay, the conversation is empty.
-    let reset = route(&mut store, &settings, &direct("7", "/reset"));
+    // Key and id stay the same, and the conversation is empty.
+    let reset = route(&store, &settings, &direct("7", "/reset"));
     assert_eq!(reset.session, new.session);
     assert!(reset.starts && !reset.created && reset.message.is_none());
     let session = reset.session.unwrap();
-    assert!(store.context(&session, None).unwrap().context.messages.is_empty());
+    assert!(session.context().unwrap().messages.is_empty());
     store.settle().unwrap();
     assert_eq!(home.one::<i64>("SELECT count(*) FROM messages"), 2);
 
@@ -164,38 +163,38 @@ fn r72_the_chat_commands() {
     let mut apart = settings.clone();
     apart.dm_scope = DmScope::Channel;
     apart.admission.owners.insert((Channel::parse("telegram").unwrap(), "8".to_owned()));
-    let other = route(&mut store, &apart, &direct("8", "hi"));
+    let other = route(&store, &apart, &direct("8", "hi"));
     assert_eq!(other.key, "agent:main:telegram:dm:8");
-    say(&mut store, &other);
-    let listed = route(&mut store, &apart, &direct("8", "/sessions"));
+    say(&other);
+    let listed = route(&store, &apart, &direct("8", "/sessions"));
     let reply = listed.reply.unwrap();
     assert!(reply.contains("telegram:dm:8") && reply.contains("main"), "{reply}");
-    let switched = route(&mut store, &apart, &direct("8", "/session main"));
+    let switched = route(&store, &apart, &direct("8", "/session main"));
     assert_eq!(switched.session.as_ref(), Some(&session));
-    assert_eq!(route(&mut store, &apart, &direct("8", "go on")).session, Some(session.clone()));
-    let back = route(&mut store, &apart, &direct("8", "/session agent:work:main"));
+    assert_eq!(route(&store, &apart, &direct("8", "go on")).session, Some(session.clone()));
+    let back = route(&store, &apart, &direct("8", "/session agent:work:main"));
     assert_eq!(back.session, Some(session.clone()));
     assert!(back.reply.unwrap().contains("no such session"));
-    // And back to where it was.
-    let home_again = route(&mut store, &apart, &direct("8", "/session telegram:dm:8"));
+    // Back to the first conversation.
+    let home_again = route(&store, &apart, &direct("8", "/session telegram:dm:8"));
     assert_eq!(home_again.session, other.session);
-    assert_eq!(route(&mut store, &apart, &direct("8", "here")).session, other.session);
-    // Nobody else may look or switch there.
-    let nosy = route(&mut store, &apart, &direct("9", "/sessions"));
+    assert_eq!(route(&store, &apart, &direct("8", "here")).session, other.session);
+    // Other senders may not list or switch sessions there.
+    let nosy = route(&store, &apart, &direct("9", "/sessions"));
     assert!(!nosy.reply.unwrap().contains("telegram:dm:8"));
     let group = message(Chat::Group, "-100", "9", "/session main");
-    assert!(route(&mut store, &apart, &group).reply.unwrap().contains("owner"));
+    assert!(route(&store, &apart, &group).reply.unwrap().contains("owner"));
     home.assert_rebuilds();
     home.assert_sound();
 }
 
 #[test]
-fn r73_sessions_start_over_only_if_somebody_wants_it() {
+fn r73_sessions_reset_only_if_configured() {
     let home = Home::quick();
-    let mut store = Store::open(&home.ledger_path()).unwrap();
+    let store = Store::open(home.ledger_path()).unwrap();
     let mut settings = open();
-    let first = route(&mut store, &settings, &direct("7", "one"));
-    say(&mut store, &first);
+    let first = route(&store, &settings, &direct("7", "one"));
+    say(&first);
     let later = now() + 400 * 24 * 3_600_000;
     let same = store.route(&settings, &direct("7", "two"), later, &TimeZone::UTC).unwrap();
     assert!(!same.starts);
@@ -210,18 +209,19 @@ fn r73_sessions_start_over_only_if_somebody_wants_it() {
 #[test]
 fn two_first_messages_at_once_make_one_session() {
     let home = Home::quick();
-    drop(Store::open(&home.ledger_path()).unwrap());
+    drop(Store::open(home.ledger_path()).unwrap());
     let path = home.ledger_path();
     let threads: Vec<_> = (0..4)
         .map(|_| {
             let path = path.clone();
             std::thread::spawn(move || {
-                let mut store = Store::open(&path).unwrap();
-                route(&mut store, &open(), &direct("7", "hello"))
+                let store = Store::open(&path).unwrap();
+                route(&store, &open(), &direct("7", "hello"))
             })
         })
         .collect();
     let routed: Vec<Routed> = threads.into_iter().map(|thread| thread.join().unwrap()).collect();
     assert_eq!(routed.iter().filter(|routed| routed.created).count(), 1);
-    assert!(routed.iter().all(|other| other.session == routed[0].session));
+    let id = |routed: &Routed| routed.session.as_ref().map(|session| session.id().to_owned());
+    assert!(routed.iter().all(|other| id(other) == id(&routed[0])));
 }

@@ -1,4 +1,4 @@
-//! The story and the tree of sessions as they are kept: order, versions, copies, branches.
+//! Stories and trees of stored sessions: order, versions, copies, branches.
 
 use std::fmt::Write as _;
 use std::ops::ControlFlow;
@@ -13,7 +13,7 @@ const CLAW: &str = ".openclaw/agents/main/sessions/s.jsonl";
 const MAIN: &str = ".claude/projects/-p/00000001-0000-4000-8000-000000000001.jsonl";
 const SESSION: &str = "00000001";
 
-/// An entry of OpenClaw.
+/// Returns an entry of OpenClaw.
 fn claw(id: &str, parent: &str, role: &str, text: &str) -> String {
     let parent = if parent.is_empty() { "null".to_owned() } else { format!("\"{parent}\"") };
     format!(
@@ -32,31 +32,31 @@ fn collected(path: &str, bytes: impl AsRef<[u8]>) -> Home {
     home
 }
 
-/// What is told, one line per item.
+/// Returns the story, one line per item.
 #[track_caller]
-fn told(home: &Home, session: &str, choice: &Choice) -> String {
-    let mut said = String::new();
-    home.told(session, choice, |item| describe(item, &mut said));
-    said.trim_end().to_owned()
+fn rendered(home: &Home, session: &str, choice: &Choice) -> String {
+    let mut rendered = String::new();
+    home.items_of(session, choice, |item| describe(item, &mut rendered));
+    rendered.trim_end().to_owned()
 }
 
 #[track_caller]
 fn all(home: &Home, session: &str) -> String {
-    told(home, session, &Choice::default())
+    rendered(home, session, &Choice::default())
 }
 
-fn describe(item: &StoryItem<'_>, said: &mut String) {
+fn describe(item: &StoryItem<'_>, rendered: &mut String) {
     if let Some(rewind) = &item.rewind {
-        writeln!(said, "<- {:?}", rewind.to_turn).unwrap();
+        writeln!(rendered, "<- {:?}", rewind.to_turn).unwrap();
     }
     if !matches!(item.kind, ItemKind::Message) {
-        writeln!(said, "{}", item.kind.as_str()).unwrap();
+        writeln!(rendered, "{}", item.kind.as_str()).unwrap();
     }
     for piece in &item.pieces {
         let marks = [(item.is_absent, " (absent)"), (item.is_provisional, " (provisional)")];
         let marks: String = marks.iter().filter(|mark| mark.0).map(|mark| mark.1).collect();
         match piece {
-            Piece::Words(words) => writeln!(said, "{words}{marks}").unwrap(),
+            Piece::Words(words) => writeln!(rendered, "{words}{marks}").unwrap(),
             Piece::Call(call) => {
                 let end = match call.outcome {
                     Some(Outcome::Fine) => "",
@@ -66,7 +66,7 @@ fn describe(item: &StoryItem<'_>, said: &mut String) {
                 };
                 let started = call.subagent.as_deref().map(|id| format!(" -> {id}"));
                 let about = call.about.as_deref().unwrap_or("-");
-                writeln!(said, "{} {about}{end}{}", call.name, started.unwrap_or_default())
+                writeln!(rendered, "{} {about}{end}{}", call.name, started.unwrap_or_default())
                     .unwrap();
             }
             _ => {}
@@ -91,7 +91,7 @@ fn entries_come_in_the_order_of_the_file_with_rewinds_marked() {
     assert_eq!(all(&home, "s"), "one\n1\ntwo\n2\n<- Some(1)\ntwo again\n2b\n<- None\none again");
 }
 
-/// An answer of one line for each call, and results that hang off their own calls.
+/// Returns an answer with one line per call, and results that are children of their own calls.
 fn parallel() -> String {
     let call = |uuid: &str, parent: &str, id: &str| {
         format!(
@@ -127,7 +127,7 @@ fn parallel_calls_are_no_forks() {
     assert_eq!(lines[0].last.as_deref(), Some("u2"));
 }
 
-/// What goes into a queue or out of it is no entry of the conversation.
+/// Queue operations are not entries of the conversation.
 #[test]
 fn queued_words_are_no_nodes() {
     let line =
@@ -143,7 +143,7 @@ fn queued_words_are_no_nodes() {
         r#""type":"queue-operation","operation":"enqueue","content":"bye""#,
     ];
     let lines: Vec<String> = lines.iter().map(|rest| line(rest)).collect();
-    // Also where the last line has no newline yet.
+    // Also if the last line has no newline yet.
     for end in ["\n", ""] {
         let home = collected(MAIN, text(&lines).trim_end().to_owned() + end);
         home.sync();
@@ -158,7 +158,7 @@ fn a_branch_is_the_way_from_the_root_and_what_hangs_off_it() {
     let home = collected(MAIN, parallel());
     let choice = Choice { branch: Some("a4".to_owned()), ..Choice::default() };
     assert_eq!(
-        told(&home, SESSION, &choice),
+        rendered(&home, SESSION, &choice),
         "look\nRead t1.rs\nRead t2.rs\nRead t3.rs failed\nseen"
     );
     let home = collected(
@@ -173,7 +173,7 @@ fn a_branch_is_the_way_from_the_root_and_what_hangs_off_it() {
         [("00000002", "one\nleft"), ("00000003", "one\nkept"), ("leaf", "one\nkept")]
     {
         let choice = Choice { branch: Some(leaf.to_owned()), ..Choice::default() };
-        assert_eq!(told(&home, "s", &choice), story);
+        assert_eq!(rendered(&home, "s", &choice), story);
     }
     let ambiguous = Choice { branch: Some("0000".to_owned()), ..Choice::default() };
     let ledger = home.open();
@@ -194,15 +194,15 @@ fn turns_roles_and_the_last_entries() {
             claw("00000005", "00000004", "user", "three"),
         ]),
     );
-    let told = |choice: Choice| told(&home, "s", &choice);
-    assert_eq!(told(Choice { turn: Some(2), ..Choice::default() }), "two\n2");
-    assert_eq!(told(Choice { last: Some(2), ..Choice::default() }), "2\nthree");
-    assert_eq!(told(Choice { last: Some(99), ..Choice::default() }), "one\n1\ntwo\n2\nthree");
-    assert_eq!(told(Choice { last: Some(0), ..Choice::default() }), "");
+    let rendered = |choice: Choice| rendered(&home, "s", &choice);
+    assert_eq!(rendered(Choice { turn: Some(2), ..Choice::default() }), "two\n2");
+    assert_eq!(rendered(Choice { last: Some(2), ..Choice::default() }), "2\nthree");
+    assert_eq!(rendered(Choice { last: Some(99), ..Choice::default() }), "one\n1\ntwo\n2\nthree");
+    assert_eq!(rendered(Choice { last: Some(0), ..Choice::default() }), "");
     let user = Some(Role::User);
-    assert_eq!(told(Choice { role: user, ..Choice::default() }), "one\ntwo\nthree");
-    assert_eq!(told(Choice { role: user, last: Some(2), ..Choice::default() }), "two\nthree");
-    assert_eq!(told(Choice { entry: Some("00000004".into()), ..Choice::default() }), "2");
+    assert_eq!(rendered(Choice { role: user, ..Choice::default() }), "one\ntwo\nthree");
+    assert_eq!(rendered(Choice { role: user, last: Some(2), ..Choice::default() }), "two\nthree");
+    assert_eq!(rendered(Choice { entry: Some("00000004".into()), ..Choice::default() }), "2");
     let ledger = home.open();
     let story = Story::find(&ledger, "s").unwrap();
     let choice = Choice { turn: Some(4), ..Choice::default() };
@@ -210,7 +210,7 @@ fn turns_roles_and_the_last_entries() {
 }
 
 #[test]
-fn an_edited_line_is_told_where_it_stands_and_once() {
+fn an_edited_line_is_shown_once_in_its_place() {
     let lines = |second: &str| {
         text(&[
             claw("00000001", "", "user", "one"),
@@ -223,13 +223,13 @@ fn an_edited_line_is_told_where_it_stands_and_once() {
     home.sync_and_check();
     assert_eq!(all(&home, "s"), "one\nsecond\nthree");
     let choice = Choice { branch: Some("leaf".to_owned()), ..Choice::default() };
-    assert_eq!(told(&home, "s", &choice), "one\nsecond\nthree");
+    assert_eq!(rendered(&home, "s", &choice), "one\nsecond\nthree");
     let lines = tree(&home.open(), "s").unwrap();
     assert_eq!(lines.len(), 1, "{lines:?}");
 }
 
 #[test]
-fn what_a_rewrite_dropped_is_told_where_it_stood() {
+fn lines_dropped_by_a_rewrite_are_shown_in_their_place() {
     let lines = [
         claw("00000001", "", "user", "one"),
         claw("00000002", "00000001", "assistant", "dropped"),
@@ -259,37 +259,37 @@ fn a_backup_that_was_found_later_falls_into_place() {
 
 #[test]
 fn files_with_nothing_in_common_come_in_the_order_of_their_times() {
-    let said = |day: u32, word: &str| {
+    let rendered = |day: u32, word: &str| {
         format!(
             r#"{{"type":"message","id":"0000000{day}","parentId":null,"timestamp":"2026-02-0{day}T10:00:00Z","message":{{"role":"user","content":"{word}"}}}}"#
         )
     };
-    let home = collected(CLAW, text(&[said(5, "later")]));
-    home.write(&format!("{CLAW}.reset.2026-02-04T10-30-00.000Z"), text(&[said(3, "earlier")]));
+    let home = collected(CLAW, text(&[rendered(5, "later")]));
+    home.write(&format!("{CLAW}.reset.2026-02-04T10-30-00.000Z"), text(&[rendered(3, "earlier")]));
     home.sync_and_check();
     assert!(all(&home, "s").starts_with("earlier\n"), "{}", all(&home, "s"));
 }
 
 #[test]
-fn repeated_and_welded_lines_are_told_once() {
+fn repeated_and_welded_lines_are_shown_once() {
     let one = claw("00000001", "", "user", "one");
     let two = claw("00000002", "00000001", "assistant", "two");
     let three = claw("00000003", "00000002", "user", "three");
     let home = collected(CLAW, text(&[one.clone(), format!("{one}{two}"), two.clone(), three]));
     assert_eq!(all(&home, "s"), "one\ntwo\nthree");
     let last = Choice { last: Some(2), ..Choice::default() };
-    assert_eq!(told(&home, "s", &last), "two\nthree");
+    assert_eq!(rendered(&home, "s", &last), "two\nthree");
 }
 
 #[test]
-fn a_last_line_without_an_end_is_told_as_such() {
+fn an_unterminated_last_line_is_marked_as_provisional() {
     let mut bytes = text(&[claw("00000001", "", "user", "one")]);
     bytes.push_str(&claw("00000002", "00000001", "assistant", "not yet"));
     let home = collected(CLAW, &bytes);
     home.sync();
     assert_eq!(all(&home, "s"), "one\nnot yet (provisional)");
     let last = Choice { last: Some(1), ..Choice::default() };
-    assert_eq!(told(&home, "s", &last), "not yet (provisional)");
+    assert_eq!(rendered(&home, "s", &last), "not yet (provisional)");
 }
 
 #[test]
@@ -362,7 +362,7 @@ fn sub_agents_are_named_by_the_calls_that_started_them() {
     assert_eq!(agents.len(), 2, "{lines:?}");
 }
 
-/// Each is looked for once in the family, and not in each member of it for each.
+/// Each sub-agent is looked up once in the family, and not once per member.
 #[test]
 fn many_sub_agents_take_few_steps() {
     const COUNT: u64 = 400;
@@ -379,7 +379,8 @@ fn many_sub_agents_take_few_steps() {
         lines.push(call("m", id));
         let agent = format!("{folder}/subagents/agent-a{id}");
         home.write(&format!("{agent}.jsonl"), text(&[call("s", id)]));
-        // Some were started by the session, some by another sub-agent, and some by nobody.
+        // Some were started by the session, some by another sub-agent, and some without a known
+        // call.
         let by = match id % 3 {
             0 => format!("toolu_01m{id}"),
             1 => format!("toolu_01s{}", (id + 7) % COUNT),
@@ -446,7 +447,7 @@ fn a_tree_has_forks_compactions_labels_and_a_leaf() {
 }
 
 #[test]
-fn every_told_entry_of_every_fixture_is_told_whatever_is_opened() {
+fn every_shown_entry_of_every_fixture_is_shown_with_any_choice() {
     let home = Home::new();
     for (format, folder) in [("claude-code", ".claude"), ("openclaw", ".openclaw")] {
         crate::home::copy(&fixtures(format), &home.path(folder));
@@ -460,7 +461,7 @@ fn every_told_entry_of_every_fixture_is_told_whatever_is_opened() {
         }
         let entries = |telling| {
             let choice = Choice { telling, ..Choice::default() };
-            home.told(id, &choice, |item| item.entry)
+            home.items_of(id, &choice, |item| item.entry)
         };
         let (few, full) = (entries(Telling::DEFAULT), entries(Telling::FULL));
         assert!(few.iter().all(|entry| full.contains(entry)), "{id}");
@@ -472,17 +473,18 @@ fn every_told_entry_of_every_fixture_is_told_whatever_is_opened() {
     }
 }
 
-/// Where the story goes back: what is said there, to which turn, and whether inside of it.
+/// Returns the rewinds of a story: the text there, the turn rewound to, and whether it is inside of
+/// it.
 fn ways_back(lines: &[String]) -> Vec<(String, Option<u64>, bool)> {
     let home = collected(CLAW, text(lines));
-    let marked = home.told("s", &Choice::default(), |item| {
+    let marked = home.items_of("s", &Choice::default(), |item| {
         let rewind = item.rewind.as_ref()?;
         Some((item.words().into_owned(), rewind.to_turn, rewind.is_within_turn))
     });
     marked.into_iter().flatten().collect()
 }
 
-/// An agent that goes back in the middle of a turn leaves what it said.
+/// An agent that rewinds in the middle of a turn abandons what it wrote.
 #[test]
 fn going_back_inside_a_turn_is_marked() {
     let marked = ways_back(&[
@@ -495,8 +497,8 @@ fn going_back_inside_a_turn_is_marked() {
     assert_eq!(marked, [("second try".to_owned(), Some(1), true)]);
 }
 
-/// An answer that hangs off something before the prompt leaves the prompt; the answers after it go
-/// on from there.
+/// An answer whose parent is before the prompt abandons the prompt; the answers after it continue
+/// from there.
 #[test]
 fn going_back_behind_a_prompt_is_marked() {
     let marked = ways_back(&[
@@ -511,9 +513,9 @@ fn going_back_behind_a_prompt_is_marked() {
     assert_eq!(marked, [("1, once more".to_owned(), Some(1), false)]);
 }
 
-/// Words that came beside a call were not left when the next answer hangs off the call's result.
+/// Text beside a call is not abandoned if the next answer is a child of the call's result.
 #[test]
-fn words_beside_a_call_are_not_left() {
+fn text_beside_a_call_is_not_abandoned() {
     let answer = |uuid: u32, parent: u32, response: &str, block: &str| {
         format!(
             r#"{{"type":"assistant","uuid":"00000000-0000-4000-8000-{uuid:012}","parentUuid":"00000000-0000-4000-8000-{parent:012}","requestId":"r{response}","message":{{"id":"{response}","role":"assistant","content":[{block}]}}}}"#
@@ -521,7 +523,7 @@ fn words_beside_a_call_are_not_left() {
     };
     let call =
         |id: &str| format!(r#"{{"type":"tool_use","id":"{id}","name":"Bash","input":{{}}}}"#);
-    let said = |text: &str| format!(r#"{{"type":"text","text":"{text}"}}"#);
+    let block = |text: &str| format!(r#"{{"type":"text","text":"{text}"}}"#);
     let result = |uuid: u32, parent: u32, id: &str| {
         format!(
             r#"{{"type":"user","uuid":"00000000-0000-4000-8000-{uuid:012}","parentUuid":"00000000-0000-4000-8000-{parent:012}","message":{{"role":"user","content":[{{"type":"tool_result","tool_use_id":"{id}","content":"ok"}}]}}}}"#
@@ -531,20 +533,20 @@ fn words_beside_a_call_are_not_left() {
     let lines = [
         prompt.trim_end().to_owned(),
         answer(2, 1, "m1", &call("t1")),
-        answer(3, 2, "m1", &said("beside the call")),
+        answer(3, 2, "m1", &block("beside the call")),
         result(4, 2, "t1"),
         answer(5, 4, "m2", &call("t2")),
         result(6, 5, "t2"),
-        answer(7, 6, "m3", &said("done")),
+        answer(7, 6, "m3", &block("done")),
     ];
     let home = collected(MAIN, text(&lines));
-    let told = told(&home, SESSION, &Choice::default());
-    assert!(told.contains("done") && !told.contains("<-"), "{told}");
+    let rendered = rendered(&home, SESSION, &Choice::default());
+    assert!(rendered.contains("done") && !rendered.contains("<-"), "{rendered}");
 }
 
-/// What is not there is known before anything is told.
+/// A choice that does not exist is an error before anything is shown.
 #[test]
-fn a_choice_of_what_is_not_there() {
+fn a_choice_that_does_not_exist_is_an_error() {
     let home = collected(CLAW, text(&[claw("00000001", "", "user", "prompt")]));
     let ledger = home.open();
     let story = Story::find(&ledger, "s").unwrap();

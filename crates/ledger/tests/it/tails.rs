@@ -1,4 +1,5 @@
-//! Last lines without a newline: they count as if it had come, and nothing changes when it comes.
+//! Last lines without a newline: they count as if it were there, and nothing changes when it
+//! arrives.
 
 use std::ops::ControlFlow;
 
@@ -19,11 +20,11 @@ fn usage(output: u64) -> String {
     format!(r#"{{"input_tokens":3,"output_tokens":{output}}}"#)
 }
 
-fn said(uuid: u32, message: &str, time: &str, output: u64) -> String {
+fn answer_line(uuid: u32, message: &str, time: &str, output: u64) -> String {
     answer(uuid, message, "claude-opus-4-5", time, &usage(output))
 }
 
-/// A prompt, in the session that [`answer`] names.
+/// Returns a prompt, in the session of [`answer`].
 fn asked(uuid: u32, text: &str) -> String {
     format!(
         r#"{{"type":"user","uuid":"00000000-0000-4000-8000-{uuid:012}","parentUuid":null,"sessionId":"00000000-0000-4000-8000-00000000000a","cwd":"/home/a/shop","timestamp":"{LATER}","message":{{"role":"user","content":"{text}"}}}}
@@ -31,17 +32,17 @@ fn asked(uuid: u32, text: &str) -> String {
     )
 }
 
-/// Everything that reports say, each with its groups.
+/// Returns all reports, each with its groups.
 fn reports(home: &Home) -> Vec<Value> {
-    let told = ALL.map(|by| {
+    let shown = ALL.map(|by| {
         let report = report(home, by);
         let lines = report.lines.iter().chain([&report.total]);
         lines.map(|line| serde_json::to_value(line).unwrap()).collect()
     });
-    told.to_vec()
+    shown.to_vec()
 }
 
-/// The rows of all sessions, with what they cost.
+/// Returns the rows of all sessions, with their costs.
 fn rows(home: &Home) -> Vec<Session> {
     let ledger = Ledger::open_read_only(&home.ledger_path()).unwrap();
     let costs = quipu_ledger::costs(&ledger, &Prices::default()).unwrap();
@@ -49,7 +50,7 @@ fn rows(home: &Home) -> Vec<Session> {
     let mut found = quipu_ledger::session_rows(&ledger, &filter).unwrap();
     for (row, session) in &mut found {
         costs.bill(*row, session);
-        // What depends on the file, not on what it says.
+        // These depend on the file, not on its lines.
         (session.size, session.modified_at) = (0, None);
     }
     let mut sessions: Vec<Session> = found.into_iter().map(|(_, session)| session).collect();
@@ -57,7 +58,7 @@ fn rows(home: &Home) -> Vec<Session> {
     sessions
 }
 
-/// The tree of a session without the names of its entries: a tail has another one.
+/// Returns the tree of a session without the ids of its entries: a tail has another one.
 fn drawn(home: &Home, id: &str) -> Vec<String> {
     let ledger = Ledger::open_read_only(&home.ledger_path()).unwrap();
     let lines = quipu_ledger::tree(&ledger, id).unwrap();
@@ -69,13 +70,13 @@ fn drawn(home: &Home, id: &str) -> Vec<String> {
     drawn.collect()
 }
 
-/// What each entry of a session says, with the number of its turn; then its last turn alone.
+/// Returns the text of each entry with the number of its turn; then the last turn alone.
 fn turns(story: &Story<'_>) -> Vec<(Option<u64>, String)> {
-    let mut told = Vec::new();
+    let mut shown = Vec::new();
     let mut hear = |choice: &Choice| {
         story
             .tell(choice, &mut |item: &StoryItem<'_>| {
-                told.push((item.turn, item.words().into_owned()));
+                shown.push((item.turn, item.words().into_owned()));
                 ControlFlow::Continue(())
             })
             .unwrap();
@@ -84,10 +85,10 @@ fn turns(story: &Story<'_>) -> Vec<(Option<u64>, String)> {
     if story.head().turns > 0 {
         hear(&Choice { turn: Some(story.head().turns), ..Choice::default() });
     }
-    told
+    shown
 }
 
-/// Compares lists of objects, and names the fields that differ.
+/// Compares lists of objects, and lists the fields that differ.
 #[track_caller]
 fn same(torn: &Value, whole: &Value, when: &str) {
     let (torn, whole) = (torn.as_array().unwrap(), whole.as_array().unwrap());
@@ -99,7 +100,7 @@ fn same(torn: &Value, whole: &Value, when: &str) {
     }
 }
 
-/// Files whose last one gets its newline later: everything is said as if it had been there.
+/// Asserts that files whose last newline arrives later look as if it had been there.
 #[track_caller]
 fn check(files: &[(String, String)]) -> Home {
     let whole = Home::quick();
@@ -129,11 +130,11 @@ fn check(files: &[(String, String)]) -> Home {
                 let [torn, whole] =
                     ledger.each_ref().map(|ledger| Story::find(ledger, &session.id).unwrap());
                 assert_eq!(turns(&torn), turns(&whole), "{when}");
-                let told = |story: &Story<'_>| {
+                let shown = |story: &Story<'_>| {
                     let head = story.head();
                     (head.updated_at, head.entries, head.turns, head.tool_calls)
                 };
-                assert_eq!(told(&torn), told(&whole), "{when}");
+                assert_eq!(shown(&torn), shown(&whole), "{when}");
             }
         }
     };
@@ -147,17 +148,18 @@ fn check(files: &[(String, String)]) -> Home {
 
 #[test]
 fn an_answer_counts() {
-    check(&[(session(1), said(1, "m1", TIME, 5) + &said(2, "m2", LATER, 7))]);
+    check(&[(session(1), answer_line(1, "m1", TIME, 5) + &answer_line(2, "m2", LATER, 7))]);
 }
 
-/// A response is written in several lines; the largest of them counts, whichever has its newline.
+/// A response is written in several lines; the largest counts, whichever has its newline.
 #[test]
 fn an_answer_of_which_there_are_lines_counts_once() {
     for output in [1, 5, 9] {
-        let lines = said(1, "m1", TIME, 5) + &said(2, "m1", LATER, output);
+        let lines = answer_line(1, "m1", TIME, 5) + &answer_line(2, "m1", LATER, output);
         check(&[(session(1), lines)]);
     }
-    let home = check(&[(session(1), said(1, "m1", TIME, 5) + &said(2, "m1", LATER, 9))]);
+    let home =
+        check(&[(session(1), answer_line(1, "m1", TIME, 5) + &answer_line(2, "m1", LATER, 9))]);
     assert_eq!(groups(&report(&home, UsageBy::Day)), [("2026-02-04", 9)]);
 }
 
@@ -166,51 +168,57 @@ fn an_answer_of_which_there_are_lines_counts_once() {
 fn an_answer_that_another_session_has_counts_once() {
     for (time, output) in [(TIME, 5), (TIME, 9), (LATER, 5), (LATER, 9), (TIME, 1)] {
         check(&[
-            (session(1), said(1, "m1", TIME, 5)),
-            (session(2), said(2, "m2", TIME, 5) + &said(1, "m1", time, output)),
+            (session(1), answer_line(1, "m1", TIME, 5)),
+            (session(2), answer_line(2, "m2", TIME, 5) + &answer_line(1, "m1", time, output)),
         ]);
     }
-    let side =
-        said(3, "m1", TIME, 50).replace("\"type\":\"ass", "\"isSidechain\":true,\"type\":\"ass");
-    check(&[(session(1), said(1, "m1", TIME, 5)), (session(2), said(2, "m2", TIME, 5) + &side)]);
+    let side = answer_line(3, "m1", TIME, 50)
+        .replace("\"type\":\"ass", "\"isSidechain\":true,\"type\":\"ass");
+    check(&[
+        (session(1), answer_line(1, "m1", TIME, 5)),
+        (session(2), answer_line(2, "m2", TIME, 5) + &side),
+    ]);
 }
 
 #[test]
-fn a_model_that_nothing_else_was_billed_for() {
+fn a_model_without_other_usage_counts() {
     let new = answer(2, "m2", "claude-haiku-4-5", LATER, &usage(7));
-    check(&[(session(1), said(1, "m1", TIME, 5) + &new)]);
+    check(&[(session(1), answer_line(1, "m1", TIME, 5) + &new)]);
     let new = answer(2, "m2", "llama-of-the-lab", LATER, &usage(7));
-    check(&[(session(1), said(1, "m1", TIME, 5) + &new)]);
+    check(&[(session(1), answer_line(1, "m1", TIME, 5) + &new)]);
 }
 
-/// A file's only line: it has no session yet, but what it cost is counted.
+/// The only line of a file has no session yet, but its usage is counted.
 #[test]
 fn the_only_line_of_a_file_counts() {
-    check(&[(session(1), said(1, "m1", TIME, 5)), (session(2), said(2, "m2", LATER, 7))]);
-    check(&[(session(1), said(1, "m1", TIME, 5))]);
+    check(&[
+        (session(1), answer_line(1, "m1", TIME, 5)),
+        (session(2), answer_line(2, "m2", LATER, 7)),
+    ]);
+    check(&[(session(1), answer_line(1, "m1", TIME, 5))]);
 }
 
 #[test]
 fn a_prompt_and_a_call_are_there() {
-    let home = check(&[(session(1), said(1, "m1", TIME, 5) + &asked(2, "and now?"))]);
+    let home = check(&[(session(1), answer_line(1, "m1", TIME, 5) + &asked(2, "and now?"))]);
     assert_eq!(rows(&home)[0].last_prompts, ["and now?"]);
-    let call = said(2, "m2", LATER, 5).replace(
+    let call = answer_line(2, "m2", LATER, 5).replace(
         r#"{"type":"text","text":"answer 2"}"#,
         r#"{"type":"tool_use","id":"t1","name":"Bash","input":{"command":"ls"}}"#,
     );
     check(&[(session(1), asked(1, "list them") + &call)]);
-    // It hangs off the entry that it names, not off the line before.
+    // Its parent is the entry that it names, not the line before.
     let parent = r#""parentUuid":"00000000-0000-4000-8000-000000000001""#;
     let back = |line: String| line.replacen(r#""parentUuid":null"#, parent, 1);
-    let lines = [asked(1, "a"), back(said(2, "m2", LATER, 5)), back(asked(3, "b"))];
+    let lines = [asked(1, "a"), back(answer_line(2, "m2", LATER, 5)), back(asked(3, "b"))];
     check(&[(session(1), lines.concat())]);
 }
 
-/// A hit in a last line names the turn that the line will begin.
+/// A hit in a last line has the turn that the line will begin.
 #[test]
 fn a_prompt_is_found_in_its_own_turn() {
     let home = Home::quick();
-    let lines = asked(1, "one") + &said(2, "m2", LATER, 5) + &asked(3, "a needle");
+    let lines = asked(1, "one") + &answer_line(2, "m2", LATER, 5) + &asked(3, "a needle");
     home.write(&session(1), lines.trim_end());
     home.sync();
     home.sync();
@@ -225,10 +233,10 @@ fn a_prompt_is_found_in_its_own_turn() {
     assert_eq!(turn("needle"), Some(2));
 }
 
-/// A copy of a file whose last line is there already adds nothing.
+/// A copy of a file whose last line exists already adds nothing.
 #[test]
 fn a_line_that_is_there_already_is_no_other() {
-    let lines = asked(1, "hello") + &said(2, "m2", LATER, 5);
+    let lines = asked(1, "hello") + &answer_line(2, "m2", LATER, 5);
     let home = Home::quick();
     home.write(&session(1), &lines);
     home.sync();
@@ -241,24 +249,24 @@ fn a_line_that_is_there_already_is_no_other() {
     assert_eq!(after[0].last_prompts, ["hello"]);
 }
 
-/// What cannot be read is not counted, and said.
+/// A line that cannot be decoded is not counted, and reported.
 #[test]
-fn half_a_line_is_said_to_be_missing() {
+fn an_incomplete_line_is_reported() {
     let home = Home::quick();
-    let half = said(2, "m2", LATER, 7);
-    home.write(&session(1), said(1, "m1", TIME, 5) + &half[..half.len() / 2]);
+    let half = answer_line(2, "m2", LATER, 7);
+    home.write(&session(1), answer_line(1, "m1", TIME, 5) + &half[..half.len() / 2]);
     home.sync();
     home.sync();
-    let told = report(&home, UsageBy::Day).total;
-    assert_eq!((told.output, told.unfinished), (5, 1));
+    let shown = report(&home, UsageBy::Day).total;
+    assert_eq!((shown.output, shown.unfinished), (5, 1));
     home.append(&session(1), half[half.len() / 2..].trim_end());
     home.sync();
     home.sync();
-    let told = report(&home, UsageBy::Day).total;
-    assert_eq!((told.output, told.unfinished), (12, 0));
+    let shown = report(&home, UsageBy::Day).total;
+    assert_eq!((shown.output, shown.unfinished), (12, 0));
 }
 
-/// OpenClaw's lines, with the cost that was recorded.
+/// Lines of OpenClaw, with the recorded cost.
 #[test]
 fn openclaws_recorded_cost_counts() {
     let line = |id: u32, cost: f64| {
@@ -271,7 +279,7 @@ fn openclaws_recorded_cost_counts() {
     check(&[(path, line(1, 0.5) + &line(2, 0.25))]);
 }
 
-/// A long line, and one that is odd but whole, is shown like any other.
+/// A long last line, and one that is odd but complete, is shown like any other.
 #[test]
 fn a_long_or_odd_last_line_is_there() {
     let long = "sea ".repeat(300_000);
@@ -281,18 +289,18 @@ fn a_long_or_odd_last_line_is_there() {
         ("a raw \t tab", "a raw \t tab"),
         ("\u{feff}mark", "\u{feff}mark"),
     ] {
-        let home = check(&[(session(1), said(1, "m1", TIME, 5) + &asked(2, text))]);
+        let home = check(&[(session(1), answer_line(1, "m1", TIME, 5) + &asked(2, text))]);
         let last = rows(&home)[0].last_prompts.pop().unwrap();
         assert!(last.starts_with(shown), "{last}");
     }
     let nul = |line: String| format!("\0\0{line}");
-    check(&[(session(1), said(1, "m1", TIME, 5) + &nul(asked(2, "after a crash")))]);
+    check(&[(session(1), answer_line(1, "m1", TIME, 5) + &nul(asked(2, "after a crash")))]);
 }
 
-/// What is torn, or has a record in it that is merely nested, is no entry, wherever it is torn.
+/// A torn line, or one in which a record is merely nested, is not an entry, wherever it is torn.
 #[test]
 fn a_torn_last_line_is_no_entry() {
-    let first = said(1, "m1", TIME, 5);
+    let first = answer_line(1, "m1", TIME, 5);
     let nested = asked(2, "x").replace(
         r#""message""#,
         r#""data":{"type":"user","uuid":"u","message":{"role":"user","content":"y"}},"message""#,
@@ -301,7 +309,7 @@ fn a_torn_last_line_is_no_entry() {
     let home = Home::quick();
     for whole in [nested.trim_end(), welded.trim_end()] {
         for length in 1..whole.len() {
-            // Where a whole record stands, with nothing behind it, it may be shown.
+            // A complete record with nothing after it may be shown.
             if whole.get(..length).is_none_or(|part| serde_json::from_str::<Value>(part).is_ok()) {
                 continue;
             }

@@ -1,5 +1,5 @@
-//! How the bytes after the last newline are stored: runs of one byte take next to nothing, random
-//! bytes are stored as they are, and whatever comes next is read without them.
+//! The storage of bytes after the last newline: runs of one byte take little space, random bytes
+//! are stored as they are, and later bytes are read without them.
 
 use std::fs::{self, File};
 use std::time::Duration;
@@ -17,29 +17,29 @@ fn doctor(home: &Home) {
     assert!(found.ok, "{:?}", found.findings);
 }
 
-/// Makes the file that long; what is new of it is a hole.
+/// Extends the file to that length with a hole.
 fn stretch(home: &Home, length: u64) {
     File::options().write(true).open(home.path(MAIN)).unwrap().set_len(length).unwrap();
 }
 
-/// The ledger and its log, in bytes.
+/// Returns the size of the ledger and its log in bytes.
 fn size(home: &Home) -> u64 {
     home.open().checkpoint().unwrap();
     home.ledger_bytes().values().map(|bytes| bytes.len() as u64).sum()
 }
 
-/// A hole without a newline, as a truncated log or a preallocated file has it: collected by processes
-/// that are killed, continued twice, and ended.
+/// A hole without a newline, as in a truncated log or a preallocated file: collected by processes
+/// that are killed, extended twice, and terminated.
 #[test]
 fn a_sparse_file_takes_next_to_nothing() {
     let home = Home::new();
     let whole = line("user", &uuid(1), None, "first");
-    let said = line("user", &uuid(2), Some(&uuid(1)), "sparseword");
+    let appended = line("user", &uuid(2), Some(&uuid(1)), "sparseword");
     home.write(MAIN, &whole);
     home.sync();
     let before = size(&home);
 
-    home.append(MAIN, said.trim_end());
+    home.append(MAIN, appended.trim_end());
     stretch(&home, 64 * MB);
     let mut prng = Prng::new(64);
     for _ in 0..5 {
@@ -54,7 +54,7 @@ fn a_sparse_file_takes_next_to_nothing() {
     assert!(home.one::<i64>(longest) <= 1 << 20, "a piece needs much memory");
     home.assert_restores_all(&[MAIN]);
 
-    // It continues: what was stored is not read again.
+    // The file grows: stored bytes are not read again.
     stretch(&home, 70 * MB);
     home.append(MAIN, "words");
     let report = home.sync();
@@ -71,7 +71,7 @@ fn a_sparse_file_takes_next_to_nothing() {
     let records = "SELECT max(length) FROM records WHERE generation <> 1";
     let record = fs::metadata(home.path(MAIN)).unwrap().len() - whole.len() as u64;
     assert_eq!(home.one::<i64>(records) as u64, record);
-    assert_eq!((home.hits("sparseword"), home.lives().len()), (1, 1));
+    assert_eq!((home.hits("sparseword"), home.generations().len()), (1, 1));
     home.append(MAIN, line("user", &uuid(3), Some(&uuid(2)), "after"));
     home.sync_and_check();
     assert_eq!(home.hits("after"), 1);
@@ -80,7 +80,7 @@ fn a_sparse_file_takes_next_to_nothing() {
 
 /// A tail that ends with its generation becomes a record too.
 #[test]
-fn a_compressed_tail_outlives_its_file() {
+fn a_compressed_tail_stays_after_its_file_is_gone() {
     let home = Home::quick();
     home.write(MAIN, [line("user", &uuid(1), None, "first").as_bytes(), &[b' '; 3 << 20]].concat());
     home.sync();

@@ -1,5 +1,5 @@
-//! Writing beneath a folder: what others put there never leads a write elsewhere, and one name never
-//! keeps the rest from coming back.
+//! Writing beneath a folder: files that other programs create there never lead a write elsewhere,
+//! and one name never prevents the others from being restored.
 
 use std::fs;
 use std::io::Write;
@@ -18,7 +18,7 @@ fn write(target: &Target, path: &str, existing: Existing) -> std::io::Result<()>
     new.keep(existing)
 }
 
-/// A target and a folder outside of it, which has one file.
+/// Returns a target and a folder outside of it, which has one file.
 fn target(home: &Home) -> (Target, PathBuf) {
     let outside = home.scratch("outside");
     fs::create_dir_all(&outside).unwrap();
@@ -67,7 +67,7 @@ fn what_is_no_file_is_in_the_way() {
         assert!(write(&target, path, Existing::IsReplaced).is_err(), "{path}");
         assert!(write(&target, path, Existing::Stays).is_err(), "{path}");
     }
-    // A pipe is not waited for.
+    // A pipe does not block.
     assert!(target.read(Path::new("pipe")).is_err());
     assert!(write(&target, "plain", Existing::Stays).is_err());
     assert_eq!(fs::read(target.path().join("plain")).unwrap(), b"theirs");
@@ -79,17 +79,17 @@ fn what_is_no_file_is_in_the_way() {
     assert!(target.read_all(Path::new("a/b/d"), 3).unwrap().is_none());
 }
 
-/// Exchanges two names for as long as `work` runs, as fast as it can.
+/// Swaps two names as fast as possible while `work` runs.
 fn swapping<T>(one: &Path, other: &Path, work: impl FnOnce() -> T) -> T {
     let is_done = AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(|| {
             while !is_done.load(Ordering::Relaxed) {
-                // The folder may not be there yet.
+                // The folder may not exist yet.
                 let _ = rustix::fs::renameat_with(CWD, one, CWD, other, RenameFlags::EXCHANGE);
             }
         });
-        // Also if it panics, so that the test ends.
+        // Also after a panic, so that the test ends.
         let _done = Done(&is_done);
         work()
     })
@@ -168,9 +168,9 @@ fn a_restore_whose_target_is_swapped_goes_on_when_it_is_not() {
     assert_untouched(&outside);
 }
 
-/// Every life of every file comes back, whatever the others are called.
+/// Every generation of every file is restored, whatever the names of the others.
 #[test]
-fn names_of_restored_lives_never_collide() {
+fn names_of_restored_generations_never_collide() {
     let home = Home::quick();
     let session = ".claude/projects/-a/00000001-0000-4000-8000-000000000001";
     let longest = format!("{}.txt", "x".repeat(251));
@@ -185,7 +185,7 @@ fn names_of_restored_lives_never_collide() {
     home.write(&results("a.txt"), "second life");
     home.write(&results("a.txt.generation-1"), "another file, second life");
     home.write(&results(&longest), "long, second");
-    // What was a file is a folder now.
+    // The path of a file is a folder now.
     home.remove(&format!("{session}.jsonl"));
     let below = line("user", &uuid(2), None, "below");
     home.write(&format!("{session}.jsonl/subagents/agent-1.jsonl"), &below);
@@ -196,7 +196,7 @@ fn names_of_restored_lives_never_collide() {
     let restored = files(&to);
     let mut found: Vec<Vec<u8>> = restored.values().cloned().collect();
     found.sort();
-    let mut lives: Vec<Vec<u8>> = [
+    let mut generations: Vec<Vec<u8>> = [
         &*first,
         &*below,
         "first life",
@@ -210,8 +210,8 @@ fn names_of_restored_lives_never_collide() {
     .iter()
     .map(|text| text.as_bytes().to_vec())
     .collect();
-    lives.sort();
-    assert_eq!(found, lives);
+    generations.sort();
+    assert_eq!(found, generations);
     let own = |path: String| format!("claude-code/{}", path.strip_prefix(".claude/").unwrap());
     assert_eq!(restored[&own(results("a.txt"))], b"second life");
     assert_eq!(restored[&own(results(&longest))], b"long, second");
@@ -221,7 +221,7 @@ fn names_of_restored_lives_never_collide() {
     );
     let aside: Vec<_> = report.restored.iter().filter(|file| file.instead_of.is_some()).collect();
     assert_eq!(aside.len(), 4, "{aside:?}");
-    // Again, and of the newest lives alone: nothing is in the way.
+    // A second restore, and one of the newest generations alone, succeed.
     let again = restore(&home, &to);
     assert_eq!((again.files, again.there, again.skipped.len()), (0, 9, 0), "{again:?}");
     let newest = home.scratch("newest");
@@ -230,7 +230,7 @@ fn names_of_restored_lives_never_collide() {
     assert_eq!((report.files, report.skipped.len()), (6, 0), "{report:?}");
 }
 
-/// What is in the way costs its own file only.
+/// A file in the way affects only the file of that name.
 #[test]
 fn what_cannot_be_written_is_named_and_the_rest_goes_on() {
     let home = Home::quick();
@@ -245,7 +245,7 @@ fn what_cannot_be_written_is_named_and_the_rest_goes_on() {
     let at = |number: u32| to.join(format!("claude-code/projects/-a/{}.jsonl", uuid(number)));
     fs::create_dir_all(at(0)).unwrap();
     fs::write(at(1), "theirs").unwrap();
-    // Half of what will be written.
+    // A part of the bytes that will be written.
     let bytes = line("user", &uuid(2), None, "x");
     fs::write(at(2), &bytes[..bytes.len() / 2]).unwrap();
     let report = restore(&home, &to);

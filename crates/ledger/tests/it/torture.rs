@@ -1,6 +1,6 @@
-//! Bad input, row by row of the torture table: what is odd is kept, counted, and hides nothing.
-//! What a single line says is tested in the transcript crate; here it is collected, restored,
-//! searched and derived again.
+//! Bad input, row by row of the torture table: oddities are kept, counted, and hide nothing. The
+//! transcript crate tests single lines; here they are collected, restored, searched and projected
+//! again.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -13,8 +13,8 @@ use quipu_ledger::{Choice, Generations, SearchRequest, Story, tree};
 const OPENCLAW: &str = ".openclaw/agents/main/sessions/torture.jsonl";
 const HEADER: &str = "{\"type\":\"session\",\"version\":3,\"id\":\"torture\",\"timestamp\":\"2026-02-04T10:30:00.000Z\",\"cwd\":\"/p\"}\n";
 
-/// A line of OpenClaw, without its end.
-fn said(id: &str, parent: Option<&str>, text: &str) -> String {
+/// Returns a line of OpenClaw, without its newline.
+fn message_line(id: &str, parent: Option<&str>, text: &str) -> String {
     let parent = parent.map_or("null".to_owned(), |parent| format!("\"{parent}\""));
     format!(
         "{{\"type\":\"message\",\"id\":\"{id}\",\"parentId\":{parent},\"timestamp\":\"2026-02-04T10:30:00.000Z\",\
@@ -22,17 +22,17 @@ fn said(id: &str, parent: Option<&str>, text: &str) -> String {
     )
 }
 
-/// Collects a transcript with `middle` between two good lines. Both stay readable, every word of
-/// `words` is found once, the problems are these, and everything comes back.
+/// Collects a transcript with `middle` between two good lines. Asserts that both stay readable,
+/// every word of `words` is found once, these are the problems, and everything is restored.
 #[track_caller]
 fn check(middle: impl AsRef<[u8]>, words: &[&str], problems: &[(&str, i64)]) -> Home {
     let bytes = [
         HEADER.as_bytes(),
-        said("aaaa0001", None, "neighbourbefore").as_bytes(),
+        message_line("aaaa0001", None, "neighbourbefore").as_bytes(),
         b"\n",
         middle.as_ref(),
         b"\n",
-        said("aaaa0002", Some("aaaa0001"), "neighbourafter").as_bytes(),
+        message_line("aaaa0002", Some("aaaa0001"), "neighbourafter").as_bytes(),
         b"\n",
     ]
     .concat();
@@ -50,17 +50,18 @@ fn check_file(path: &str, bytes: &[u8], problems: &[(&str, i64)]) -> Home {
     home.write(path, bytes);
     home.sync_and_check();
     home.assert_restores_all(&[path]);
-    let lives = home.lives();
-    assert_eq!(lives.len(), 1);
+    let generations = home.generations();
+    assert_eq!(generations.len(), 1);
     let lines: Vec<&[u8]> = complete_lines(bytes).collect();
-    assert!(lives[0].own_records().eq(lines), "the records are the lines");
+    assert!(generations[0].own_records().eq(lines), "the records are the lines");
     let expected: Vec<(String, i64)> =
         problems.iter().map(|(kind, count)| ((*kind).to_owned(), *count)).collect();
     assert_eq!(home.problems().into_iter().collect::<Vec<_>>(), expected);
     home
 }
 
-// --- A1 bytes and framing ---------------------------------------------------------------------------
+// --- A1 bytes and framing
+// ---------------------------------------------------------------------------
 
 #[test]
 fn a01_empty_file() {
@@ -79,7 +80,7 @@ fn a02_nothing_but_newlines() {
 #[test]
 fn a03_unterminated_line_is_stored_once_when_it_ends() {
     let home = Home::quick();
-    let whole = said("aaaa0001", None, "unique") + "\n";
+    let whole = message_line("aaaa0001", None, "unique") + "\n";
     home.write(OPENCLAW, HEADER);
     for (from, to) in [(0, 1), (1, 40), (40, whole.len() - 1), (whole.len() - 1, whole.len())] {
         home.append(OPENCLAW, &whole[from..to]);
@@ -94,17 +95,17 @@ fn a03_unterminated_line_is_stored_once_when_it_ends() {
 fn a04_unterminated_line_of_a_file_that_ends() {
     // Deleted.
     let home = Home::quick();
-    home.write(OPENCLAW, format!("{HEADER}{}", said("aaaa0001", None, "unique")));
+    home.write(OPENCLAW, format!("{HEADER}{}", message_line("aaaa0001", None, "unique")));
     home.sync();
     home.remove(OPENCLAW);
     home.sync_and_check();
     assert_eq!(home.problems()["unterminated"], 1);
     assert_eq!(home.hits("unique"), 1);
 
-    // Renamed: it may still go on.
+    // Renamed: it may still continue.
     let home = Home::quick();
     let archive = format!("{OPENCLAW}.reset.2026-02-04T10-30-00.000Z");
-    home.write(OPENCLAW, format!("{HEADER}{}", said("aaaa0001", None, "unique")));
+    home.write(OPENCLAW, format!("{HEADER}{}", message_line("aaaa0001", None, "unique")));
     home.sync();
     home.rename(OPENCLAW, &archive);
     home.sync_and_check();
@@ -118,11 +119,11 @@ fn a04_unterminated_line_of_a_file_that_ends() {
 #[test]
 fn a05_next_record_glued_to_an_unterminated_one() {
     let home = Home::quick();
-    home.write(OPENCLAW, format!("{HEADER}{}", said("aaaa0001", None, "first")));
+    home.write(OPENCLAW, format!("{HEADER}{}", message_line("aaaa0001", None, "first")));
     home.sync();
     home.sync();
     assert_eq!(home.hits("first"), 1);
-    home.append(OPENCLAW, said("aaaa0002", Some("aaaa0001"), "second") + "\n");
+    home.append(OPENCLAW, message_line("aaaa0002", Some("aaaa0001"), "second") + "\n");
     home.sync_and_check();
     assert_eq!((home.hits("first"), home.hits("second")), (1, 1));
     assert_eq!(home.problems()["welded"], 1);
@@ -133,7 +134,10 @@ fn a05_next_record_glued_to_an_unterminated_one() {
 #[test]
 fn a06_truncated_splice() {
     check(
-        format!("{{\"type\":\"pr-link\",\"prNu{}", said("bbbb0001", Some("aaaa0001"), "spliced")),
+        format!(
+            "{{\"type\":\"pr-link\",\"prNu{}",
+            message_line("bbbb0001", Some("aaaa0001"), "spliced")
+        ),
         &["spliced"],
         &[("fragment", 1)],
     );
@@ -141,7 +145,8 @@ fn a06_truncated_splice() {
 
 #[test]
 fn a07_three_records_welded() {
-    let welded = ["one", "two", "three"].map(|word| said(&format!("bbbb-{word}"), None, word));
+    let welded =
+        ["one", "two", "three"].map(|word| message_line(&format!("bbbb-{word}"), None, word));
     let home = check(welded.concat(), &["one", "two", "three"], &[("welded", 1)]);
     assert_eq!(home.one::<i64>("SELECT count(*) FROM messages"), 5);
 }
@@ -164,7 +169,7 @@ fn a07_welded_records_of_two_sessions() {
 #[test]
 fn a08_json_inside_a_string() {
     let home = check(
-        said("bbbb0001", None, "outer {\\\"type\\\":\\\"message\\\"} inner"),
+        message_line("bbbb0001", None, "outer {\\\"type\\\":\\\"message\\\"} inner"),
         &["outer", "inner"],
         &[],
     );
@@ -173,18 +178,18 @@ fn a08_json_inside_a_string() {
 
 #[test]
 fn a09_to_a12_nul_bytes() {
-    let record = said("bbbb0001", Some("aaaa0001"), "padded");
+    let record = message_line("bbbb0001", Some("aaaa0001"), "padded");
     check(vec![0; 143 << 10], &[], &[("nul_run", 1)]);
     check([record.as_bytes(), &[0; 9 << 10]].concat(), &["padded"], &[("nul_run", 1)]);
     check([&[0; 9 << 10], record.as_bytes()].concat(), &["padded"], &[("nul_run", 1)]);
     let home = check(
-        said("bbbb0001", None, "left\0right"),
+        message_line("bbbb0001", None, "left\0right"),
         &["left", "right"],
         &[("control_character", 1)],
     );
     assert_eq!(home.one::<i64>("SELECT count(*) FROM messages"), 3);
 
-    // A block of NULs at the end, and the file goes on behind it.
+    // A block of NULs at the end, and the file continues after it.
     let home = Home::quick();
     home.write(OPENCLAW, [HEADER.as_bytes(), &[0; 5000]].concat());
     home.sync_and_check();
@@ -196,11 +201,11 @@ fn a09_to_a12_nul_bytes() {
 
 #[test]
 fn a13_a14_byte_order_marks() {
-    let start = format!("\u{feff}{HEADER}{}\n", said("aaaa0001", None, "unique"));
+    let start = format!("\u{feff}{HEADER}{}\n", message_line("aaaa0001", None, "unique"));
     let home = check_file(OPENCLAW, start.as_bytes(), &[("byte_order_mark", 1)]);
     assert_eq!(home.one::<String>("SELECT cwd FROM sessions"), "/p");
     check(
-        format!("\u{feff}{}", said("bbbb0001", None, "marked")),
+        format!("\u{feff}{}", message_line("bbbb0001", None, "marked")),
         &["marked"],
         &[("byte_order_mark", 1)],
     );
@@ -208,24 +213,26 @@ fn a13_a14_byte_order_marks() {
 
 #[test]
 fn a15_a16_carriage_returns() {
-    check(format!("{}\r", said("bbbb0001", None, "carriage")), &["carriage"], &[]);
-    let crlf = format!("{HEADER}{}\n", said("aaaa0001", None, "unique")).replace('\n', "\r\n");
+    check(format!("{}\r", message_line("bbbb0001", None, "carriage")), &["carriage"], &[]);
+    let crlf =
+        format!("{HEADER}{}\n", message_line("aaaa0001", None, "unique")).replace('\n', "\r\n");
     check_file(OPENCLAW, crlf.as_bytes(), &[]);
     // As separators they make one line; its records are found all the same.
-    let words = ["uno", "due"].map(|word| said(&format!("bbbb-{word}"), None, word)).join("\r");
+    let words =
+        ["uno", "due"].map(|word| message_line(&format!("bbbb-{word}"), None, word)).join("\r");
     check(words, &["uno", "due"], &[("welded", 1)]);
 }
 
 #[test]
 fn a17_unicode_line_ends_are_text() {
-    let home = check(said("bbbb0001", None, "a\u{2028}b\u{2029}c\u{85}d"), &[], &[]);
+    let home = check(message_line("bbbb0001", None, "a\u{2028}b\u{2029}c\u{85}d"), &[], &[]);
     assert_eq!(home.one::<i64>("SELECT count(*) FROM messages"), 3);
 }
 
 #[test]
 fn a18_a22_bytes_that_are_not_utf8() {
     let with = |bytes: &[u8]| {
-        let text = said("bbbb0001", None, "lossy XX");
+        let text = message_line("bbbb0001", None, "lossy XX");
         let at = text.find("XX").unwrap();
         [&text.as_bytes()[..at], bytes, &text.as_bytes()[at + 2..]].concat()
     };
@@ -239,7 +246,8 @@ fn a18_a22_bytes_that_are_not_utf8() {
 #[test]
 fn a19_a_character_split_between_two_reads() {
     let home = Home::quick();
-    let text = said("aaaa0001", None, &format!("{}\u{1f99e} lobster", "x".repeat(4096))) + "\n";
+    let text =
+        message_line("aaaa0001", None, &format!("{}\u{1f99e} lobster", "x".repeat(4096))) + "\n";
     let inside = text.find('\u{1f99e}').unwrap() + 2;
     home.write(OPENCLAW, HEADER);
     home.append(OPENCLAW, &text.as_bytes()[..inside]);
@@ -253,7 +261,7 @@ fn a19_a_character_split_between_two_reads() {
 #[test]
 fn a20_a21_not_a_text_file() {
     let utf16: Vec<u8> = std::iter::once(0xfeff)
-        .chain(format!("{HEADER}{}\n", said("aaaa0001", None, "wide")).encode_utf16())
+        .chain(format!("{HEADER}{}\n", message_line("aaaa0001", None, "wide")).encode_utf16())
         .flat_map(u16::to_le_bytes)
         .collect();
     let home = Home::quick();
@@ -276,29 +284,30 @@ fn a23_much_of_nothing() {
 #[test]
 fn a24_long_lines() {
     for mebibytes in [13, 40, 70] {
-        let long = said("bbbb0001", Some("aaaa0001"), &"words ".repeat((mebibytes << 20) / 6));
+        let long =
+            message_line("bbbb0001", Some("aaaa0001"), &"words ".repeat((mebibytes << 20) / 6));
         let problems: &[_] = if mebibytes > 32 { &[("oversize", 1)] } else { &[] };
         let home = check(long, &[], problems);
         assert_eq!(home.one::<i64>("SELECT count(*) FROM entries WHERE type = 'message'"), 3);
         let parent = "SELECT parent IS NOT NULL FROM entries WHERE id = 3";
         assert_eq!(home.one::<i64>(parent), 1, "the head of the long line is understood");
-        let told = home.told("torture", &Choice::default(), |item| item.oversize);
+        let shown = home.items_of("torture", &Choice::default(), |item| item.oversize);
         let length: i64 = home.one("SELECT length FROM records WHERE seq = 3");
         let expected = (mebibytes > 32).then_some(length.cast_unsigned());
-        assert_eq!(told, [None, expected, None], "each is told, with a mark where it is not read");
+        assert_eq!(shown, [None, expected, None], "each is told, with a mark where it is not read");
     }
 }
 
-/// The words within the first 64 KiB of such a line are found, by the index and without it, and the
-/// rest is counted as not read.
+/// The words within the first 64 KiB of such a line are found, with the index and without it, and
+/// the rest is counted as not read.
 #[test]
 fn a24_the_first_words_of_a_long_line_are_found() {
     let text = format!("firstword {} lastword", "words ".repeat((40 << 20) / 6));
-    // Its head stands in the chunk of its neighbours, or partly in the next one.
+    // Its head is in the chunk of its neighbours, or partly in the next one.
     for before in [10, (1 << 20) - (15 << 10)] {
-        let filler = said("cccc0001", None, &"filler ".repeat(before / 7));
-        let more = said("cccc0002", None, &"filler ".repeat(before / 7));
-        let long = said("bbbb0001", Some("aaaa0001"), &text);
+        let filler = message_line("cccc0001", None, &"filler ".repeat(before / 7));
+        let more = message_line("cccc0002", None, &"filler ".repeat(before / 7));
+        let long = message_line("bbbb0001", Some("aaaa0001"), &text);
         let home = check(format!("{filler}\n{more}\n{long}"), &["firstword"], &[("oversize", 1)]);
         assert_eq!(home.hits("lastword"), 0);
         for (word, found) in [("firstword", 1), ("lastword", 0)] {
@@ -318,7 +327,7 @@ fn a24_the_first_words_of_a_long_line_are_found() {
 #[test]
 fn a24_a_long_line_that_comes_in_parts() {
     let home = Home::quick();
-    let long = said("bbbb0001", None, &"x".repeat(50 << 20)) + "\n";
+    let long = message_line("bbbb0001", None, &"x".repeat(50 << 20)) + "\n";
     home.write(OPENCLAW, HEADER);
     for part in [20, 15, 10] {
         let end = home.path(OPENCLAW).metadata().unwrap().len() as usize - HEADER.len();
@@ -328,7 +337,7 @@ fn a24_a_long_line_that_comes_in_parts() {
     }
     let end = home.path(OPENCLAW).metadata().unwrap().len() as usize - HEADER.len();
     home.append(OPENCLAW, &long[end..]);
-    home.append(OPENCLAW, said("aaaa0002", None, "after") + "\n");
+    home.append(OPENCLAW, message_line("aaaa0002", None, "after") + "\n");
     home.sync_and_check();
     assert_eq!(home.one::<i64>("SELECT count(*) FROM records"), 3);
     assert_eq!(home.hits("after"), 1);
@@ -339,11 +348,11 @@ fn a24_a_long_line_that_comes_in_parts() {
 #[test]
 fn a24_a_long_line_in_a_rewritten_file() {
     let home = Home::quick();
-    let long = said("bbbb0001", None, &"x".repeat(40 << 20));
-    let rest = format!("{long}\n{}\n", said("aaaa0002", None, "after"));
-    home.write(OPENCLAW, format!("{HEADER}{}\n{rest}", said("aaaa0001", None, "before")));
+    let long = message_line("bbbb0001", None, &"x".repeat(40 << 20));
+    let rest = format!("{long}\n{}\n", message_line("aaaa0002", None, "after"));
+    home.write(OPENCLAW, format!("{HEADER}{}\n{rest}", message_line("aaaa0001", None, "before")));
     home.sync();
-    home.write(OPENCLAW, format!("{HEADER}{}\n{rest}", said("aaaa0001", None, "changed")));
+    home.write(OPENCLAW, format!("{HEADER}{}\n{rest}", message_line("aaaa0001", None, "changed")));
     let report = home.sync_and_check();
     assert_eq!(report.rewritten, 1);
     let bytes: i64 = home.one("SELECT sum(length) FROM records");
@@ -357,7 +366,7 @@ fn a25_many_large_lines() {
     home.write(OPENCLAW, HEADER);
     for number in 0..12 {
         let text = format!("unique{number} {}", "progress ".repeat((3 << 20) / 9));
-        home.append(OPENCLAW, said(&format!("bbbb{number:04}"), None, &text) + "\n");
+        home.append(OPENCLAW, message_line(&format!("bbbb{number:04}"), None, &text) + "\n");
     }
     home.sync_and_check();
     assert_eq!(home.hits("unique11"), 1);
@@ -366,7 +375,7 @@ fn a25_many_large_lines() {
 
 #[test]
 fn a26_identical_lines() {
-    let same = said("bbbb0001", Some("aaaa0001"), "triplet");
+    let same = message_line("bbbb0001", Some("aaaa0001"), "triplet");
     let home = check(format!("{same}\n{same}\n{same}"), &["triplet"], &[]);
     assert_eq!(home.one::<i64>("SELECT count(*) FROM sightings"), 2);
     assert_eq!(home.one::<i64>("SELECT count(*) FROM messages"), 3);
@@ -374,27 +383,32 @@ fn a26_identical_lines() {
 
 #[test]
 fn a26_identical_records_on_one_line() {
-    let same = said("bbbb0001", Some("aaaa0001"), "triplet");
+    let same = message_line("bbbb0001", Some("aaaa0001"), "triplet");
     let home = check(format!("{same}{same}{same}"), &["triplet"], &[("welded", 1)]);
     assert_eq!(home.one::<i64>("SELECT count(*) FROM sightings"), 2);
     assert_eq!(home.hits("triplet"), 1);
     // Alone and beside others it is the same, too.
-    let other = said("bbbb0002", Some("bbbb0001"), "other");
+    let other = message_line("bbbb0002", Some("bbbb0001"), "other");
     let home = check(format!("{same}\n{other}{same}"), &["triplet", "other"], &[("welded", 1)]);
     assert_eq!(home.one::<i64>("SELECT count(*) FROM sightings"), 1);
     assert_eq!(home.hits("triplet"), 1);
 }
 
-// --- A2 JSON ------------------------------------------------------------------------------------------
+// --- A2 JSON
+// ------------------------------------------------------------------------------------------
 
 #[test]
 fn a27_to_a30_strings() {
     for text in ["\\ud83d", "\\udc00", "\\ude00\\ud83d"] {
-        check(said("bbbb0001", None, &format!("half {text}")), &["half"], &[("lone_surrogate", 1)]);
+        check(
+            message_line("bbbb0001", None, &format!("half {text}")),
+            &["half"],
+            &[("lone_surrogate", 1)],
+        );
     }
-    check(said("bbbb0001", None, "nul \\u0000 escaped"), &["nul", "escaped"], &[]);
+    check(message_line("bbbb0001", None, "nul \\u0000 escaped"), &["nul", "escaped"], &[]);
     check(
-        said("bbbb0001", None, "esc \u{1b}[2J raw"),
+        message_line("bbbb0001", None, "esc \u{1b}[2J raw"),
         &["esc", "raw"],
         &[("control_character", 1)],
     );
@@ -413,15 +427,18 @@ fn a31_a32_depth() {
             "{{\"type\":\"message\",\"id\":\"bbbb0001\",\"parentId\":\"aaaa0001\",\"message\":{{\"role\":\"user\",\"content\":\"deep\"}},\"x\":{}}}",
             nested(depth)
         );
-        home.write(OPENCLAW, format!("{HEADER}{}\n{deep}\n", said("aaaa0001", None, "before")));
+        home.write(
+            OPENCLAW,
+            format!("{HEADER}{}\n{deep}\n", message_line("aaaa0001", None, "before")),
+        );
         home.sync_and_check();
         assert_eq!(home.hits("deep"), 1, "depth {depth}");
     }
-    // Nothing but brackets.
+    // Only brackets.
     let home = Home::quick();
     home.write(
         OPENCLAW,
-        format!("{HEADER}{}\n{}\n", "[".repeat(1 << 20), said("a", None, "after")),
+        format!("{HEADER}{}\n{}\n", "[".repeat(1 << 20), message_line("a", None, "after")),
     );
     home.sync_and_check();
     assert_eq!(home.hits("after"), 1);
@@ -430,7 +447,7 @@ fn a31_a32_depth() {
 #[test]
 fn a33_to_a36_objects_and_numbers() {
     let with = |extra: &str| {
-        said("bbbb0001", Some("aaaa0001"), "kept").replacen('{', &format!("{{{extra},"), 1)
+        message_line("bbbb0001", Some("aaaa0001"), "kept").replacen('{', &format!("{{{extra},"), 1)
     };
     check(with("\"id\":\"twice\""), &["kept"], &[("duplicate_key", 1)]);
     check(
@@ -468,7 +485,7 @@ fn a39_many_and_long_keys() {
     let many: Vec<String> = (0..10_000).map(|number| format!("\"k{number}\":{number}")).collect();
     let long = format!("\"{}\":1", "k".repeat(1 << 20));
     for extra in [many.join(","), long] {
-        let line = said("bbbb0001", None, "kept").replacen('{', &format!("{{{extra},"), 1);
+        let line = message_line("bbbb0001", None, "kept").replacen('{', &format!("{{{extra},"), 1);
         check(line, &["kept"], &[]);
     }
 }
@@ -490,7 +507,10 @@ fn a40_to_a43_content_of_every_shape() {
         "[{\"type\":\"mystery\"}]",
     ] {
         let home = Home::quick();
-        home.write(OPENCLAW, format!("{HEADER}{}\n{}\n", with(odd), said("after", None, "after")));
+        home.write(
+            OPENCLAW,
+            format!("{HEADER}{}\n{}\n", with(odd), message_line("after", None, "after")),
+        );
         home.sync_and_check();
         assert_eq!(
             home.one::<i64>("SELECT count(*) FROM entries WHERE type = 'message'"),
@@ -498,14 +518,14 @@ fn a40_to_a43_content_of_every_shape() {
             "{odd}"
         );
     }
-    // Pictures are kept and not searched.
+    // Images are kept and not searched.
     let image = format!(
         "[{{\"type\":\"image\",\"data\":\"{}\",\"mimeType\":\"image/png\"}}]",
         "QUJD".repeat(2 << 20)
     );
     let home = check(with(&image), &[], &[]);
     assert_eq!(home.one::<i64>("SELECT count(*) FROM partly_indexed"), 0);
-    // A large tool input is searched up to its first mebibyte.
+    // A large tool input is indexed up to its first mebibyte.
     let input = format!(
         "[{{\"type\":\"toolCall\",\"id\":\"c\",\"name\":\"write\",\"arguments\":{{\"path\":\"findme\",\"content\":\"{}\"}}}}]",
         "five words of tool input ".repeat(200_000)
@@ -550,8 +570,8 @@ fn a44_a45_times() {
 }
 
 #[test]
-fn a45_a_clock_that_jumps_is_told_of_and_dates_no_session() {
-    let said = |number: usize, time: &str| {
+fn a45_a_clock_that_jumps_is_reported_and_dates_no_session() {
+    let message_line = |number: usize, time: &str| {
         format!(
             "{{\"type\":\"message\",\"id\":\"{number}\",\"timestamp\":\"{time}\",\"message\":{{\"role\":\"user\",\"content\":\"x\"}}}}\n"
         )
@@ -569,7 +589,7 @@ fn a45_a_clock_that_jumps_is_told_of_and_dates_no_session() {
         "2027-01-01T10:32:00Z",
     ];
     let lines: Vec<String> =
-        times.iter().enumerate().map(|(number, time)| said(number, time)).collect();
+        times.iter().enumerate().map(|(number, time)| message_line(number, time)).collect();
     let at_once = Home::quick();
     at_once.write(OPENCLAW, HEADER.to_owned() + &lines.concat());
     at_once.sync_and_check();
@@ -595,12 +615,12 @@ fn a45_a_clock_that_jumps_is_told_of_and_dates_no_session() {
 #[test]
 fn a46_a47_strange_text() {
     let text = format!("strange {}", "\u{1f469}\u{200d}\u{1f469}\u{301}\u{202e}".repeat(100_000));
-    check(said("bbbb0001", None, &text), &["strange"], &[]);
+    check(message_line("bbbb0001", None, &text), &["strange"], &[]);
 }
 
 #[test]
 fn a48_headers() {
-    let first = said("aaaa0001", None, "unique");
+    let first = message_line("aaaa0001", None, "unique");
     // Missing.
     check_file(OPENCLAW, format!("{first}\n").as_bytes(), &[("header_missing", 1)]);
     // Second.
@@ -636,9 +656,10 @@ fn a49_header_versions() {
     }
 }
 
-// --- A3 the graph -------------------------------------------------------------------------------------
+// --- A3 the graph
+// -------------------------------------------------------------------------------------
 
-/// A Claude Code transcript of entries `(id, parent)`.
+/// Returns a Claude Code transcript of entries `(id, parent)`.
 fn graph(entries: impl IntoIterator<Item = (u32, Option<u32>)>) -> String {
     entries
         .into_iter()
@@ -648,32 +669,32 @@ fn graph(entries: impl IntoIterator<Item = (u32, Option<u32>)>) -> String {
         .collect()
 }
 
-/// The number of entries that hang off nothing.
+/// Returns the number of entries without a parent.
 fn roots(home: &Home) -> i64 {
     home.one("SELECT count(*) FROM entries WHERE parent IS NULL")
 }
 
-/// Tells the session and draws its tree, and says how many entries were told. Neither may take more
-/// than a number of steps for each entry of the file, however entries hang off each other.
+/// Reads the story and the tree of a session, and returns the number of entries. Asserts that
+/// neither takes more than a fixed number of steps per entry, for any graph.
 #[track_caller]
-fn told_in_few_steps(home: &Home, session: &str) -> u64 {
+fn count_shown_in_few_steps(home: &Home, session: &str) -> u64 {
     const MOST: u64 = 300;
     let entries: i64 = home.one("SELECT count(*) FROM entries");
     let most = MOST * (entries.cast_unsigned() + 50);
-    let (told, steps) = home.steps(|ledger| {
-        let mut told = 0;
+    let (shown, steps) = home.steps(|ledger| {
+        let mut shown = 0;
         let story = Story::find(ledger, session).unwrap();
         let told_all = story.tell(&Choice::default(), &mut |_| {
-            told += 1;
+            shown += 1;
             ControlFlow::Continue(())
         });
         told_all.unwrap();
-        told
+        shown
     });
     assert!(steps <= most, "{steps} steps to tell {entries} entries");
     let (lines, steps) = home.steps(|ledger| tree(ledger, session).unwrap().len());
     assert!(steps <= most, "{steps} steps to draw {entries} entries in {lines} lines");
-    told
+    shown
 }
 
 #[test]
@@ -685,14 +706,14 @@ fn a50_a_missing_parent_leaves_two_islands() {
     );
     assert_eq!(roots(&home), 2);
     assert_eq!(home.one::<i64>("SELECT count(*) FROM entries WHERE parent_uuid IS NOT NULL"), 1);
-    let gaps = || home.told(SESSION, &Choice::default(), |item| item.missing_parent.clone());
+    let gaps = || home.items_of(SESSION, &Choice::default(), |item| item.missing_parent.clone());
     assert_eq!(gaps(), [None, None, Some(uuid(4)), None], "both islands are told, with a gap");
     let drawn = || {
         let lines = tree(&home.open(), SESSION).unwrap();
         lines.into_iter().map(|line| line.missing_parent).collect::<Vec<_>>()
     };
     assert_eq!(drawn(), [None, Some(uuid(4))]);
-    // The parent comes after all.
+    // The parent arrives later.
     home.append(MAIN, graph([(4, Some(2))]));
     home.sync_and_check();
     assert!(home.problems().is_empty());
@@ -707,7 +728,7 @@ fn a51_cycles() {
         let home = check_file(MAIN, graph(cycle).as_bytes(), &[("parent_cycle", 1)]);
         assert_eq!(roots(&home), 1, "a cycle of {length} is cut once");
         assert_eq!(home.one::<i64>("SELECT count(*) FROM messages"), i64::from(length));
-        // Walking up from anywhere ends.
+        // Walking up from any entry ends.
         let walked: i64 = home.one(
             "WITH RECURSIVE up (id, steps) AS (
                 SELECT max(id), 0 FROM entries
@@ -716,11 +737,11 @@ fn a51_cycles() {
              ) SELECT max(steps) FROM up",
         );
         assert!(walked < i64::from(length), "{walked} steps in a cycle of {length}");
-        assert_eq!(told_in_few_steps(&home, SESSION), u64::from(length));
-        // The other way round: each hangs off the next.
+        assert_eq!(count_shown_in_few_steps(&home, SESSION), u64::from(length));
+        // Reversed: each is a child of the next.
         let cycle = (0..length).map(|id| (id, Some((id + 1) % length)));
         let home = check_file(MAIN, graph(cycle).as_bytes(), &[("parent_cycle", 1)]);
-        assert_eq!(told_in_few_steps(&home, SESSION), u64::from(length));
+        assert_eq!(count_shown_in_few_steps(&home, SESSION), u64::from(length));
     }
 }
 
@@ -742,16 +763,16 @@ fn a51_a_cycle_that_closes_in_a_later_sync() {
 fn a52_a_parent_that_comes_later_in_the_file() {
     let home = check_file(MAIN, graph([(2, Some(1)), (3, Some(1)), (1, None)]).as_bytes(), &[]);
     assert_eq!(roots(&home), 1);
-    assert_eq!(told_in_few_steps(&home, SESSION), 3);
-    // A thousand of them, each behind its child; and a thousand that hang off the end of a chain
-    // that begins behind them.
+    assert_eq!(count_shown_in_few_steps(&home, SESSION), 3);
+    // A thousand, each after its child; and a thousand that are children of the end of a chain that
+    // begins after them.
     let later = (0..2_000).map(|id| (id, (id < 1_999).then_some(id + 1)));
     let home = check_file(MAIN, graph(later).as_bytes(), &[]);
-    assert_eq!(told_in_few_steps(&home, SESSION), 2_000);
+    assert_eq!(count_shown_in_few_steps(&home, SESSION), 2_000);
     let first = (0..1_000).map(|id| (id, Some(1_999)));
     let chain = (1_000..2_000).map(|id| (id, (id > 1_000).then(|| id - 1)));
     let home = check_file(MAIN, graph(first.chain(chain)).as_bytes(), &[]);
-    assert_eq!(told_in_few_steps(&home, SESSION), 2_000);
+    assert_eq!(count_shown_in_few_steps(&home, SESSION), 2_000);
 }
 
 #[test]
@@ -766,8 +787,8 @@ fn a53_a_parent_in_another_session() {
     assert_eq!(home.problems()["missing_parent"], 1);
 }
 
-/// An assistant's line with a bill.
-fn billed(id: u32, session: &str, text: &str) -> String {
+/// Returns an assistant's line with usage.
+fn line_with_usage(id: u32, session: &str, text: &str) -> String {
     format!(
         "{{\"parentUuid\":null,\"isSidechain\":false,\"cwd\":\"/p\",\"sessionId\":\"{session}\",\"type\":\"assistant\",\
          \"message\":{{\"id\":\"msg_1\",\"role\":\"assistant\",\"model\":\"m\",\"usage\":{{\"input_tokens\":10,\"output_tokens\":5}},\
@@ -778,7 +799,7 @@ fn billed(id: u32, session: &str, text: &str) -> String {
 
 #[test]
 fn a54_the_same_entry_five_times() {
-    let home = check_file(MAIN, billed(1, SESSION, "copied").repeat(5).as_bytes(), &[]);
+    let home = check_file(MAIN, line_with_usage(1, SESSION, "copied").repeat(5).as_bytes(), &[]);
     assert_eq!(home.one::<i64>("SELECT count(*) FROM entries"), 1);
     assert_eq!(home.one::<i64>("SELECT count(*) FROM sightings"), 4);
     assert_eq!(home.one::<i64>("SELECT sum(input + output) FROM usage WHERE is_counted"), 15);
@@ -786,28 +807,28 @@ fn a54_the_same_entry_five_times() {
 
 #[test]
 fn a55_the_same_id_with_other_content() {
-    let versions = billed(1, SESSION, "old") + &billed(1, SESSION, "new");
+    let versions = line_with_usage(1, SESSION, "old") + &line_with_usage(1, SESSION, "new");
     let home = check_file(MAIN, versions.as_bytes(), &[("id_reused", 1)]);
     assert_eq!(home.one::<i64>("SELECT count(*) FROM entries"), 2);
     assert_eq!(home.all("SELECT text FROM messages"), ["'new'"]);
     assert_eq!((home.hits("old"), home.hits("new")), (1, 1));
     assert_eq!(home.one::<i64>("SELECT sum(input + output) FROM usage WHERE is_counted"), 15);
-    assert_eq!(told_in_few_steps(&home, SESSION), 1);
-    // A thousand versions, and something that hangs off each.
+    assert_eq!(count_shown_in_few_steps(&home, SESSION), 1);
+    // A thousand versions, and a child of each.
     let mut lines = graph([(0, None)]);
     for id in 2..1_002 {
         lines += &line("user", &uuid(1), Some(&uuid(0)), &format!("version{id}"));
         lines += &graph([(id, Some(1))]);
     }
     let home = check_file(MAIN, lines.as_bytes(), &[("id_reused", 999)]);
-    assert_eq!(told_in_few_steps(&home, SESSION), 1_002);
-    // A newer version that hangs off what hangs off the older one, and many that hang off that: the
-    // circle is cut once.
+    assert_eq!(count_shown_in_few_steps(&home, SESSION), 1_002);
+    // A newer version that is a descendant of the older one, and many children of it: the cycle is
+    // cut once.
     let lines = graph((10..500).map(|id| (id, Some(2))))
         + &graph([(0, None), (1, Some(0)), (2, Some(1))])
         + &line("user", &uuid(1), Some(&uuid(2)), "again");
     let home = check_file(MAIN, lines.as_bytes(), &[("id_reused", 1)]);
-    assert_eq!(told_in_few_steps(&home, SESSION), 493);
+    assert_eq!(count_shown_in_few_steps(&home, SESSION), 493);
     let lines = tree(&home.open(), SESSION).unwrap();
     assert_eq!(lines.iter().filter(|line| line.parent.is_none()).count(), 2);
 }
@@ -816,8 +837,8 @@ fn a55_the_same_id_with_other_content() {
 fn a56_the_same_entry_in_two_sessions() {
     let id = "00000000-d010-4b20-a591-b7172ef08e66";
     let home = Home::quick();
-    home.write(MAIN, billed(1, SESSION, "shared"));
-    home.write(&MAIN.replace(SESSION, id), billed(1, id, "shared"));
+    home.write(MAIN, line_with_usage(1, SESSION, "shared"));
+    home.write(&MAIN.replace(SESSION, id), line_with_usage(1, id, "shared"));
     home.sync_and_check();
     assert_eq!(home.one::<i64>("SELECT count(*) FROM sessions"), 2);
     assert_eq!(
@@ -846,12 +867,12 @@ fn a58_long_chain() {
     let chain = (0..100_000_u32).map(|id| (id, id.checked_sub(1)));
     let home = check_file(MAIN, graph(chain).as_bytes(), &[]);
     assert_eq!(roots(&home), 1);
-    assert_eq!(told_in_few_steps(&home, SESSION), 100_000);
-    // And from its end to its beginning.
+    assert_eq!(count_shown_in_few_steps(&home, SESSION), 100_000);
+    // Also from its end to its beginning.
     let chain = (0..20_000_u32).rev().map(|id| (id, id.checked_sub(1)));
     let home = check_file(MAIN, graph(chain).as_bytes(), &[]);
     assert_eq!(roots(&home), 1);
-    assert_eq!(told_in_few_steps(&home, SESSION), 20_000);
+    assert_eq!(count_shown_in_few_steps(&home, SESSION), 20_000);
 }
 
 #[test]
@@ -860,11 +881,11 @@ fn a59_many_children() {
     let first = graph([(0, None)]);
     let home = check_file(MAIN, (first.clone() + &graph(children.clone())).as_bytes(), &[]);
     assert_eq!(roots(&home), 1);
-    assert_eq!(told_in_few_steps(&home, SESSION), 50_000);
+    assert_eq!(count_shown_in_few_steps(&home, SESSION), 50_000);
     // The parent comes last.
     let home = check_file(MAIN, (graph(children) + &first).as_bytes(), &[]);
     assert_eq!(roots(&home), 1);
-    assert_eq!(told_in_few_steps(&home, SESSION), 50_000);
+    assert_eq!(count_shown_in_few_steps(&home, SESSION), 50_000);
 }
 
 #[test]
@@ -885,7 +906,7 @@ fn a60_progress_does_not_become_the_main_line() {
     );
 }
 
-/// An OpenClaw call of these ids, and a result.
+/// Returns an OpenClaw entry with these calls.
 fn call(id: &str, calls: &[&str]) -> String {
     let blocks: Vec<String> = calls
         .iter()
@@ -903,7 +924,7 @@ fn result(id: &str, call: &str) -> String {
     )
 }
 
-/// Calls and whether each has a result.
+/// Asserts which calls have a result.
 #[track_caller]
 fn check_pairs(lines: &[String], pairs: &[&str], problems: &[(&str, i64)]) {
     let bytes = format!("{HEADER}{}", lines.concat());
@@ -912,7 +933,7 @@ fn check_pairs(lines: &[String], pairs: &[&str], problems: &[(&str, i64)]) {
     let mut expected: Vec<String> = pairs.iter().map(|pair| format!("'{pair}'")).collect();
     expected.sort();
     assert_eq!(home.all(query), expected);
-    // Line by line it comes to the same.
+    // Line by line, the outcome is the same.
     let slow = Home::quick();
     slow.write(OPENCLAW, HEADER);
     for line in lines {
@@ -962,7 +983,7 @@ fn a61_a_result_without_an_id() {
     check_pairs(&[call("1", &["a", "b"]), nameless()], &["a 1", "b 0"], &[]);
     check_pairs(&[call("1", &["a", "b"]), result("2", "a"), nameless()], &["a 1", "b 1"], &[]);
     check_pairs(&[nameless()], &[], &[("orphan_result", 1)]);
-    // A call whose id was used before is answered by nobody, or by it; but not by either.
+    // A call with a repeated id has no result or this one, but no other.
     let home = Home::quick();
     home.write(OPENCLAW, format!("{HEADER}{}{}", call("1", &["a"]), call("2", &["a"])));
     home.sync();
@@ -989,7 +1010,7 @@ fn a61_one_id_for_all_calls() {
     }
     home.sync_and_check();
     assert_eq!(home.one::<i64>(answered), 3010);
-    // All calls first: the oldest that waits is answered.
+    // All calls first: the oldest open one is answered.
     let home = Home::quick();
     let calls: String = (0..100).map(|number| call(&format!("c{number}"), &["x"])).collect();
     let results: String = (0..99).map(|number| result(&format!("r{number}"), "x")).collect();
@@ -1038,10 +1059,10 @@ fn a63_compactions() {
     };
     let bytes = [
         HEADER,
-        &(said("aaaa0001", None, "history") + "\n"),
+        &(message_line("aaaa0001", None, "history") + "\n"),
         &compaction("c1", "nowhere"),
         &compaction("c2", "aaaa0001"),
-        &(said("aaaa0002", Some("c2"), "later") + "\n"),
+        &(message_line("aaaa0002", Some("c2"), "later") + "\n"),
     ]
     .concat();
     let home = Home::quick();
@@ -1053,7 +1074,7 @@ fn a63_compactions() {
         assert_eq!(home.hits(word), 1, "{word}");
     }
 
-    // Claude Code's boundary has no parent; what is before it stays where it was.
+    // Claude Code's boundary has no parent; the entries before it stay in place.
     let boundary = format!(
         "{{\"type\":\"system\",\"subtype\":\"compact_boundary\",\"uuid\":\"{}\",\"parentUuid\":null,\"logicalParentUuid\":\"{}\",\
          \"sessionId\":\"{SESSION}\",\"isSidechain\":false,\"content\":\"Conversation compacted\",\"compactMetadata\":{{\"trigger\":\"manual\",\"preTokens\":7}},\
@@ -1122,15 +1143,15 @@ fn a66_ids_of_every_kind() {
         "'; DROP TABLE records; --",
         &long,
     ];
-    let lines: String = ids.iter().map(|id| said(id, None, "kept") + "\n").collect();
+    let lines: String = ids.iter().map(|id| message_line(id, None, "kept") + "\n").collect();
     let home = Home::quick();
     home.write(OPENCLAW, format!("{HEADER}{lines}"));
     home.sync_and_check();
     assert_eq!(home.hits("kept"), ids.len() as i64);
     assert_eq!(home.one::<i64>("SELECT count(*) FROM messages"), ids.len() as i64);
-    // Children find their parents by them.
+    // Children find their parents by these ids.
     for (number, id) in ids.iter().enumerate().skip(1) {
-        home.append(OPENCLAW, said(&format!("child{number}"), Some(id), "child") + "\n");
+        home.append(OPENCLAW, message_line(&format!("child{number}"), Some(id), "child") + "\n");
     }
     home.sync_and_check();
     assert_eq!(
@@ -1160,7 +1181,7 @@ fn a66_sessions_of_every_name() {
     for name in names {
         std::fs::write(
             folder.join(OsStr::from_bytes(name)),
-            format!("{HEADER}{}\n", said("1", None, "named")),
+            format!("{HEADER}{}\n", message_line("1", None, "named")),
         )
         .unwrap();
     }
@@ -1184,7 +1205,7 @@ fn a66_sessions_of_every_name() {
     assert_eq!(home.sync().bytes_read, 0);
 }
 
-/// Sums of absurd token counts leave the range of integers; nothing else may suffer.
+/// Sums of absurd token counts exceed the range of integers; nothing else is affected.
 #[test]
 fn a34_absurd_token_counts_in_two_copies() {
     let home = Home::new();

@@ -1,4 +1,4 @@
-//! The file itself: what it looks like, what is refused, how it grows, and what damage does.
+//! The file itself: its schema, refused files, growth, and damage.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -14,7 +14,7 @@ use quipu_torture::Prng;
 // --- The schema ---------------------------------------------------------------------------------
 
 #[test]
-fn the_file_is_what_the_design_says() {
+fn the_file_has_the_designed_settings() {
     let home = Home::quick();
     home.sync();
     assert_eq!(home.one::<String>("PRAGMA journal_mode"), "wal");
@@ -23,7 +23,7 @@ fn the_file_is_what_the_design_says() {
     assert_eq!(home.one::<i64>("PRAGMA application_id"), i64::from(u32::from_be_bytes(*b"quip")));
     assert_eq!(home.one::<i64>("PRAGMA user_version"), 5);
     assert_eq!(home.one::<i64>("SELECT count(*) FROM ledger WHERE epoch <> ledger_id"), 1);
-    // Plain SQL readers of any age see the header too, not only this SQLite.
+    // The header can be read without this SQLite.
     let header = fs::read(home.ledger_path()).unwrap();
     assert_eq!(&header[68..72], b"quip");
 }
@@ -38,7 +38,7 @@ fn every_table_is_strict() {
     assert!(home.one::<i64>("SELECT count(*) FROM pragma_table_list WHERE strict") > 20);
 }
 
-/// Later parts of the product find their columns in ledgers that this version made.
+/// Later parts of the product find their columns in ledgers of this version.
 #[test]
 fn truth_already_holds_what_later_parts_need() {
     let home = Home::quick();
@@ -87,9 +87,9 @@ fn restored_files_are_for_their_owner_only() {
     assert_eq!((mode(file), mode(file.parent().unwrap())), (0o600, 0o700));
 }
 
-// --- What is refused ----------------------------------------------------------------------------
+// --- Refused files ------------------------------------------------------------------------------
 
-/// Opening what `make` puts at the ledger's path is refused, and nothing there changes.
+/// Asserts that a ledger at the path prepared by `make` is refused, and that nothing there changes.
 #[track_caller]
 fn refused(make: impl FnOnce(&Path)) -> Error {
     let home = Home::quick();
@@ -103,7 +103,7 @@ fn refused(make: impl FnOnce(&Path)) -> Error {
     error
 }
 
-/// What stands at a path: type, link target, bytes, time of the last change.
+/// Returns the type, link target, bytes and modification time of the file at a path.
 fn standing(path: &Path) -> (fs::FileType, Option<std::path::PathBuf>, Vec<u8>, i64) {
     let meta = fs::symlink_metadata(path).unwrap();
     let bytes = if meta.is_file() { fs::read(path).unwrap() } else { Vec::new() };
@@ -117,7 +117,7 @@ fn not_a_ledger(make: impl FnOnce(&Path)) {
     assert!(matches!(error, Error::NotALedger { .. }), "{error:?}");
 }
 
-/// A whole ledger with three records, written back into its one file.
+/// Returns the bytes of a ledger with three records and no log.
 fn a_ledger() -> Vec<u8> {
     let home = Home::quick();
     home.write(MAIN, lines(0..3));
@@ -180,7 +180,7 @@ fn a_link_is_refused() {
     not_a_ledger(|path| symlink("nowhere", path).unwrap());
 }
 
-/// A file that is not ours is none of our business: nothing appears beside it either.
+/// Nothing is created beside a file of another program.
 #[test]
 fn nothing_is_left_beside_a_refused_file() {
     let home = Home::quick();
@@ -211,7 +211,7 @@ fn lines(range: std::ops::Range<u32>) -> String {
         .collect()
 }
 
-/// A line with some words that compress about as well as real ones.
+/// Returns a line with words that compress about as well as real ones.
 fn long_line(prng: &mut Prng, number: u32, words: u64) -> String {
     let text: String = (0..words)
         .map(|_| format!("{}{} ", SYLLABLES[prng.below(8) as usize], prng.below(300)))
@@ -222,7 +222,7 @@ fn long_line(prng: &mut Prng, number: u32, words: u64) -> String {
 
 const SYLLABLES: [&str; 8] = ["ka", "te", "mi", "so", "nu", "ra", "lo", "vi"];
 
-/// The size of the ledger and its write-ahead log, when all is written back.
+/// Returns the size of the ledger and its write-ahead log after a checkpoint.
 fn size(home: &Home) -> u64 {
     home.open().checkpoint().unwrap();
     let length = |suffix: &str| {
@@ -233,7 +233,7 @@ fn size(home: &Home) -> u64 {
     length("") + length("-wal")
 }
 
-/// The growth test of the design, in small.
+/// The growth test of the design, scaled down.
 #[test]
 fn a_hundred_rewrites_and_a_rename_cost_little() {
     let home = Home::quick();
@@ -263,16 +263,19 @@ fn a_hundred_rewrites_and_a_rename_cost_little() {
     let grown = size(&home) - before;
     assert!(grown < 500_000, "grew by {grown} bytes");
 
-    // Every one of the 101 lives is still there.
+    // All 101 generations are still there.
     home.assert_sound();
     home.assert_restores_all(&[&moved]);
-    let lives = home.lives();
-    assert_eq!(lives.len(), 101);
-    assert_eq!(lives.iter().map(|life| life.own_records().count()).sum::<usize>(), 600);
+    let generations = home.generations();
+    assert_eq!(generations.len(), 101);
+    assert_eq!(
+        generations.iter().map(|generation| generation.own_records().count()).sum::<usize>(),
+        600
+    );
     home.assert_rebuilds();
 }
 
-/// A second file of a format's Document kind grows by its versions and by nothing else.
+/// A document grows by its versions only.
 #[test]
 fn an_unchanged_file_costs_nothing() {
     let home = Home::quick();
@@ -291,7 +294,7 @@ fn an_unchanged_file_costs_nothing() {
     assert_eq!(home.one::<i64>("SELECT count(*) FROM generations WHERE source > 1"), 1);
 }
 
-/// Says that nothing was added for a long time, and lets the next sync seal.
+/// Sets the time of the last record far back, so that the next sync seals.
 fn leave_alone(home: &Home) {
     home.sql().execute("UPDATE pending SET added_at = 0", []).unwrap();
     home.sync();
@@ -344,7 +347,7 @@ fn small_chunks_are_merged() {
     home.assert_rebuilds();
 }
 
-/// Between the ledger's own records and those of several files, chunks stay few.
+/// Records of several files and of the journal stay in few chunks.
 #[test]
 fn chunks_of_several_sources_are_merged() {
     let home = Home::quick();
@@ -369,7 +372,7 @@ fn chunks_of_several_sources_are_merged() {
 
 // --- Damage -------------------------------------------------------------------------------------
 
-/// Gives everything back, or an error; never other bytes.
+/// Restores everything, or returns an error; never other bytes.
 fn try_restore(home: &Home) -> Result<BTreeMap<String, Vec<u8>>, Error> {
     let to = tempfile::tempdir_in(home.folder()).unwrap();
     let report = quipu_ledger::restore(&home.open(), What::All, to.path(), Generations::Newest)?;
@@ -425,7 +428,7 @@ fn a_cut_or_missing_chunk_is_an_error() {
     }
 }
 
-/// What could not be restored whole is not left behind as if it were.
+/// A file that cannot be restored completely is not left behind.
 #[test]
 fn half_a_file_is_not_left_behind() {
     let home = sealed();
@@ -445,7 +448,7 @@ fn restore_never_overwrites() {
     let again = quipu_ledger::restore(&home.open(), What::All, &to, Generations::Newest).unwrap();
     assert_eq!((again.files, again.there, again.skipped.len()), (0, before.len() as u64, 0));
     assert_eq!(files(&to), before);
-    // One byte more, or another one: that file is somebody's own.
+    // A file with one byte more, or another byte, belongs to a person and stays.
     let (path, bytes) = before.iter_mut().next().unwrap();
     for change in [|bytes: &mut Vec<u8>| bytes.push(b'x'), |bytes: &mut Vec<u8>| bytes[0] ^= 1] {
         change(bytes);

@@ -1,4 +1,4 @@
-//! What of a database is not read is named, one by one, and remembered; the rest of it is read.
+//! Unreadable sessions of a database are listed and stored; the other sessions are read.
 
 use quipu_ledger::wire::{FormatStatus, SyncReport};
 
@@ -12,7 +12,7 @@ fn openclaw(home: &Home) -> FormatStatus {
     status.formats.into_iter().find(|format| format.format == "openclaw").unwrap()
 }
 
-/// What `status` says is not read of databases.
+/// Returns the unread transcripts of databases in `status`.
 fn unread(home: &Home) -> Vec<String> {
     let skipped = openclaw(home).skipped.into_iter().filter(|skipped| skipped.in_database);
     skipped
@@ -48,7 +48,7 @@ fn each_is_named_with_its_reason() {
             "long".repeat(15),
             &blake3::hash("long".repeat(100).as_bytes()).to_hex()[..8],
         ),
-        "1 unreadable: rows whose number is none; not read good.jsonl",
+        "1 unreadable: rows without a valid number; not read good.jsonl",
     ];
     let mut found = unread(&home);
     found.sort();
@@ -58,19 +58,23 @@ fn each_is_named_with_its_reason() {
     let (transcripts, read) = (databases[0].transcripts, databases[0].read);
     assert_eq!((databases.len(), transcripts, read), (1, 4, 1));
     assert!(databases[0].path.ends_with("openclaw-agent.sqlite"));
-    // A sync that does not open it says it all the same.
-    let told = |report: &SyncReport| report.unreadable().map(|(s, _)| s.files).sum::<u64>();
+    // A sync that does not open the database reports them all the same.
+    let unreadable_count =
+        |report: &SyncReport| report.unreadable().map(|(s, _)| s.files).sum::<u64>();
     let again = sync(&home);
-    assert_eq!((again.databases_opened, told(&again), told(&report)), (0, 3, 3));
+    assert_eq!(
+        (again.databases_opened, unreadable_count(&again), unreadable_count(&report)),
+        (0, 3, 3)
+    );
     assert_eq!((report.database_sources, again.database_sources), (2, 2));
     assert_eq!(openclaw(&home).databases, 1);
-    // And nobody says it any more when it is mended.
+    // Once the database is repaired, nothing is reported any more.
     change(&home, "DELETE FROM transcript_events WHERE typeof(seq) = 'text' OR session_id = ''");
     sync(&home);
     assert_eq!(unread(&home).len(), 1);
 }
 
-/// What a setting leaves out of a database is named with the setting.
+/// Transcripts that a setting leaves out are listed with the setting.
 #[test]
 fn what_a_setting_leaves_out_is_named() {
     let home = Home::new();
@@ -89,9 +93,9 @@ fn what_a_setting_leaves_out_is_named() {
     assert!(unread(&home).is_empty());
 }
 
-/// A newer schema is told by every sync, not only when the database is opened.
+/// A newer schema is reported by every sync, not only when the database is opened.
 #[test]
-fn a_newer_schema_is_told_by_sync() {
+fn a_newer_schema_is_reported_by_every_sync() {
     let home = Home::new();
     loose(&home, 99, "");
     grow(&home, "s", 0..2);

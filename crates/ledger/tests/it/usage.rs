@@ -1,4 +1,4 @@
-//! Tokens and cost: each response once, days where people live, and no price that nobody said.
+//! Tokens and cost: each response once, days of the person's time zone, and no invented price.
 
 use std::collections::BTreeMap;
 
@@ -26,7 +26,7 @@ fn ask(home: &Home, by: UsageBy, change: impl FnOnce(&mut UsageRequest<'_>)) -> 
     quipu_ledger::usage(&ledger, &request).unwrap().unwrap()
 }
 
-/// Everything that can be reported by.
+/// All groupings.
 pub(crate) const ALL: [UsageBy; 6] = [
     UsageBy::Day,
     UsageBy::Month,
@@ -46,7 +46,7 @@ pub(crate) fn groups(report: &UsageReport) -> Vec<(&str, u64)> {
 
 const PROJECT: &str = ".claude/projects/-home-a-shop";
 
-/// An answer of Claude Code.
+/// Returns an answer of Claude Code.
 pub(crate) fn answer(uuid: u32, message: &str, model: &str, time: &str, usage: &str) -> String {
     format!(
         r#"{{"type":"assistant","uuid":"00000000-0000-4000-8000-{uuid:012}","parentUuid":null,"sessionId":"00000000-0000-4000-8000-00000000000a","cwd":"/home/a/shop","requestId":"req_{message}","timestamp":"{time}","message":{{"role":"assistant","id":"{message}","model":"{model}","content":[{{"type":"text","text":"answer {uuid}"}}],"usage":{usage}}}}}
@@ -58,17 +58,16 @@ pub(crate) fn session(number: u32) -> String {
     format!("{PROJECT}/00000000-0000-4000-8000-{number:012}.jsonl")
 }
 
-/// Everything that the fixtures of both agents say was used, counted here with a few lines that
-/// know nothing of the ledger.
+/// The usage in the fixtures of both agents equals an independent count that does not use the
+/// ledger.
 #[test]
 fn totals_equal_an_independent_count() {
     let home = Home::quick();
-    copy(&fixtures("claude-code"), &home.path(".claude"));
-    copy(&fixtures("openclaw"), &home.path(".openclaw"));
+    home.copy_fixtures();
     home.sync_and_check();
     let mut best: BTreeMap<String, [u64; 4]> = BTreeMap::new();
     let mut add = |key: String, usage: &Value| {
-        // One fixture says its numbers in odd ways.
+        // One fixture spells its numbers unusually.
         let read = |value: &Value| match value {
             Value::String(text) => text.parse().ok(),
             value => value.as_f64().map(|number| number as u64),
@@ -146,7 +145,7 @@ fn totals_equal_an_independent_count() {
     }
 }
 
-/// A streamed response grows over several syncs, and copies of it come and go.
+/// A streamed response grows over several syncs, and copies of it appear and disappear.
 #[test]
 fn sums_follow_what_changes() {
     let home = Home::quick();
@@ -162,7 +161,7 @@ fn sums_follow_what_changes() {
     home.sync_and_check();
     let total = report(&home, UsageBy::Day).total;
     assert_eq!((total.responses, total.output), (1, 9));
-    // A copy with less says nothing; one with more counts instead, long prompt and all.
+    // A copy with lower numbers changes nothing; one with higher numbers counts instead.
     home.write(&session(2), &small);
     home.sync_and_check();
     assert_eq!(report(&home, UsageBy::Day).total.output, 9);
@@ -180,7 +179,7 @@ fn sums_follow_what_changes() {
     assert_eq!(report.total.responses, 1);
 }
 
-/// A quarter before midnight in London is the next day in Kolkata and in Kathmandu.
+/// A quarter of an hour before midnight in London is the next day in Kolkata and in Kathmandu.
 #[test]
 fn days_are_those_of_the_time_zone() {
     let home = Home::quick();
@@ -234,9 +233,9 @@ fn a_range_of_time() {
     assert_eq!(named(None, None).len(), 4, "what has no time is somewhere");
 }
 
-/// Nothing is silently free.
+/// Responses without a price are never counted as free.
 #[test]
-fn what_has_no_price_says_so() {
+fn responses_without_a_price_are_reported() {
     let home = Home::quick();
     let time = "2026-02-04T10:30:00.000Z";
     let million = r#"{"input_tokens":1000000,"output_tokens":1000000}"#;
@@ -269,8 +268,8 @@ fn what_has_no_price_says_so() {
     assert_eq!(report.total.responses, 3, "what was made up on this machine is not billed");
 }
 
-/// What OpenClaw wrote down is what it cost, also where the list has another price, and nothing is
-/// nothing.
+/// A cost that OpenClaw recorded is used as it is, also if the price list differs, and also if it
+/// is zero.
 #[test]
 fn a_recorded_cost_stands_as_recorded() {
     let home = Home::quick();
@@ -294,7 +293,7 @@ fn a_recorded_cost_stands_as_recorded() {
 }
 
 #[test]
-fn sub_agents_are_billed_to_their_session() {
+fn usage_of_sub_agents_counts_in_their_session() {
     let home = Home::quick();
     let time = "2026-02-04T10:30:00.000Z";
     let usage = r#"{"input_tokens":1,"output_tokens":5}"#;
@@ -338,7 +337,7 @@ fn only_some_sessions() {
     assert_eq!(of(Filter { all: true, ..named("bakery") }), None);
 }
 
-/// Numbers that no response has cannot stop a report, or an import.
+/// Absurd numbers stop neither a report nor an import.
 #[test]
 fn absurd_numbers_are_survived() {
     let home = Home::quick();

@@ -1,5 +1,5 @@
-//! Entries that were written again under the same id: the newest version is what counts, for calls,
-//! filters and lists too.
+//! Entries that were written again under the same id: the newest version counts, also for calls,
+//! filters and lists.
 
 use crate::home::*;
 
@@ -17,7 +17,7 @@ fn result(number: u32, parent: u32, id: &str, text: &str, is_error: bool) -> Str
     line_of("user", &uuid(number), Some(&uuid(parent)), &content)
 }
 
-/// The snippets of what is found.
+/// Returns the snippets of the hits.
 fn found(home: &Home, text: &str) -> Vec<String> {
     home.search(&request(text)).hits.into_iter().map(|hit| hit.snippet).collect()
 }
@@ -27,7 +27,7 @@ fn session(home: &Home) -> quipu_ledger::wire::Session {
     sessions.sessions.into_iter().next().unwrap()
 }
 
-/// Calls with their results, as the agent's ids.
+/// Selects calls with their results, by the agent's ids.
 const PAIRS: &str = "SELECT c.call_id || ' ' || hex(e.uuid) || ' ' || c.is_error
                        FROM tool_calls c JOIN entries e ON e.id = c.result
                       WHERE e.superseded_by IS NULL";

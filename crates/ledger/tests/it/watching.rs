@@ -1,4 +1,4 @@
-//! Watching: whatever changes is collected, and nothing is done while nothing changes.
+//! Watching: every change is collected, and the process sleeps while nothing changes.
 
 use std::fs;
 use std::ops::ControlFlow;
@@ -13,9 +13,9 @@ use quipu_ledger::{Error, collect_changed};
 
 use crate::home::*;
 
-/// What a watch told.
+/// A report of a watch.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Told {
+enum Reported {
     Watching,
     Collected { records: u64, bytes: u64 },
     Unreadable(PathBuf),
@@ -28,7 +28,7 @@ enum Told {
 struct Watching<'a> {
     home: &'a Home,
     stop: Stop,
-    told: Arc<Mutex<Vec<Told>>>,
+    reported: Arc<Mutex<Vec<Reported>>>,
     /// The thread's number in `/proc`.
     thread_number: Arc<Mutex<Option<String>>>,
     thread: Option<JoinHandle<quipu_ledger::Result<()>>>,
@@ -36,40 +36,40 @@ struct Watching<'a> {
 
 impl Watching<'_> {
     fn start(home: &Home, timing: Timing) -> Watching<'_> {
-        let (stop, told) = (Stop::new(), Arc::<Mutex<Vec<Told>>>::default());
+        let (stop, reported) = (Stop::new(), Arc::<Mutex<Vec<Reported>>>::default());
         let thread_number = Arc::<Mutex<Option<String>>>::default();
         let thread = std::thread::spawn({
             let (path, roots, stop) = (home.ledger_path(), home.roots(), stop.clone());
-            let (told, thread_number) = (Arc::clone(&told), Arc::clone(&thread_number));
+            let (reported, thread_number) = (Arc::clone(&reported), Arc::clone(&thread_number));
             move || {
                 let link = fs::read_link("/proc/thread-self").ok();
                 *thread_number.lock().unwrap() =
                     link.map(|link| link.file_name().unwrap().to_string_lossy().into_owned());
                 watch(&path, "here", &roots, &timing, &stop, &mut |event| {
-                    told.lock().unwrap().extend(tell(&event));
+                    reported.lock().unwrap().extend(to_reported(&event));
                     ControlFlow::Continue(())
                 })
             }
         });
-        let watching = Watching { home, stop, told, thread_number, thread: Some(thread) };
-        watching.wait("the first sweep", || watching.has(&Told::Watching));
+        let watching = Watching { home, stop, reported, thread_number, thread: Some(thread) };
+        watching.wait("the first sweep", || watching.has(&Reported::Watching));
         watching
     }
 
-    fn has(&self, what: &Told) -> bool {
-        self.told.lock().unwrap().contains(what)
+    fn has(&self, what: &Reported) -> bool {
+        self.reported.lock().unwrap().contains(what)
     }
 
-    fn told(&self) -> Vec<Told> {
-        self.told.lock().unwrap().clone()
+    fn reported(&self) -> Vec<Reported> {
+        self.reported.lock().unwrap().clone()
     }
 
-    /// Waits until something is so, or fails.
+    /// Waits until a condition holds, or fails.
     #[track_caller]
     fn wait(&self, what: &str, mut is_so: impl FnMut() -> bool) {
         let began = Instant::now();
         while !is_so() {
-            assert!(began.elapsed() < Duration::from_secs(60), "{what}: {:?}", self.told());
+            assert!(began.elapsed() < Duration::from_secs(60), "{what}: {:?}", self.reported());
             std::thread::sleep(Duration::from_millis(10));
         }
     }
@@ -92,21 +92,21 @@ impl Drop for Watching<'_> {
     }
 }
 
-fn tell(event: &Event<'_>) -> Option<Told> {
+fn to_reported(event: &Event<'_>) -> Option<Reported> {
     Some(match event {
-        Event::Watching { .. } => Told::Watching,
+        Event::Watching { .. } => Reported::Watching,
         Event::Collected(report) => {
-            Told::Collected { records: report.records_added, bytes: report.bytes_read }
+            Reported::Collected { records: report.records_added, bytes: report.bytes_read }
         }
-        Event::Unreadable { path, .. } => Told::Unreadable(path.to_path_buf()),
-        Event::Replaced { is_new } => Told::Replaced { is_new: *is_new },
-        Event::Paused { .. } => Told::Paused,
-        Event::Resumed => Told::Resumed,
+        Event::Unreadable { path, .. } => Reported::Unreadable(path.to_path_buf()),
+        Event::Replaced { is_new } => Reported::Replaced { is_new: *is_new },
+        Event::Paused { .. } => Reported::Paused,
+        Event::Resumed => Reported::Resumed,
         _ => return None,
     })
 }
 
-/// No sweep within a test: what is found is found by events.
+/// Returns a timing without sweeps within a test: everything is found by events.
 fn quick() -> Timing {
     Timing {
         debounce: Duration::from_millis(20),
@@ -135,7 +135,7 @@ fn a_changed_file_is_all_that_is_looked_at() {
     home.sync();
     let more = line("assistant", &uuid(3), Some(&uuid(1)), "world");
     home.append(MAIN, &more);
-    // Neither is any of its business.
+    // Neither of these is looked at.
     home.append(&path_of("-b", 2), &more);
     home.remove(&path_of("-b", 2));
     let report = changed(&home, &[MAIN, MAIN]).unwrap();
@@ -189,7 +189,7 @@ fn a_new_file_and_its_copy_are_collected_as_a_walk_would() {
 }
 
 #[test]
-fn names_that_nobody_claims_are_passed_over() {
+fn names_that_no_format_claims_are_ignored() {
     let home = Home::new();
     home.write(".openclaw/credentials/x.jsonl", "{}\n");
     home.write(".claude/settings.json", "{}\n");
@@ -230,14 +230,14 @@ fn everything_that_changes_is_noticed() {
     home.append(&path_of("-renamed", 10), line("user", &uuid(7), None, "again"));
     watching.wait_for("again");
 
-    // So is one that was removed and made anew.
+    // So is one that was removed and created again.
     fs::remove_dir_all(home.path(".claude")).unwrap();
     home.write(&path_of("-anew", 11), line("user", &uuid(8), None, "resurrected"));
     watching.wait_for("resurrected");
     home.append(&path_of("-anew", 11), line("user", &uuid(9), None, "alive"));
     watching.wait_for("alive");
 
-    // A last line without an end is found once it stands still.
+    // An unterminated last line is found once it stands still.
     home.append(&path_of("-anew", 11), line("user", &uuid(12), None, "unfinished").trim_end());
     watching.wait_for("unfinished");
 
@@ -249,7 +249,7 @@ fn everything_that_changes_is_noticed() {
     assert!(fs::metadata(wal).map_or(0, |meta| meta.len()) == 0, "the log is written back");
 }
 
-/// What a thread has asked of the system: reads, and how often it went to sleep.
+/// Returns a thread's counts of reads and of voluntary sleeps.
 #[cfg(target_os = "linux")]
 fn asked(thread: &str) -> (String, String) {
     let of = |file: &str, keys: &[&str]| -> String {
@@ -268,7 +268,7 @@ fn nothing_is_done_while_nothing_changes() {
     home.append(MAIN, line("user", &uuid(2), None, "last"));
     watching.wait_for("last");
     let thread = watching.thread_number.lock().unwrap().clone().unwrap();
-    // Settled, written back, and asleep until the next sweep: the counts stand still.
+    // Settled, checkpointed, and asleep until the next sweep: the counts do not change.
     let mut before = asked(&thread);
     watching.wait("quiet", || {
         std::thread::sleep(Duration::from_millis(800));
@@ -277,7 +277,7 @@ fn nothing_is_done_while_nothing_changes() {
         before = now;
         is_quiet
     });
-    // What is none of quipu's business does not wake it either.
+    // A file that no format claims does not wake it either.
     home.write(".claude/settings.json", "{}");
     home.write(".claude/projects/-home-alice-shop/notes.txt", "note");
     let _ = fs::read(home.path(MAIN)).unwrap();
@@ -296,11 +296,11 @@ fn touching_everything_reads_nothing_anew() {
     let mut watching = Watching::start(&home, quick());
     watching.wait("the first sweep", || home.hits("hello") == i64::from(FILES));
     watching.wait("quiet", || {
-        let told = watching.told().len();
+        let reported = watching.reported().len();
         std::thread::sleep(Duration::from_millis(600));
-        told == watching.told().len()
+        reported == watching.reported().len()
     });
-    let told = watching.told().len();
+    let reported = watching.reported().len();
     let later = std::time::SystemTime::now() + Duration::from_secs(3600);
     for number in 1..=FILES {
         let file = fs::File::options().append(true).open(home.path(&path_of("-many", number)));
@@ -315,29 +315,29 @@ fn touching_everything_reads_nothing_anew() {
     home.append(&path_of("-many", 7), line("user", &uuid(9_999), None, "finally"));
     watching.wait_for("finally");
     watching.end().unwrap();
-    let told = watching.told().split_off(told);
-    let records: u64 = told
+    let reported = watching.reported().split_off(reported);
+    let records: u64 = reported
         .iter()
-        .map(|told| match told {
-            Told::Collected { records, .. } => *records,
+        .map(|reported| match reported {
+            Reported::Collected { records, .. } => *records,
             _ => 0,
         })
         .sum();
-    assert_eq!(records, 1, "{told:?}");
+    assert_eq!(records, 1, "{reported:?}");
     assert_eq!(home.one::<i64>("SELECT max(number) FROM generations"), 1);
     assert_eq!(home.sync().bytes_verified, 0, "there is nothing left to look at");
 }
 
 #[test]
 #[cfg(target_os = "linux")]
-fn an_unreadable_file_is_told_once() {
+fn an_unreadable_file_is_reported_once() {
     let home = Home::new();
     home.write(MAIN, line("user", &uuid(1), None, "hello"));
     let closed = path_of("-closed", 2);
     home.write(&closed, line("user", &uuid(2), None, "secret"));
     fs::set_permissions(home.path(&closed), fs::Permissions::from_mode(0o000)).unwrap();
     if fs::read(home.path(&closed)).is_ok() {
-        // An administrator reads everything.
+        // Root can read everything.
         return;
     }
     let watching = Watching::start(&home, quick());
@@ -345,7 +345,7 @@ fn an_unreadable_file_is_told_once() {
         home.append(MAIN, line("user", &uuid(number), None, &format!("word{number}")));
         watching.wait_for(&format!("word{number}"));
     }
-    // Another one comes while it is watched, and grows.
+    // Another one appears while it is watched, and grows.
     let later = path_of("-home-alice-shop", 9);
     fs::write(home.path(&later), "").unwrap();
     let mut file = fs::OpenOptions::new().append(true).open(home.path(&later)).unwrap();
@@ -357,8 +357,11 @@ fn an_unreadable_file_is_told_once() {
         watching.wait_for(&format!("word{number}"));
     }
     for path in [&closed, &later] {
-        let unreadable = Told::Unreadable(home.path(path).canonicalize().unwrap());
-        assert_eq!(watching.told().iter().filter(|told| **told == unreadable).count(), 1);
+        let unreadable = Reported::Unreadable(home.path(path).canonicalize().unwrap());
+        assert_eq!(
+            watching.reported().iter().filter(|reported| **reported == unreadable).count(),
+            1
+        );
     }
     fs::set_permissions(home.path(&later), fs::Permissions::from_mode(0o600)).unwrap();
     watching.wait_for("withheld");
@@ -383,7 +386,7 @@ fn a_ledger_that_is_swapped_is_opened_again() {
     home.assert_sound();
 }
 
-/// Nothing is written back by itself: the log holds all that came while it is watched.
+/// Returns a timing without checkpoints, so that the log holds everything collected.
 fn with_a_log() -> Timing {
     Timing { tidy: Duration::from_secs(3600), ..quick() }
 }
@@ -411,7 +414,7 @@ fn another_ledger_in_its_place_gets_nothing_of_the_old_log() {
     fs::rename(&copy, home.ledger_path()).unwrap();
 
     home.append(MAIN, line("user", &uuid(3), None, "after"));
-    watching.wait("a word", || watching.has(&Told::Replaced { is_new: false }));
+    watching.wait("a word", || watching.has(&Reported::Replaced { is_new: false }));
     watching.wait_for("after");
     // All of it is there at once, not after the next sweep.
     watching.wait_for("word39");
@@ -421,7 +424,7 @@ fn another_ledger_in_its_place_gets_nothing_of_the_old_log() {
     home.assert_restores_all(&[MAIN, &other]);
     home.assert_rebuilds();
 
-    // What was in the log is in the file that it belongs to.
+    // The records of the log are in the file that it belongs to.
     let kept = rusqlite::Connection::open(kept).unwrap();
     assert_eq!(rows(&kept, "PRAGMA integrity_check"), ["'ok'"]);
     assert_eq!(rows(&kept, "SELECT count(*) FROM entries"), ["32"]);
@@ -431,7 +434,7 @@ fn another_ledger_in_its_place_gets_nothing_of_the_old_log() {
 
 #[test]
 #[cfg(target_os = "linux")]
-fn a_log_that_somebody_reads_is_put_aside() {
+fn a_log_in_use_is_renamed() {
     let home = Home::new();
     home.write(MAIN, line("user", &uuid(1), None, "hello"));
     home.sync();
@@ -445,7 +448,7 @@ fn a_log_that_somebody_reads_is_put_aside() {
     watching.wait_for("meanwhile");
     fs::rename(&copy, home.ledger_path()).unwrap();
     home.append(MAIN, line("user", &uuid(3), None, "after"));
-    watching.wait("a word", || watching.has(&Told::Replaced { is_new: false }));
+    watching.wait("a word", || watching.has(&Reported::Replaced { is_new: false }));
     watching.wait_for("after");
     assert_eq!(rows(&reader, "SELECT count(*) FROM entries"), ["1"]);
     watching.end().unwrap();
@@ -470,7 +473,7 @@ fn a_ledger_that_was_removed_is_filled_anew_at_once() {
         fs::remove_file(name).unwrap();
     }
     home.append(MAIN, line("user", &uuid(3), None, "after"));
-    watching.wait("a word", || watching.has(&Told::Replaced { is_new: true }));
+    watching.wait("a word", || watching.has(&Reported::Replaced { is_new: true }));
     watching.wait_for("after");
     watching.wait_for("other");
     watching.end().unwrap();
@@ -501,17 +504,20 @@ fn a_ledger_that_cannot_be_written_to_is_waited_for() {
     let mut watching = Watching::start(&home, quick());
     watching.wait_for("hello");
     let other = home.sql();
-    // Longer than anybody waits for a lock.
+    // Longer than the wait limit for a lock.
     other.execute_batch("BEGIN IMMEDIATE").unwrap();
     home.append(MAIN, line("user", &uuid(2), None, "meanwhile"));
-    watching.wait("a pause", || watching.has(&Told::Paused));
+    watching.wait("a pause", || watching.has(&Reported::Paused));
     home.append(MAIN, line("user", &uuid(3), None, "stillmore"));
     other.execute_batch("ROLLBACK").unwrap();
     watching.wait_for("stillmore");
-    watching.wait("the end of it", || watching.has(&Told::Resumed));
+    watching.wait("the end of it", || watching.has(&Reported::Resumed));
     watching.end().unwrap();
     assert_eq!(home.hits("meanwhile"), 1);
-    assert_eq!(watching.told().iter().filter(|told| **told == Told::Paused).count(), 1);
+    assert_eq!(
+        watching.reported().iter().filter(|reported| **reported == Reported::Paused).count(),
+        1
+    );
     home.assert_sound();
 }
 

@@ -1,4 +1,4 @@
-//! Several records on one line: each has its place in the conversation, whoever asks.
+//! Several records on one line: each has its own place in the conversation, in every query.
 
 use quipu_ledger::wire::SearchHit;
 use quipu_ledger::{Choice, SearchRequest};
@@ -7,7 +7,7 @@ use crate::home::*;
 
 const ANIMALS: [&str; 6] = ["alpaca", "vicuna", "guanaco", "llama", "camel", "dromedary"];
 
-/// Six prompts, the second to fourth on one line.
+/// Returns a home with six prompts, the second to fourth on one line.
 fn home() -> Home {
     let home = Home::quick();
     let mut text = String::new();
@@ -36,9 +36,9 @@ fn a_hit_leads_to_its_turn() {
         let turn = first(&home, animal, 0).turn;
         assert_eq!(turn, Some(number), "{animal}");
         let choice = Choice { turn, ..Choice::default() };
-        let told =
-            home.told(SESSION, &choice, |item| item.id.clone().unwrap_or_default().into_owned());
-        assert_eq!(told, [uuid(number as u32)], "{animal}");
+        let shown = home
+            .items_of(SESSION, &choice, |item| item.id.clone().unwrap_or_default().into_owned());
+        assert_eq!(shown, [uuid(number as u32)], "{animal}");
     }
 }
 
@@ -64,7 +64,7 @@ fn the_last_prompts_are_the_last_in_the_file() {
     assert_eq!(sessions.sessions[0].title.as_deref(), Some(ANIMALS[0]));
 }
 
-/// What stands again elsewhere takes nothing from those behind it on the line.
+/// A record that is repeated elsewhere does not hide those after it on the line.
 #[test]
 fn repetitions_of_a_part_hide_no_other() {
     let record = |number: u32, text: &str| {
@@ -75,24 +75,25 @@ fn repetitions_of_a_part_hide_no_other() {
     let three = record(3, "guanaco");
     let weld = format!("{}{}{three}", one.trim_end(), two.trim_end());
     let four = record(4, "llama");
-    let words =
-        |home: &Home, choice: &Choice| home.told(SESSION, choice, |item| item.words().into_owned());
-    // Before the line, behind it, and both.
+    let words = |home: &Home, choice: &Choice| {
+        home.items_of(SESSION, choice, |item| item.words().into_owned())
+    };
+    // Before the line, after it, and both.
     for (before, behind) in [(0, 1), (0, 2), (1, 0), (2, 0), (2, 2)] {
         let alone = [&*one, &*two];
         let lines = [&alone[..before], &[&weld], &alone[..behind], &[&four]].concat();
         let home = Home::quick();
         home.write(MAIN, lines.concat());
         home.sync_and_check();
-        let mut told = words(&home, &Choice::default());
-        told.sort();
-        assert_eq!(told, ["alpaca", "guanaco", "llama", "vicuna"], "{before} {behind}");
+        let mut shown = words(&home, &Choice::default());
+        shown.sort();
+        assert_eq!(shown, ["alpaca", "guanaco", "llama", "vicuna"], "{before} {behind}");
         for name in ["alpaca", "vicuna", "guanaco", "llama"] {
             let choice = Choice { turn: first(&home, name, 0).turn, ..Choice::default() };
             assert_eq!(words(&home, &choice), [name], "{before} {behind}");
         }
     }
-    // The same record three times on one line is told once.
+    // A record that is three times on one line is shown once.
     let home = Home::quick();
     home.write(MAIN, format!("{}{}{one}", one.trim_end(), one.trim_end()));
     home.sync_and_check();

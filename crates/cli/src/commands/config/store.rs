@@ -1,4 +1,4 @@
-//! The settings of `[store]`, each with who said it.
+//! The settings of `[store]`, each with its origin.
 
 use quipu_transcript::routing::reset::ResetRule;
 use quipu_transcript::routing::settings::{Compaction, Said};
@@ -11,10 +11,10 @@ use crate::settings::Origin;
 /// One line: the setting, its value, and where it came from.
 pub(super) type Line = (String, Value<'static>, Origin);
 
-/// One number of a compaction's settings.
+/// A function that reads one number of the compaction settings.
 type Tokens = fn(&Compaction) -> Option<u64>;
 
-/// All of them. What can be said for many things is shown where it was said.
+/// Returns all settings. A setting that exists per channel or kind is listed where it is set.
 pub(super) fn lines(store: &StoreSettings) -> Result<Vec<Line>> {
     let routing = store.routing()?;
     let openclaw = store.openclaw_config.as_ref();

@@ -1,5 +1,5 @@
-//! Writes files: each whole or not at all, readable by its owner only, never over another one unless
-//! that was asked for, and never through a link in the folder.
+//! Writes files: each completely or not at all, readable by its owner only, never over an existing
+//! file without `--force`, and never through a link in the folder.
 
 use std::collections::HashSet;
 use std::io::{self, BufWriter, Write};
@@ -10,9 +10,9 @@ use quipu_ledger::wire::{DamagedSession, ExportReport, ExportedFile, Session};
 use quipu_ledger::{Existing, Ledger, SessionRow, Target};
 use quipu_transcript::render::{Listed, html, markdown};
 
-use super::choose::Chosen;
 use super::kind::Kind;
 use super::names::Names;
+use super::selection::Chosen;
 use super::write::{Exporter, Failure};
 use crate::commands::Context;
 use crate::error::{CommandError, Result};
@@ -38,7 +38,7 @@ pub(super) fn one_file(
     Ok(report(exporter, sessions.len(), vec![file]))
 }
 
-/// Writes a file for each session, and a list of them.
+/// Writes a file for each session, and an index page.
 pub(super) fn export(
     exporter: &mut Exporter<'_>,
     chosen: &Chosen,
@@ -58,7 +58,7 @@ pub(super) fn export(
         let files = files(ledger, exporter.kind, *row)?;
         let paths = (1..=files).map(|number| match number {
             1 => PathBuf::from(format!("{name}.{ending}")),
-            // A session may stand in several files.
+            // A session may have several files.
             number => PathBuf::from(format!("{name}.{number}.{ending}")),
         });
         plan.push((*row, session, paths.collect()));
@@ -128,7 +128,7 @@ fn report(exporter: &Exporter<'_>, sessions: usize, files: Vec<ExportedFile>) ->
     }
 }
 
-/// How many files a session becomes.
+/// Returns how many files a session is written to.
 fn files(ledger: &Ledger, kind: Kind, row: SessionRow) -> Result<usize> {
     match kind {
         Kind::Jsonl => Ok(transcripts(ledger, row)?.len().max(1)),
@@ -136,7 +136,7 @@ fn files(ledger: &Ledger, kind: Kind, row: SessionRow) -> Result<usize> {
     }
 }
 
-/// Nothing is written if anything is in the way.
+/// Fails if any of these files exists, before anything is written.
 pub(super) fn check_absent(paths: &[PathBuf], force: bool) -> Result<()> {
     if force {
         return Ok(());
@@ -149,7 +149,7 @@ pub(super) fn check_absent(paths: &[PathBuf], force: bool) -> Result<()> {
         more => format!(", and {more} more"),
     };
     Err(CommandError::new(format!("{} exists{more}", first.display()))
-        .hint("--force overwrites; or name another place with --to"))
+        .hint("use --force to overwrite, or name another place with --to"))
 }
 
 /// Opens the folder that files are written beneath, and creates it if it is not there.
@@ -161,7 +161,7 @@ pub(super) fn open_folder(folder: &Path) -> Result<Target> {
     })
 }
 
-/// What became of a session's file. What is damaged must not keep the rest from coming out.
+/// Records what became of a session's file. A damaged session does not stop the export.
 pub(super) fn outcome(
     session: &str,
     path: &Path,
@@ -180,7 +180,7 @@ pub(super) fn outcome(
     }
 }
 
-/// Writes a file beneath a folder under another name, and gives it its own when it is whole.
+/// Writes a file under a temporary name beneath a folder, and renames it when it is complete.
 pub(super) fn write(
     target: &Target,
     path: &Path,
@@ -208,14 +208,14 @@ pub(super) fn explain(failure: Failure, path: &Path) -> CommandError {
     };
     let hint = match error.kind() {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
-            "make room on the disk and run it again with --force"
+            "free some space on the disk and run the command again with --force"
         }
         io::ErrorKind::AlreadyExists if error.raw_os_error().is_some() => {
-            "--force overwrites; or name another place with --to"
+            "use --force to overwrite, or name another place with --to"
         }
-        // A link, a folder or a pipe: nothing overwrites these.
+        // A link, a folder or a pipe is never overwritten.
         io::ErrorKind::AlreadyExists => {
-            "remove what is in the way, or name another place with --to"
+            "remove the file or link that is in the way, or name another place with --to"
         }
         _ => "name another place with --to",
     };

@@ -1,4 +1,4 @@
-//! What a session can be exported as.
+//! Output formats of an export.
 
 use clap::ValueEnum;
 use quipu_ledger::export::Json;
@@ -6,17 +6,17 @@ use quipu_ledger::wire::Session;
 use quipu_transcript::render::{Html, Markdown, Rendering};
 use quipu_transcript::story::{Telling, Tools};
 
-/// What a session can be exported as.
+/// An output format of an export.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(super) enum Kind {
     /// Markdown.
     #[value(alias = "markdown")]
     Md,
-    /// One page that needs nothing else.
+    /// One self-contained page.
     Html,
     /// The session and its entries, in the same shape for every agent.
     Json,
-    /// The agent's own file.
+    /// The agent's own file, byte for byte.
     Jsonl,
     /// A table of sessions.
     Csv,
@@ -28,7 +28,7 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    /// How names of files end.
+    /// Returns the extension of file names.
     pub(super) fn extension(self) -> &'static str {
         match self {
             Kind::Md => "md",
@@ -41,24 +41,24 @@ impl Kind {
         }
     }
 
-    /// Whether it is a folder of an agent's own.
+    /// Returns true if it is an agent's own folder.
     pub(super) fn is_agents(self) -> bool {
         matches!(self, Kind::OpenClaw | Kind::ClaudeCode)
     }
 
-    /// What is told unless something else is asked for.
-    pub(super) fn telling(self) -> Telling {
+    /// Returns the details that are shown without further options.
+    pub(super) fn default_telling(self) -> Telling {
         match self {
             Kind::Md | Kind::Jsonl | Kind::Csv | Kind::OpenClaw | Kind::ClaudeCode => {
                 Telling::DEFAULT
             }
-            // Folded up, so nobody has to see it.
+            // The page shows it collapsed.
             Kind::Html => Telling { tools: Tools::Full, ..Telling::DEFAULT },
             Kind::Json => Telling::FULL,
         }
     }
 
-    /// What writes a session's story; `None` for kinds that are no story.
+    /// Returns the renderer of a session's story; `None` for formats without one.
     pub(super) fn rendering(
         self,
         session: &Session,

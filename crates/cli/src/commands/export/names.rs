@@ -1,7 +1,7 @@
 //! Names of exported files.
 //!
-//! Ids are an agent's or an attacker's; what reaches a path is letters, digits, `-`, `_` and single
-//! dots, behind a date, and not long.
+//! Ids come from an agent, and possibly from an attacker. A name has only letters, digits, `-`, `_`
+//! and single dots, begins with a date, and is short.
 
 use std::collections::HashSet;
 
@@ -9,18 +9,18 @@ use quipu_ledger::wire::Session;
 
 use crate::output::day;
 
-/// Names are no longer than this, without their ending.
+/// Limit for the length of a name without its extension.
 const LONGEST: usize = 100;
 
 /// Gives each session a name of its own.
 #[derive(Debug, Default)]
 pub(super) struct Names {
-    /// As file systems compare that do not tell upper from lower case.
+    /// Names in lower case, because some file systems ignore case.
     taken: HashSet<String>,
 }
 
 impl Names {
-    /// The name of a session's file, without its ending.
+    /// Returns the name of a session's file, without its extension.
     pub(super) fn of(&mut self, session: &Session) -> String {
         let day = session.started_at.map_or_else(|| "undated".to_owned(), day);
         let name = safe(&format!("{day}-{}", session.id));
@@ -39,7 +39,7 @@ fn safe(text: &str) -> String {
     for character in text.chars() {
         let is_safe = character.is_ascii_alphanumeric() || matches!(character, '_' | '.');
         let next = if is_safe { character } else { '-' };
-        // `..` and `--` never stand in a name.
+        // `..` and `--` are never part of a name.
         if is_safe && next != '.' || !name.ends_with(next) {
             name.push(next);
         }

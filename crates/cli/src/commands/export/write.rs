@@ -1,4 +1,4 @@
-//! Writes sessions, wherever to.
+//! Writes sessions to any writer.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -15,17 +15,17 @@ use super::kind::Kind;
 use crate::error::CommandError;
 use crate::output::Output;
 
-/// Why a session was not written.
+/// The reason why a session was not written.
 #[derive(Debug)]
 pub(super) enum Failure {
-    /// It could not be read.
+    /// The session could not be read.
     Ledger(Error),
-    /// It could not be written.
+    /// The output could not be written.
     Out(io::Error),
 }
 
 impl Failure {
-    /// Whether the ledger is damaged there; other sessions may not be.
+    /// Returns true if the ledger is damaged at this session; others may be intact.
     pub(super) fn is_damage(&self) -> bool {
         matches!(self, Failure::Ledger(error) if error.trouble() == Trouble::Damaged)
     }
@@ -52,7 +52,7 @@ impl From<io::Error> for Failure {
     }
 }
 
-/// Only where standard output is written to.
+/// Used only for writing to standard output.
 impl From<Failure> for CommandError {
     fn from(failure: Failure) -> CommandError {
         match failure {
@@ -64,7 +64,7 @@ impl From<Failure> for CommandError {
 
 type Result<T, E = Failure> = std::result::Result<T, E>;
 
-/// Writes sessions as one kind.
+/// Writes sessions in one format.
 pub(super) struct Exporter<'l> {
     ledger: &'l Ledger,
     pub(super) kind: Kind,
@@ -94,13 +94,13 @@ impl<'l> Exporter<'l> {
         self.redactor.as_ref()
     }
 
-    /// How many secrets of each kind were masked.
+    /// Returns how many secrets of each kind were masked.
     pub(super) fn redacted(&self) -> Option<BTreeMap<String, u32>> {
         let redactor = self.redactor.as_ref()?;
         Some(redactor.met().map(|(kind, count)| (kind.to_owned(), count)).collect())
     }
 
-    /// Meets the secrets of a session.
+    /// Lets the redactor learn the secrets of a session.
     pub(super) fn learn(&mut self, row: SessionRow, session: &Session) -> Result<()> {
         let Some(redactor) = &mut self.redactor else { return Ok(()) };
         if self.kind != Kind::Csv {
@@ -126,19 +126,19 @@ impl<'l> Exporter<'l> {
                 }
             }
         }
-        // The index cuts; by now it is known what.
+        // The row holds cut texts, so it is masked after the secrets are known.
         export::masked(session, redactor);
         Ok(())
     }
 
-    /// Everything was learned.
+    /// Ends learning.
     pub(super) fn settle(&mut self) {
         if let Some(redactor) = &mut self.redactor {
             redactor.settle();
         }
     }
 
-    /// A session's row, as it may be seen.
+    /// Returns a session's row with secrets masked.
     pub(super) fn seen(&mut self, session: &Session) -> Session {
         match &mut self.redactor {
             Some(redactor) => export::masked(session, redactor),
@@ -146,7 +146,7 @@ impl<'l> Exporter<'l> {
         }
     }
 
-    /// A session's header, as it may be seen.
+    /// Returns a session's header with secrets masked.
     pub(super) fn header(&mut self, session: &Session, story: Option<&Story<'_>>) -> Header {
         let header = export::header(&self.seen(session), story.map(Story::head));
         match &mut self.redactor {
@@ -155,7 +155,7 @@ impl<'l> Exporter<'l> {
         }
     }
 
-    /// Writes one session, or a table of them. Says how many files of the session are left out.
+    /// Writes one session, or a table of them. Returns how many files of the session were left out.
     pub(super) fn write_all(
         &mut self,
         sessions: &[(SessionRow, Session)],
@@ -207,8 +207,8 @@ impl<'l> Exporter<'l> {
         Ok(rendering.end(out)?)
     }
 
-    /// Writes a file of a session as it is. A session that never had one is the records that
-    /// speak of it.
+    /// Writes a file of a session byte for byte. For a session without a file, writes the records
+    /// that mention it.
     pub(super) fn transcript(
         &mut self,
         row: SessionRow,
@@ -220,7 +220,7 @@ impl<'l> Exporter<'l> {
         let mut written = Ok(());
         let mut each = |part: &[u8]| {
             written = match redactor {
-                // A secret may stand across two pieces.
+                // A secret may begin in one part and end in the next.
                 Some(redactor) => {
                     lines.add(part, &mut |line| out.write_all(&redactor.mask_record(line)))
                 }
@@ -245,7 +245,7 @@ impl<'l> Exporter<'l> {
     }
 }
 
-/// Puts lines together from pieces. A line comes with its newline.
+/// Joins parts into lines. A line includes its newline.
 #[derive(Debug, Default)]
 struct Lines {
     held: Vec<u8>,
@@ -287,7 +287,7 @@ impl Lines {
     }
 }
 
-/// Standard output. A terminal gets whole lines, each made safe.
+/// Standard output. A terminal gets whole lines, escaped.
 pub(super) struct Stdout<'o> {
     output: &'o mut Output,
     is_seen: bool,
@@ -329,7 +329,7 @@ mod tests {
 
     use super::*;
 
-    /// Notes how long what is written at once is at most.
+    /// A writer that records the length of the longest write.
     #[derive(Default)]
     struct Largest {
         all: usize,

@@ -1,4 +1,4 @@
-//! What changed from one version of a note to the next.
+//! Changes between versions of a note.
 
 use quipu_ledger::wire::NoteVersion;
 use serde::Serialize;
@@ -6,13 +6,13 @@ use similar::{ChangeTag, TextDiff};
 
 use crate::commands::Context;
 use crate::error::Result;
-use crate::output::{Look, Text};
+use crate::output::{Style, Text};
 use crate::reading::Reading;
 
-/// This many unchanged lines are shown around a change.
+/// Unchanged lines shown around a change.
 const AROUND: usize = 2;
 
-/// What `--json` prints for one version.
+/// One version as `--json` prints it.
 #[derive(Serialize)]
 struct Changed<'a> {
     agent: &'a str,
@@ -53,19 +53,19 @@ pub(super) fn show(
             let counted = format!("  +{added} −{removed}");
             context
                 .output
-                .line(super::heading(version, versions.len()).with(Look::Dim, counted))?;
+                .line(super::heading(version, versions.len()).with(Style::Dim, counted))?;
             for (number, hunk) in hunks.iter().enumerate() {
                 if number > 0 {
-                    context.output.line(Text::of(Look::Dim, "  …"))?;
+                    context.output.line(Text::styled(Style::Dim, "  …"))?;
                 }
                 for line in hunk {
-                    let look = match line.tag {
-                        ChangeTag::Insert => Look::Good,
-                        ChangeTag::Delete => Look::Bad,
-                        ChangeTag::Equal => Look::Plain,
+                    let style = match line.tag {
+                        ChangeTag::Insert => Style::Good,
+                        ChangeTag::Delete => Style::Bad,
+                        ChangeTag::Equal => Style::Plain,
                     };
                     let text = format!("{} {}", sign(line.tag), line.text);
-                    context.output.line(Text::of(look, text))?;
+                    context.output.line(Text::styled(style, text))?;
                 }
             }
         }
@@ -74,7 +74,7 @@ pub(super) fn show(
     Ok(())
 }
 
-/// The places where two texts differ, with what stands around them.
+/// Returns the changed places of two texts, with the lines around them.
 fn hunks(before: &str, after: &str) -> Vec<Vec<Line>> {
     let diff = TextDiff::configure()
         // A note of a megabyte that was rewritten must not take minutes.

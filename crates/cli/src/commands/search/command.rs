@@ -1,4 +1,4 @@
-//! The command that opens what was found.
+//! The command that shows a search hit.
 
 use quipu_ledger::Ledger;
 use quipu_ledger::wire::{CronJob, SearchHit};
@@ -8,7 +8,7 @@ use crate::output::ShortIds;
 use crate::shell::{self, Shell};
 use crate::{filters, zone};
 
-/// What it takes to say how a hit is opened.
+/// The state needed to build that command.
 pub(super) struct Opener<'a> {
     pub(super) ledger: &'a Ledger,
     pub(super) ids: &'a ShortIds,
@@ -16,7 +16,7 @@ pub(super) struct Opener<'a> {
 }
 
 impl Opener<'_> {
-    /// The command that shows the first of the hits, and those in the same turn.
+    /// Returns the command that shows the first of the hits, and those in the same turn.
     pub(super) fn command(&self, hits: &[&SearchHit]) -> Option<String> {
         let first = hits.first()?;
         match (&first.session, first.kind.as_str()) {
@@ -31,13 +31,13 @@ impl Opener<'_> {
         }
     }
 
-    /// A note in the version that was found.
+    /// Returns the command for a note, in the version that was found.
     fn note(&self, hit: &SearchHit) -> Option<String> {
         let name = hit.name.as_deref()?;
         let agent = hit.agent.as_deref().unwrap_or_default();
         let notes = quipu_ledger::notes(self.ledger).unwrap_or_default();
         let is_called_so = |other: &str| other.eq_ignore_ascii_case(name);
-        let said = match notes.iter().filter(|note| is_called_so(&note.name)).count() {
+        let path = match notes.iter().filter(|note| is_called_so(&note.name)).count() {
             0 | 1 => name.to_owned(),
             _ => format!("{agent}/{name}"),
         };
@@ -45,7 +45,7 @@ impl Opener<'_> {
         let newest = versions.last().and_then(|version| version.time);
         let mut options = Vec::new();
         if hit.is_older || (hit.time.is_some() && newest.is_some() && hit.time != newest) {
-            // Right after it was written; if it cannot be told from others by time, what changed.
+            // A time right after it was written; if that is ambiguous, the changes.
             let moments = hit.time.map(zone::just_after).unwrap_or_default();
             let is_meant = |at: &String| {
                 let at = filters::until(at).ok();
@@ -60,10 +60,10 @@ impl Opener<'_> {
                 None => "--diff".to_owned(),
             });
         }
-        Some(self.shell.command("notes", &said, &options))
+        Some(self.shell.command("notes", &path, &options))
     }
 
-    /// The job whose run was found, with runs enough to see it.
+    /// Returns the command for the job whose run was found, with enough runs to include it.
     fn run(&self, hit: &SearchHit) -> Option<String> {
         let name = hit.name.as_deref()?;
         let jobs = quipu_ledger::cron_jobs(self.ledger).unwrap_or_default();
@@ -73,7 +73,7 @@ impl Opener<'_> {
         Some(self.shell.command("cron", name, options.as_slice()))
     }
 
-    /// The job that has in it what was found in the list of jobs.
+    /// Returns the command for the job whose description was found.
     fn job(&self, hit: &SearchHit) -> Option<String> {
         let letters: Vec<char> = hit.snippet.chars().collect();
         let found: Vec<String> = hit
@@ -87,7 +87,7 @@ impl Opener<'_> {
             let parts = [&job.name, &job.description, &job.prompt];
             let parts: Vec<&str> = parts.into_iter().flatten().map(String::as_str).collect();
             let text = parts.join("\n").to_lowercase();
-            // As a snippet has it, on one line.
+            // On one line, like a snippet.
             let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
             found.iter().filter(|piece| text.contains(piece.as_str())).count()
         };
@@ -102,21 +102,21 @@ impl Opener<'_> {
                 let name = job.name.as_ref().filter(is_alone).unwrap_or(&job.id);
                 Some(self.shell.command("cron", name, &[]))
             }
-            // A job that is no longer in the list is not shown by anything.
+            // No command shows a job that is no longer in the list.
             _ if hit.is_older => None,
             _ => Some(self.shell.plain("cron")),
         }
     }
 }
 
-/// The options that show a hit in its session's story, and those in the same turn.
+/// Returns the options that show a hit in its session's story, and those in the same turn.
 fn story(first: &SearchHit, hits: &[&SearchHit]) -> Vec<String> {
     if is_title(first) {
-        // It stands above the story.
+        // The title is shown above the story.
         return Vec::new();
     }
     if is_only_raw(first) {
-        // What no story tells is in the record. The agent's id means the newest version.
+        // An entry outside the story is shown as its record. Its id means the newest version.
         let entry = match (first.is_older, first.number >> WELDED) {
             (false, _) => first.entry.clone(),
             (true, 0) => format!("#{}", first.number),
@@ -124,27 +124,27 @@ fn story(first: &SearchHit, hits: &[&SearchHit]) -> Vec<String> {
         };
         return vec![shell::option("--entry", entry), "--raw".to_owned()];
     }
-    let mut said: Vec<String> = first.turn.iter().map(|turn| format!("--turn {turn}")).collect();
+    let mut shown: Vec<String> = first.turn.iter().map(|turn| format!("--turn {turn}")).collect();
     let together = hits.iter().filter(|hit| hit.turn == first.turn && !is_only_raw(hit));
     let mut options: Vec<&str> = together.filter_map(|hit| option(hit)).collect();
     options.sort_unstable();
     options.dedup();
-    // All of a tool call is more than what it was given.
+    // `--tools full` includes the inputs.
     if options.contains(&"--tools full") {
         options.retain(|option| *option != "--tools inputs");
     }
     match options.as_slice() {
         [] => {}
-        [option] => said.push((*option).to_owned()),
-        _ => said.push("--full".to_owned()),
+        [option] => shown.push((*option).to_owned()),
+        _ => shown.push("--full".to_owned()),
     }
-    said
+    shown
 }
 
-/// Further entries of one record are two to this power apart.
+/// Numbers of further entries of one record are multiples of two to this power apart.
 const WELDED: u32 = 40;
 
-/// What opens the part of the story that a hit is in.
+/// Returns the option that shows the part of the story that a hit is in.
 fn option(hit: &SearchHit) -> Option<&'static str> {
     match (hit.folded, hit.place) {
         (Some("summary"), _) => Some("--compactions"),
@@ -156,12 +156,12 @@ fn option(hit: &SearchHit) -> Option<&'static str> {
     }
 }
 
-/// Whether it is what the session is called.
+/// Returns true if the hit is the session's title.
 fn is_title(hit: &SearchHit) -> bool {
     hit.folded == Some("bookkeeping") && hit.title.as_deref() == Some(hit.snippet.trim())
 }
 
-/// Whether `show` never tells it.
+/// Returns true if `show` shows the hit only with `--raw`.
 fn is_only_raw(hit: &SearchHit) -> bool {
     hit.is_older || hit.folded == Some("bookkeeping")
 }

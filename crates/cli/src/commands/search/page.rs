@@ -1,4 +1,4 @@
-//! What a search shows to people: hits, grouped by what they are in.
+//! Prints search hits for people, grouped by session, note or job.
 
 use std::collections::HashMap;
 
@@ -9,9 +9,9 @@ use quipu_transcript::story::one_line;
 use super::command::Opener;
 use crate::commands::Context;
 use crate::error::Result;
-use crate::output::{Look, ShortIds, Text, WIDEST_IN_PIPE, bytes, count, elapsed, minute, number};
+use crate::output::{ShortIds, Style, Text, WIDEST_IN_PIPE, bytes, count, elapsed, minute, number};
 
-/// Shows hits, and then what the answer may be missing.
+/// Prints hits, and then what the answer may be missing.
 pub(super) fn show(
     context: &mut Context,
     opener: &Opener<'_>,
@@ -41,17 +41,17 @@ pub(super) fn show(
     }
     if let Some(scanned) = answer.scanned {
         let (records, size) = (count(scanned.records, "record"), bytes(scanned.bytes));
-        summary.push_str(&format!("; looked through the text of {records}, {size}"));
+        summary.push_str(&format!("; searched the text of {records}, {size}"));
     }
-    context.output.line(Text::of(Look::Dim, summary))?;
+    context.output.line(Text::styled(Style::Dim, summary))?;
     for gap in gaps {
         let gap = context.shell.sentence(gap);
-        context.output.line(Text::of(Look::Dim, gap))?;
+        context.output.line(Text::styled(Style::Dim, gap))?;
     }
     Ok(())
 }
 
-/// Hits of one session stand together; so do those in one note, or of one job.
+/// The key that groups hits: by session, note or job.
 #[derive(PartialEq, Eq)]
 struct GroupKey<'a> {
     format: &'a str,
@@ -74,7 +74,7 @@ impl GroupKey<'_> {
     }
 }
 
-/// One session, or whatever else the hits are in.
+/// Prints the hits of one session, note or job.
 fn group(context: &mut Context, opener: &Opener<'_>, hits: &[&SearchHit]) -> Result<()> {
     let Some(first) = hits.first() else { return Ok(()) };
     context.output.line(headline(first))?;
@@ -83,21 +83,21 @@ fn group(context: &mut Context, opener: &Opener<'_>, hits: &[&SearchHit]) -> Res
         show_hit(context, hit)?;
         if more > 0 {
             let like_it = match hit.turn {
-                Some(turn) => format!("  and {} like it in turn {turn}", number(more)),
-                None => format!("  and {} like it", number(more)),
+                Some(turn) => format!("  and {} similar in turn {turn}", number(more)),
+                None => format!("  and {} similar", number(more)),
             };
-            context.output.line(Text::of(Look::Dim, like_it))?;
+            context.output.line(Text::styled(Style::Dim, like_it))?;
         }
     }
     if let Some(command) = opener.command(hits) {
-        let command = Text::plain("  ").with(Look::Good, command);
+        let command = Text::plain("  ").with(Style::Good, command);
         context.output.line(command)?;
     }
     Ok(())
 }
 
-/// Hits that look alike are shown once: calls of one tool in one turn whose lines differ in nothing
-/// but numbers. Each with how many more there are.
+/// Folds similar hits into one: calls of one tool in one turn whose lines differ only in numbers.
+/// Returns each with the number of similar ones.
 fn folded<'h>(hits: &[&'h SearchHit]) -> Vec<(&'h SearchHit, u64)> {
     let alike = |hit: &SearchHit| {
         let tool = hit.tool.clone().filter(|_| hit.around.is_empty() && !hit.is_error)?;
@@ -119,7 +119,7 @@ fn folded<'h>(hits: &[&'h SearchHit]) -> Vec<(&'h SearchHit, u64)> {
     folded
 }
 
-/// What the hits are in.
+/// Returns the title of what the hits are in.
 fn headline(hit: &SearchHit) -> Text {
     let name = hit.name.as_deref().unwrap_or_default();
     let title = match (&hit.session, hit.kind.as_str()) {
@@ -131,17 +131,17 @@ fn headline(hit: &SearchHit) -> Text {
     };
     // A title may be a whole prompt.
     let line = title.split(['\n', '\r']).find(|line| !line.trim().is_empty()).unwrap_or_default();
-    let mut text = Text::of(Look::Bold, line.trim()).shorten(TITLE);
+    let mut text = Text::styled(Style::Bold, line.trim()).shorten(TITLE);
     for mark in marks(hit) {
-        text = text.with(Look::Warning, format!(" [{mark}]"));
+        text = text.with(Style::Warning, format!(" [{mark}]"));
     }
     text
 }
 
-/// Of a longer title the end is left out.
+/// Width after which a title is cut.
 const TITLE: usize = 76;
 
-/// What is special about the session.
+/// Returns the marks of a special session, for example `sub-agent`.
 fn marks(hit: &SearchHit) -> Vec<&str> {
     let mut marks = Vec::new();
     if let Some(state) = hit.state.as_deref().filter(|state| *state != "live") {
@@ -153,7 +153,7 @@ fn marks(hit: &SearchHit) -> Vec<&str> {
     marks
 }
 
-/// Whose it is and when it was.
+/// Returns the id, project, agent and day of what the hits are in.
 fn origin(context: &Context, ids: &ShortIds, hit: &SearchHit) -> Text {
     let mut parts = Vec::new();
     if let Some(session) = &hit.session {
@@ -167,14 +167,14 @@ fn origin(context: &Context, ids: &ShortIds, hit: &SearchHit) -> Text {
         Some(agent) => format!("{program}/{agent}"),
     });
     parts.extend(hit.time.map(elapsed));
-    Text::of(Look::Dim, parts.join(" · "))
+    Text::styled(Style::Dim, parts.join(" · "))
 }
 
 fn show_hit(context: &mut Context, hit: &SearchHit) -> Result<()> {
     for near in hit.around.iter().filter(|near| near.is_before) {
         nearby(context, near)?;
     }
-    context.output.line(Text::of(Look::Dim, format!("  {}", label(hit))))?;
+    context.output.line(Text::styled(Style::Dim, format!("  {}", label(hit))))?;
     let text = snippet(hit);
     let width = context.output.width().map(|width| width.saturating_sub(4));
     let lines = match width {
@@ -190,15 +190,15 @@ fn show_hit(context: &mut Context, hit: &SearchHit) -> Result<()> {
     Ok(())
 }
 
-/// An entry before or after a hit, on one line.
+/// Prints an entry before or after a hit, on one line.
 fn nearby(context: &mut Context, near: &quipu_ledger::wire::Nearby) -> Result<()> {
     let role = near.role.as_deref().unwrap_or("-");
-    let text = Text::of(Look::Dim, format!("  {role}: {}", near.text));
+    let text = Text::styled(Style::Dim, format!("  {role}: {}", near.text));
     let width = context.output.width().unwrap_or(usize::MAX);
     Ok(context.output.line(text.shorten(width))?)
 }
 
-/// Where in the session a hit is, and who speaks.
+/// Describes where in the session a hit is, and its role.
 fn label(hit: &SearchHit) -> String {
     let mut parts = Vec::new();
     parts.extend(hit.turn.map(|turn| format!("turn {}", number(turn))));
@@ -225,7 +225,7 @@ fn label(hit: &SearchHit) -> String {
     parts.join(" · ")
 }
 
-/// The text of a hit, with what was found marked.
+/// Returns the text of a hit, with the matches marked.
 fn snippet(hit: &SearchHit) -> Text {
     let characters: Vec<char> = hit.snippet.chars().collect();
     let piece = |from: usize, to: usize| -> String {
@@ -234,7 +234,7 @@ fn snippet(hit: &SearchHit) -> Text {
     let mut text = Text::plain(if hit.cut_before { "…" } else { "" });
     let mut at = 0;
     for (start, end) in &hit.marks {
-        text = text.and(piece(at, *start)).with(Look::Match, piece(*start, *end));
+        text = text.and(piece(at, *start)).with(Style::Match, piece(*start, *end));
         at = *end;
     }
     text.and(piece(at, characters.len())).and(if hit.cut_after { "…" } else { "" })

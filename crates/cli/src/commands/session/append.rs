@@ -1,24 +1,24 @@
-//! `quipu session append`, `begin` and `mirror`: what is said.
+//! `quipu session append`, `begin` and `mirror`: append messages.
 
 use std::io::{BufRead, Read};
 
-use quipu_ledger::store::{Append, Appended, Expect};
+use quipu_ledger::store::{Append, Appended, Entry, Expect};
 use quipu_transcript::native::NewEntry;
 
 use super::super::Context;
-use super::{How, open, tell};
+use super::{AppendArgs, open_to_write, print_appended};
 use crate::error::{CommandError, Kind, Result};
 
-/// More than this on one line of standard input is no entry.
+/// Limit for one line of standard input, in bytes.
 const LONGEST: u64 = 64 << 20;
 
 /// Append entries or messages to a session
 ///
-/// Reads one JSON object per line on standard input: an entry in pi's shapes
+/// Reads one JSON object per line from standard input: an entry in pi's format
 /// (message, model_change, thinking_level_change, compaction, branch_summary,
 /// custom, custom_message, label, session_info, usage, context_edit, leaf,
-/// reset), or a bare message. Prints {id, seq, leaf} for each, once it is on
-/// disk. The first line that is refused ends it; what was printed stays.
+/// reset), or a bare message. Prints {id, seq, leaf} for each entry once it is on
+/// disk. Stops at the first line that is refused; entries printed before it stay.
 ///
 /// Examples:
 ///   echo '{"role":"assistant","content":"hi"}' | quipu session append 640a
@@ -26,60 +26,60 @@ const LONGEST: u64 = 64 << 20;
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct Args {
-    /// The session: its id or an unambiguous beginning of it, a session key, or `last`
+    /// A session id or an unambiguous beginning of one, a session key, or `last`
     #[arg(value_name = "ID", allow_hyphen_values = true)]
     id: String,
 
     #[command(flatten)]
-    how: How,
+    how: AppendArgs,
 }
 
 /// Begin a turn with a user's message
 ///
-/// Like append, but a user's message that nothing answered, because a run
-/// failed, is left beside the path, so that roles alternate.
+/// Like append, but if the last user message got no answer because a run failed,
+/// that message is left on a side branch, so that roles alternate.
 ///
 /// Example:
 ///   echo '{"role":"user","content":"hello"}' | quipu session begin 640a
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct BeginArgs {
-    /// The session
+    /// A session id or an unambiguous beginning of one, a session key, or `last`
     #[arg(value_name = "ID", allow_hyphen_values = true)]
     id: String,
 
-    /// What the user says; without it, a message is read as JSON from standard input
+    /// The user's text [default: a message as JSON from standard input]
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     text: Option<String>,
 
     #[command(flatten)]
-    how: How,
+    how: AppendArgs,
 }
 
-/// Note what was sent to a channel
+/// Record a message that was sent to a channel
 ///
-/// It becomes an answer that no model wrote and that costs nothing: a delivery
-/// mirror, as OpenClaw calls it.
+/// It is stored as an assistant message without a model and without cost
+/// (OpenClaw calls it a delivery mirror).
 ///
 /// Example:
 ///   quipu session mirror agent:main:main 'Your build is done.'
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct MirrorArgs {
-    /// The session
+    /// A session id or an unambiguous beginning of one, a session key, or `last`
     #[arg(value_name = "ID", allow_hyphen_values = true)]
     id: String,
 
-    /// What was sent [default: read from standard input]
+    /// The text that was sent [default: read from standard input]
     #[arg(value_name = "TEXT", allow_hyphen_values = true)]
     text: Option<String>,
 
     #[command(flatten)]
-    how: How,
+    how: AppendArgs,
 }
 
 pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
-    let (mut store, session) = open(context, &args.id)?;
+    let session = open_to_write(context, &args.id)?;
     let mut input = std::io::stdin().lock();
     let mut leaf: Option<Option<String>> = None;
     let mut number = 0_u64;
@@ -100,30 +100,34 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
         let text = std::str::from_utf8(&line).map_err(|_| {
             CommandError::new(format!("line {number} is not UTF-8; nothing of it was written"))
         })?;
-        // Later lines go on from the ones before.
+        // Each line continues from the one before.
         let expected_leaf = match (&args.how.expect_leaf, &leaf) {
             (None, _) => Expect::Any,
             (Some(first), None) => super::expect(first),
             (Some(_), Some(None)) => Expect::Root,
             (Some(_), Some(Some(last))) => Expect::Entry(last),
         };
-        // The first line is what a call with one line alone would be.
+        // The first line alone behaves like a call with one line.
         let part = if number == 1 { 0 } else { number };
         let how = Append { expected_leaf, key: args.how.key.as_deref(), part };
-        let appended = store.append(&session, text, how);
-        let appended = tell(context, appended).map_err(unheard).map_err(|error| match number {
-            1 => error,
-            number => error.about(format!("line {number}")),
-        })?;
-        // Whoever waits for the answer before it goes on must not wait for ever.
-        context.output.flush().map_err(|error| unheard(error.into()))?;
-        // What is there already was followed by others, perhaps: the next line goes on from it alone.
-        leaf = Some(if appended.repeated { after(text, appended) } else { appended.leaf });
+        let appended = session.with(how).append(Entry::json(text));
+        let appended =
+            print_appended(context, appended).map_err(closed_output_fails).map_err(|error| {
+                match number {
+                    1 => error,
+                    number => error.about(format!("line {number}")),
+                }
+            })?;
+        // Flushed, because the caller may wait for this answer before it sends the next line.
+        context.output.flush().map_err(|error| closed_output_fails(error.into()))?;
+        // Other entries may follow one that was already there. The next line continues from the
+        // leaf right after it.
+        leaf = Some(if appended.repeated { leaf_after(text, appended) } else { appended.leaf });
     }
 }
 
-/// Where the leaf stood after an entry that was appended before.
-fn after(line: &str, before: Appended) -> Option<String> {
+/// Returns the leaf right after an entry that was appended before.
+fn leaf_after(line: &str, before: Appended) -> Option<String> {
     match NewEntry::read(line) {
         Ok(NewEntry { leaf_target: Some(target), .. }) => target,
         Ok(NewEntry { is_side: true, .. }) => before.leaf,
@@ -131,11 +135,11 @@ fn after(line: &str, before: Appended) -> Option<String> {
     }
 }
 
-/// Whoever does not read the answers does not know what was written, which is no success here.
-fn unheard(error: CommandError) -> CommandError {
+/// Turns a closed standard output into a failure: the caller cannot know what was written.
+fn closed_output_fails(error: CommandError) -> CommandError {
     match error.kind {
         Kind::PipeClosed => CommandError::new(
-            "nobody reads the answers any more; what comes after the last one was not written",
+            "standard output was closed; lines after the last printed answer were not written",
         ),
         _ => error,
     }
@@ -143,12 +147,12 @@ fn unheard(error: CommandError) -> CommandError {
 
 pub(super) fn begin(args: &BeginArgs, context: &mut Context) -> Result<()> {
     let message = match &args.text {
-        Some(text) => serde_json::json!({"role": "user", "content": text}).to_string(),
-        None => standard_input()?,
+        Some(text) => Entry::user(text),
+        None => Entry::json(standard_input()?),
     };
-    let (mut store, session) = open(context, &args.id)?;
-    let begun = store.begin_turn(&session, &message, args.how.append());
-    tell(context, begun).map(|_| ())
+    let session = open_to_write(context, &args.id)?;
+    let begun = session.with(args.how.append()).begin_turn(message);
+    print_appended(context, begun).map(|_| ())
 }
 
 pub(super) fn mirror(args: &MirrorArgs, context: &mut Context) -> Result<()> {
@@ -156,12 +160,12 @@ pub(super) fn mirror(args: &MirrorArgs, context: &mut Context) -> Result<()> {
         Some(text) => text.clone(),
         None => text_input()?,
     };
-    let (mut store, session) = open(context, &args.id)?;
-    let mirrored = store.mirror(&session, &text, args.how.append());
-    tell(context, mirrored).map(|_| ())
+    let session = open_to_write(context, &args.id)?;
+    let mirrored = session.with(args.how.append()).mirror(&text);
+    print_appended(context, mirrored).map(|_| ())
 }
 
-/// Standard input as a text. The newline that ends its last line is not part of what is said.
+/// Reads standard input as text, without the newline at its end.
 pub(super) fn text_input() -> Result<String> {
     let mut text = standard_input()?;
     if text.ends_with('\n') {
@@ -173,7 +177,7 @@ pub(super) fn text_input() -> Result<String> {
     Ok(text)
 }
 
-/// All of standard input, as far as an entry can be long.
+/// Reads all of standard input, up to the limit for an entry.
 pub(super) fn standard_input() -> Result<String> {
     let mut text = Vec::new();
     let read = std::io::stdin().lock().take(LONGEST).read_to_end(&mut text);

@@ -1,14 +1,14 @@
-//! `quipu session branch`: the tips of a session's tree, and new ones.
+//! `quipu session branch`: lists the branches of a session, and begins new ones.
 
 use super::super::Context;
-use super::{How, entry, look, open, tell};
+use super::{AppendArgs, entry, open_to_read, open_to_write, print_appended};
 use crate::error::Result;
-use crate::output::{Column, Look, Text, elapsed, number};
+use crate::output::{Column, Style, Text, elapsed, number};
 
 /// List the branches of a session, or begin one
 ///
-/// A branch ends in an entry that nothing hangs off. With --from the leaf moves
-/// to that entry, with --summary a summary of what is left behind is appended
+/// A branch ends in an entry without children. With --from, the leaf moves to
+/// that entry; with --summary, a summary of the abandoned branch is appended
 /// there.
 ///
 /// Examples:
@@ -17,31 +17,31 @@ use crate::output::{Column, Look, Text, elapsed, number};
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct Args {
-    /// The session
+    /// A session id or an unambiguous beginning of one, a session key, or `last`
     #[arg(value_name = "ID", allow_hyphen_values = true)]
     id: String,
 
-    /// The entry that the branch begins at; `root`: before the first one
+    /// Begin a branch at this entry; `root` means before the first entry
     #[arg(long, value_name = "ENTRY", allow_hyphen_values = true)]
     from: Option<String>,
 
-    /// What is left behind, in words
+    /// A summary of the abandoned branch
     #[arg(long, value_name = "TEXT", requires = "from", allow_hyphen_values = true)]
     summary: Option<String>,
 
     #[command(flatten)]
-    how: How,
+    how: AppendArgs,
 }
 
 pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
     if let Some(from) = &args.from {
-        let (mut store, session) = open(context, &args.id)?;
+        let session = open_to_write(context, &args.id)?;
         let summary = args.summary.as_deref();
-        let begun = store.branch(&session, entry(from), summary, args.how.append());
-        return tell(context, begun).map(|_| ());
+        let begun = session.with(args.how.append()).branch(entry(from), summary);
+        return print_appended(context, begun).map(|_| ());
     }
-    let (ledger, row) = look(context, &args.id)?;
-    let branches = quipu_ledger::store::branches(&ledger, row)?;
+    let (ledger, row) = open_to_read(context, &args.id)?;
+    let branches = quipu_ledger::store::branches_of(&ledger, row)?;
     if context.is_json {
         for branch in &branches {
             context.output.json(branch)?;
@@ -51,7 +51,7 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
     let rows = branches.iter().map(|branch| {
         let mark = if branch.is_current { "leaf" } else { "" };
         vec![
-            Text::of(Look::Good, &branch.tip.id),
+            Text::styled(Style::Good, &branch.tip.id),
             Text::plain(number(branch.length)),
             Text::plain(branch.tip.role.as_deref().unwrap_or(&branch.tip.type_name)),
             Text::plain(branch.tip.time.map(elapsed).unwrap_or_default()),

@@ -1,18 +1,18 @@
-//! `quipu session context`: what a model should see.
+//! `quipu session context`: the messages for the model.
 
 use quipu_ledger::{Error, SessionContext};
 use serde_json::Value;
 
 use super::super::Context;
 use crate::error::Result;
-use crate::output::{Column, ID_LETTERS, Look, ShortIds, Text, count};
+use crate::output::{Column, ID_LETTERS, ShortIds, Style, Text, count};
 use crate::reading;
 
-/// Print what a model should see for a leaf of a session
+/// Print the messages that a model should see for a leaf of a session
 ///
-/// The messages on the path to the leaf, in the shapes that pi and OpenClaw
-/// use: the last compaction stands for what was before it, edits are applied,
-/// and every tool call is followed by its result.
+/// These are the messages on the path to the leaf, in the format of pi and
+/// OpenClaw. The last compaction replaces the entries before it, edits are
+/// applied, and every tool call is followed by its result.
 ///
 /// `--json` prints one object: leaf, model, thinkingLevel and messages.
 ///
@@ -22,16 +22,16 @@ use crate::reading;
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct Args {
-    /// The session: its id or an unambiguous beginning of it, a session key, or `last`
+    /// A session id or an unambiguous beginning of one, a session key, or `last`
     #[arg(value_name = "ID", allow_hyphen_values = true)]
     id: String,
 
-    /// Look from this entry instead of the session's own leaf; `#7` is the entry on line 7
+    /// Use this entry instead of the session's leaf; `#7` is the entry on line 7
     #[arg(long, value_name = "ENTRY", allow_hyphen_values = true)]
     leaf: Option<String>,
 }
 
-/// So much of a message is shown.
+/// Characters shown of a message.
 const SHOWN: usize = 200;
 
 pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
@@ -46,18 +46,18 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
         reading::warn_of_unprojected(context, quipu_ledger::unprojected(&ledger)?);
     }
     let row = quipu_ledger::find_session(&ledger, &args.id)?;
-    let seen = quipu_ledger::context(&ledger, row, args.leaf.as_deref())?;
+    let seen = quipu_ledger::context_of(&ledger, row, args.leaf.as_deref())?;
     if seen.cut > 0 {
         let messages = count(seen.cut as u64, "message");
-        let warning = format!("{messages} above 32 MiB: texts in it are cut after 64 KiB");
+        let warning = format!("{messages} above 32 MiB: their texts are cut after 64 KiB");
         context.output.warn(&warning, None);
     }
     if context.is_json {
         return Ok(context.output.json(&seen.context)?);
     }
-    let id = quipu_ledger::session(&ledger, row)?.map(|session| session.id);
+    let id = quipu_ledger::summary_of(&ledger, row)?.map(|session| session.id);
     let ids = ShortIds::new(quipu_ledger::crowded_ids(&ledger, ID_LETTERS)?);
-    // The log cannot be cut off while the state is held, and a pager may be open for hours.
+    // An open snapshot keeps the write-ahead log from shrinking, and a pager may be open for hours.
     drop(ledger);
     context.output.page()?;
     summary(context, &ids.of(id.as_deref().unwrap_or(&args.id)), &seen)?;
@@ -65,15 +65,15 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
     if messages.is_empty() {
         return Ok(());
     }
-    // The columns need no titles; their empty line sets them apart.
+    // The columns have no titles; the empty title line separates the table.
     let rows = messages.iter().enumerate().map(|(index, message)| {
-        // What cannot be read as a tree is shown as it is.
+        // A message that is not a tree is printed as it is.
         let value = serde_json::from_str(message.json()).unwrap_or(Value::Null);
-        let (who, look) = who(&value);
+        let (role, style) = role_of(&value);
         vec![
-            Text::of(Look::Dim, (index + 1).to_string()),
-            Text::of(look, who),
-            Text::plain(short(&said(&value))),
+            Text::styled(Style::Dim, (index + 1).to_string()),
+            Text::styled(style, role),
+            Text::plain(short(&text_of(&value))),
         ]
     });
     let columns = [Column::numbers(""), Column::words(""), Column::title("")];
@@ -81,15 +81,15 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
     Ok(context.output.table(0, &columns, rows)?)
 }
 
-/// What the messages have in common.
+/// Prints facts about the whole context.
 fn summary(context: &mut Context, id: &str, seen: &SessionContext) -> Result<()> {
     let length = count(seen.context.messages.len() as u64, "message");
-    let headline = Text::plain("session ").with(Look::Bold, id).and(format!(": {length}"));
+    let headline = Text::plain("session ").with(Style::Bold, id).and(format!(": {length}"));
     context.output.line(headline)?;
     let mut facts = Vec::new();
     facts.push((
         "leaf",
-        Text::plain(seen.context.leaf.as_deref().unwrap_or("none: nothing was said yet")),
+        Text::plain(seen.context.leaf.as_deref().unwrap_or("none: there are no entries yet")),
     ));
     if let Some(model) = &seen.context.model {
         let words = [&model.provider, &model.model_id].into_iter().flatten();
@@ -97,39 +97,39 @@ fn summary(context: &mut Context, id: &str, seen: &SessionContext) -> Result<()>
     }
     facts.push(("thinking", Text::plain(&seen.context.thinking_level)));
     let repairs = seen.repairs;
-    let mended = [
+    let repaired = [
         (repairs.added, "added"),
         (repairs.moved, "moved"),
         (repairs.duplicates, "duplicate"),
         (repairs.orphans, "without a call"),
     ];
-    let mended: Vec<String> = mended
+    let repaired: Vec<String> = repaired
         .into_iter()
         .filter(|(number, _)| *number > 0)
         .map(|(number, what)| format!("{number} {what}"))
         .collect();
-    if !mended.is_empty() {
-        facts.push(("tool results", Text::of(Look::Warning, mended.join(", "))));
+    if !repaired.is_empty() {
+        facts.push(("tool results", Text::styled(Style::Warning, repaired.join(", "))));
     }
     Ok(context.output.facts(2, &facts)?)
 }
 
-/// Who speaks, in a word.
-fn who(message: &Value) -> (&str, Look) {
+/// Returns a short name of a message's role.
+fn role_of(message: &Value) -> (&str, Style) {
     match message["role"].as_str().unwrap_or("?") {
-        "user" => ("user", Look::Bold),
-        "assistant" => ("assistant", Look::Good),
-        "toolResult" if message["isError"] == Value::Bool(true) => ("error", Look::Bad),
-        "toolResult" => ("result", Look::Dim),
-        "compactionSummary" => ("summary", Look::Warning),
-        "branchSummary" => ("branch", Look::Warning),
-        "bashExecution" => ("shell", Look::Dim),
-        role => (role, Look::Dim),
+        "user" => ("user", Style::Bold),
+        "assistant" => ("assistant", Style::Good),
+        "toolResult" if message["isError"] == Value::Bool(true) => ("error", Style::Bad),
+        "toolResult" => ("result", Style::Dim),
+        "compactionSummary" => ("summary", Style::Warning),
+        "branchSummary" => ("branch", Style::Warning),
+        "bashExecution" => ("shell", Style::Dim),
+        role => (role, Style::Dim),
     }
 }
 
-/// What is said, as far as it fits a line.
-fn said(message: &Value) -> String {
+/// Returns a message's text, cut to one line's worth.
+fn text_of(message: &Value) -> String {
     if let Some(summary) = message["summary"].as_str() {
         return summary.to_owned();
     }
@@ -147,14 +147,14 @@ fn said(message: &Value) -> String {
             Some(format!("{}({})", block["name"].as_str().unwrap_or("?"), block["arguments"]))
         }
         "image" => Some("(image)".to_owned()),
-        // Thinking is not said.
+        // Thinking is not shown.
         "thinking" => None,
         other => Some(format!("({other})")),
     });
     name + &pieces.collect::<Vec<String>>().join(" ")
 }
 
-/// One line of it.
+/// Joins text into one line.
 fn short(text: &str) -> String {
     let text: String = text.chars().take(SHOWN).collect();
     text.split_whitespace().collect::<Vec<_>>().join(" ")

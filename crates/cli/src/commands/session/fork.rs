@@ -1,20 +1,20 @@
-//! `quipu session fork`: a new session that begins like another.
+//! `quipu session fork`: a new session that starts from an entry of another one.
 
 use std::path::PathBuf;
 
 use quipu_ledger::store::{Fork, Store};
 
 use super::super::Context;
-use super::tell_session;
+use super::print_session;
 use crate::error::Result;
 use crate::output::count;
 
-/// Make a new session from a path of another one, and print its id
+/// Create a session from the path of another one, and print its id
 ///
-/// The path to the leaf, or to --at, is copied with its ids and labels; what
-/// stays the same shares its bytes. The new session names its parent. Collected
-/// sessions can be forked too: OpenClaw's like quipu's own, Claude Code's as what
-/// a model should see of them.
+/// Copies the path to the leaf, or to --at, with its ids and labels; unchanged
+/// entries share their bytes. The new session records its parent. Collected
+/// sessions can be forked too: OpenClaw's as they are, Claude Code's as the
+/// messages that a model should see.
 ///
 /// Examples:
 ///   quipu session fork 640a
@@ -22,15 +22,15 @@ use crate::output::count;
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct Args {
-    /// The session
+    /// A session id or an unambiguous beginning of one, a session key, or `last`
     #[arg(value_name = "ID", allow_hyphen_values = true)]
     id: String,
 
-    /// The last entry that is copied; `root`: none [default: the leaf]
+    /// The last entry to copy; `root` copies none [default: the leaf]
     #[arg(long, value_name = "ENTRY", allow_hyphen_values = true)]
     at: Option<String>,
 
-    /// The key that leads to the new session
+    /// The session key of the new session
     #[arg(long, value_name = "KEY")]
     key: Option<String>,
 
@@ -38,14 +38,13 @@ pub(crate) struct Args {
     #[arg(long, value_name = "ID")]
     new_id: Option<String>,
 
-    /// Where its agent works [default: where the other one's did]
+    /// The agent's working folder [default: that of the other session]
     #[arg(long, value_name = "FOLDER")]
     cwd: Option<PathBuf>,
 }
 
 pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
-    let mut store = Store::open(&context.settings.ledger.value)?;
-    let from = store.find(&args.id)?;
+    let store = Store::open(&context.settings.ledger.value)?;
     let cwd = args.cwd.as_ref().map(|cwd| cwd.to_string_lossy());
     let fork = Fork {
         at: args.at.as_deref(),
@@ -53,11 +52,12 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
         key: args.key.as_deref(),
         cwd: cwd.as_deref(),
     };
-    let forked = store.fork(from, &fork)?;
+    let forked = store.fork(&args.id, &fork)?;
     if forked.unmapped > 0 {
-        let said = count(forked.unmapped, "message");
-        let warning = format!("{said} kept as custom entries, which no model sees");
-        context.output.warn(&warning, Some("pi's shapes have no place for them"));
+        let messages = count(forked.unmapped, "message");
+        let warning =
+            format!("{messages} kept as custom entries, which are not part of the context");
+        context.output.warn(&warning, Some("pi's format has no message type for them"));
     }
-    tell_session(context, &store, &forked.session)
+    print_session(context, &forked.session)
 }

@@ -1,11 +1,11 @@
-//! `quipu session label`: a name for an entry.
+//! `quipu session label`: names for entries.
 
 use super::super::Context;
-use super::{How, look, open, tell};
+use super::{AppendArgs, open_to_read, open_to_write, print_appended};
 use crate::error::Result;
-use crate::output::{Column, Look, Text};
+use crate::output::{Column, Style, Text};
 
-/// List the labels of a session, give an entry one, or take it away
+/// List the labels of a session, or set or remove one
 ///
 /// Examples:
 ///   quipu session label 640a
@@ -14,32 +14,32 @@ use crate::output::{Column, Look, Text};
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct Args {
-    /// The session
+    /// A session id or an unambiguous beginning of one, a session key, or `last`
     #[arg(value_name = "ID", allow_hyphen_values = true)]
     id: String,
 
-    /// The entry; without one, all labels are listed
+    /// The entry; without it, all labels are listed
     #[arg(value_name = "ENTRY", allow_hyphen_values = true)]
     entry: Option<String>,
 
-    /// The label; without one, the entry has none any more
+    /// The label; without it, the entry's label is removed
     #[arg(value_name = "LABEL", allow_hyphen_values = true)]
     label: Option<String>,
 
     #[command(flatten)]
-    how: How,
+    how: AppendArgs,
 }
 
 pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
     let Some(entry) = &args.entry else { return list(args, context) };
-    let (mut store, session) = open(context, &args.id)?;
-    let labelled = store.label(&session, entry, args.label.as_deref(), args.how.append());
-    tell(context, labelled).map(|_| ())
+    let session = open_to_write(context, &args.id)?;
+    let labelled = session.with(args.how.append()).label(entry, args.label.as_deref());
+    print_appended(context, labelled).map(|_| ())
 }
 
 fn list(args: &Args, context: &mut Context) -> Result<()> {
-    let (ledger, row) = look(context, &args.id)?;
-    let labels = quipu_ledger::store::labels(&ledger, row)?;
+    let (ledger, row) = open_to_read(context, &args.id)?;
+    let labels = quipu_ledger::store::labels_of(&ledger, row)?;
     if context.is_json {
         for label in &labels {
             context.output.json(label)?;
@@ -48,7 +48,7 @@ fn list(args: &Args, context: &mut Context) -> Result<()> {
     }
     let rows = labels
         .iter()
-        .map(|label| vec![Text::of(Look::Good, &label.target), Text::plain(&label.label)]);
+        .map(|label| vec![Text::styled(Style::Good, &label.target), Text::plain(&label.label)]);
     let rows = rows.collect();
     Ok(context.output.table(0, &[Column::words("entry"), Column::title("label")], rows)?)
 }

@@ -1,13 +1,13 @@
-//! `quipu session leaf`: where the next entry hangs.
+//! `quipu session leaf`: the entry that the next one attaches to.
 
 use super::super::Context;
-use super::{How, entry, look, open, tell};
+use super::{AppendArgs, entry, open_to_read, open_to_write, print_appended};
 use crate::error::Result;
 
 /// Print the leaf of a session, or move it
 ///
-/// The next entry hangs off the leaf. Moving it to an earlier entry begins a
-/// branch; nothing is lost.
+/// The next entry attaches to the leaf. Moving the leaf to an earlier entry
+/// begins a branch; all entries are kept.
 ///
 /// Examples:
 ///   quipu session leaf 640a
@@ -16,28 +16,28 @@ use crate::error::Result;
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct Args {
-    /// The session
+    /// A session id or an unambiguous beginning of one, a session key, or `last`
     #[arg(value_name = "ID", allow_hyphen_values = true)]
     id: String,
 
-    /// The entry that it moves to; `root`: before the first one
+    /// The new leaf; `root` means before the first entry
     #[arg(value_name = "ENTRY", allow_hyphen_values = true)]
     to: Option<String>,
 
     #[command(flatten)]
-    how: How,
+    how: AppendArgs,
 }
 
 pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
     let Some(to) = &args.to else {
-        let (ledger, row) = look(context, &args.id)?;
-        let leaf = quipu_ledger::store::leaf(&ledger, row)?;
+        let (ledger, row) = open_to_read(context, &args.id)?;
+        let leaf = quipu_ledger::store::leaf_of(&ledger, row)?;
         if context.is_json {
             return Ok(context.output.json(&serde_json::json!({"leaf": leaf}))?);
         }
         return Ok(context.output.line(leaf.as_deref().unwrap_or(super::ROOT))?);
     };
-    let (mut store, session) = open(context, &args.id)?;
-    let moved = store.branch(&session, entry(to), None, args.how.append());
-    tell(context, moved).map(|_| ())
+    let session = open_to_write(context, &args.id)?;
+    let moved = session.with(args.how.append()).branch(entry(to), None);
+    print_appended(context, moved).map(|_| ())
 }

@@ -1,17 +1,17 @@
-//! `quipu session meta`: what is noted about a session.
+//! `quipu session meta`: a session's metadata.
 
 use quipu_ledger::store::Fields;
 
 use super::super::Context;
 use super::append::standard_input;
-use super::{look, open};
+use super::{open_to_read, open_to_write};
 use crate::error::{CommandError, Result};
 
-/// Print what is noted about a session, or change it
+/// Print the metadata of a session, or change it
 ///
-/// Fields have the names of OpenClaw's sessions.json. Known ones are checked,
-/// unknown ones are kept as they are. Tokens, compactions and times are counted
-/// by the ledger. Of a collected session it is what its agent notes about it.
+/// Fields have the names of OpenClaw's sessions.json. Known fields are checked,
+/// unknown ones are stored unchanged. The ledger itself counts tokens,
+/// compactions and times. For a collected session, prints its agent's metadata.
 ///
 /// Examples:
 ///   quipu session meta 640a
@@ -19,12 +19,12 @@ use crate::error::{CommandError, Result};
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct Args {
-    /// The session
+    /// A session id or an unambiguous beginning of one, a session key, or `last`
     #[arg(value_name = "ID", allow_hyphen_values = true)]
     id: String,
 
-    /// A JSON object: fields and their new values, null to take one away; `-`: read from standard
-    /// input
+    /// A JSON object with fields and their new values, null to remove a field; `-` reads it from
+    /// standard input
     #[arg(long, value_name = "JSON", allow_hyphen_values = true)]
     patch: Option<String>,
 }
@@ -32,13 +32,10 @@ pub(crate) struct Args {
 pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
     let patch = args.patch.as_deref().map(read).transpose()?;
     let fields = match patch {
-        Some(patch) => {
-            let (mut store, session) = open(context, &args.id)?;
-            store.patch_fields(&session, &patch)?
-        }
+        Some(patch) => open_to_write(context, &args.id)?.patch_fields(&patch)?,
         None => {
-            let (ledger, row) = look(context, &args.id)?;
-            quipu_ledger::store::meta(&ledger, row)?
+            let (ledger, row) = open_to_read(context, &args.id)?;
+            quipu_ledger::store::meta_of(&ledger, row)?
         }
     };
     Ok(context.output.json(&fields)?)
@@ -47,10 +44,10 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
 fn read(patch: &str) -> Result<Fields> {
     let text = if patch == "-" { standard_input()? } else { patch.to_owned() };
     Fields::read(&text).map_err(|error| {
-        // What is wrong with one field is said with its name.
-        let said = error.to_string();
-        if said.starts_with('`') {
-            return CommandError::new(format!("the patch cannot be kept: {said}"));
+        // An error in one field includes the field's name.
+        let message = error.to_string();
+        if message.starts_with('`') {
+            return CommandError::new(format!("the patch is not valid: {message}"));
         }
         let place = format!("line {} column {}", error.line(), error.column());
         CommandError::new(format!("the patch is not a JSON object: {place}"))

@@ -1,4 +1,4 @@
-//! `quipu session`: sessions as a runtime sees them.
+//! `quipu session`: the session store for agent runtimes.
 
 mod append;
 mod branch;
@@ -11,7 +11,7 @@ mod new;
 mod reset;
 mod route;
 
-use quipu_ledger::store::{Append, Appended, Expect, NativeSession, Store};
+use quipu_ledger::store::{Append, Appended, Expect, Session, Store};
 use quipu_ledger::{Ledger, SessionRow};
 
 use super::Context;
@@ -19,9 +19,9 @@ use crate::error::{CommandError, Kind, Result};
 
 /// Keep an agent's sessions in the ledger
 ///
-/// A runtime begins turns, appends what is said, and asks what the model should
-/// see. Entries and messages are JSON in pi's shapes, in and out. What was
-/// answered is on disk. These commands never collect anything first.
+/// A runtime begins turns, appends entries, and asks for the messages that the
+/// model should see. Entries and messages are JSON in pi's format. An entry is on
+/// disk before its id is printed. These commands never collect anything first.
 ///
 /// Example:
 ///   id=$(quipu session new)
@@ -30,12 +30,12 @@ use crate::error::{CommandError, Kind, Result};
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct Args {
-    /// What to do.
+    /// The action to run.
     #[command(subcommand)]
     action: Action,
 }
 
-/// What can be done with a session.
+/// Actions of `quipu session`.
 #[derive(Debug, clap::Subcommand)]
 enum Action {
     New(new::Args),
@@ -69,23 +69,23 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
     }
 }
 
-/// How an entry is appended.
+/// Options of every append.
 #[derive(Debug, clap::Args)]
 #[group(skip)]
-struct How {
-    /// Append only if the leaf is still this entry; `root`: if nothing was said yet
+struct AppendArgs {
+    /// Append only if the leaf is this entry; `root`: only if there are no entries yet
     #[arg(long, value_name = "ENTRY", allow_hyphen_values = true)]
     expect_leaf: Option<String>,
 
-    /// A word of your own for this append: a retry with the same word finds the first try
+    /// An idempotency key: a retry with the same key does not append twice
     #[arg(long, value_name = "WORD", allow_hyphen_values = true)]
     key: Option<String>,
 }
 
-/// What stands for the place before the first entry.
+/// The name of the place before the first entry.
 const ROOT: &str = "root";
 
-impl How {
+impl AppendArgs {
     fn append(&self) -> Append<'_> {
         Append {
             expected_leaf: self.expect_leaf.as_deref().map_or(Expect::Any, expect),
@@ -99,18 +99,18 @@ fn expect(leaf: &str) -> Expect<'_> {
     if leaf == ROOT { Expect::Root } else { Expect::Entry(leaf) }
 }
 
-/// An entry's id, or the place before the first one.
+/// Returns an entry's id; `None` for the place before the first entry.
 fn entry(name: &str) -> Option<&str> {
     (name != ROOT).then_some(name)
 }
 
-/// Opens the ledger to read, and finds a session in it, whoever wrote it.
-fn look(context: &Context, name: &str) -> Result<(Ledger, SessionRow)> {
-    let (ledger, is_behind) = quipu_ledger::store::open(&context.settings.ledger.value)?;
+/// Opens the ledger for reading, and finds a session in it, collected or not.
+fn open_to_read(context: &Context, name: &str) -> Result<(Ledger, SessionRow)> {
+    let (ledger, is_behind) = quipu_ledger::store::open_projected(&context.settings.ledger.value)?;
     if is_behind {
         context.output.warn(
-            "the ledger cannot be written to: what was appended last is not in the answer",
-            Some("`quipu session context` reads the lines themselves"),
+            "the ledger is read-only: the entries appended last are missing in this answer",
+            Some("`quipu session context` includes them"),
         );
     }
     let row = quipu_ledger::find_session(&ledger, name)?;
@@ -118,15 +118,15 @@ fn look(context: &Context, name: &str) -> Result<(Ledger, SessionRow)> {
 }
 
 /// Opens the store and finds a session in it that can be written to.
-fn open(context: &Context, name: &str) -> Result<(Store, NativeSession)> {
-    let store = Store::open(&context.settings.ledger.value)?;
-    let row = store.find(name)?;
-    let session = store.session(row)?;
-    Ok((store, session))
+fn open_to_write(context: &Context, name: &str) -> Result<Session> {
+    Ok(Store::open(&context.settings.ledger.value)?.session(name)?)
 }
 
-/// Prints what was appended, for machines in any case; where the leaf was another one, which.
-fn tell(context: &mut Context, appended: quipu_ledger::Result<Appended>) -> Result<Appended> {
+/// Prints the appended entry as JSON; on a conflict, the current leaf.
+fn print_appended(
+    context: &mut Context,
+    appended: quipu_ledger::Result<Appended>,
+) -> Result<Appended> {
     match appended {
         Ok(appended) => {
             context.output.json(&appended)?;
@@ -149,12 +149,12 @@ fn tell(context: &mut Context, appended: quipu_ledger::Result<Appended>) -> Resu
     }
 }
 
-/// Prints a session that was made.
-fn tell_session(context: &mut Context, store: &Store, session: &NativeSession) -> Result<()> {
+/// Prints a new session.
+fn print_session(context: &mut Context, session: &Session) -> Result<()> {
     if !context.is_json {
-        return Ok(context.output.line(session.id.as_str())?);
+        return Ok(context.output.line(session.id())?);
     }
-    let key = store.key_of(session)?;
-    let (id, agent) = (&session.id, &session.agent);
+    let key = session.key()?;
+    let (id, agent) = (session.id(), session.agent());
     Ok(context.output.json(&serde_json::json!({"session": id, "agent": agent, "key": key}))?)
 }

@@ -1,14 +1,14 @@
-//! `quipu session new`: a session that is empty.
+//! `quipu session new`: an empty session.
 
 use std::path::PathBuf;
 
 use quipu_ledger::store::{NewSession, Store};
 
 use super::super::Context;
-use super::tell_session;
+use super::print_session;
 use crate::error::Result;
 
-/// Make a new session, and print its id
+/// Create an empty session, and print its id
 ///
 /// Examples:
 ///   quipu session new
@@ -16,25 +16,25 @@ use crate::error::Result;
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct Args {
-    /// Whose it is [default: the key's agent, or main]
+    /// The agent of the session [default: the key's agent, or main]
     #[arg(long, value_name = "AGENT")]
     agent: Option<String>,
 
-    /// The key that leads to it from now on
+    /// The session key of the session
     #[arg(long, value_name = "KEY")]
     key: Option<String>,
 
-    /// Its id [default: a new UUID]
+    /// The id of the session [default: a new UUID]
     #[arg(long, value_name = "ID")]
     id: Option<String>,
 
-    /// Where the agent works
+    /// The agent's working folder
     #[arg(long, value_name = "FOLDER")]
     cwd: Option<PathBuf>,
 }
 
 pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
-    let mut store = Store::open(&context.settings.ledger.value)?;
+    let store = Store::open(&context.settings.ledger.value)?;
     let cwd = args.cwd.as_ref().map(|cwd| cwd.to_string_lossy());
     let session = store.create(&NewSession {
         agent: args.agent.as_deref(),
@@ -43,5 +43,5 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
         cwd: cwd.as_deref(),
         ..NewSession::default()
     })?;
-    tell_session(context, &store, &session)
+    print_session(context, &session)
 }

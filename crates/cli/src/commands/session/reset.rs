@@ -1,37 +1,37 @@
-//! `quipu session reset`: the conversation begins anew, and nothing is lost.
+//! `quipu session reset`: the context starts empty, and all entries are kept.
 
 use super::super::Context;
-use super::{How, open, tell};
+use super::{AppendArgs, open_to_write, print_appended};
 use crate::error::Result;
 
-/// Empty the conversation of a session
+/// Start a session with an empty context
 ///
-/// What was said before is no longer part of the context; it stays readable and
-/// searchable. Key and id stay.
+/// Earlier entries are no longer part of the context; they stay readable and
+/// searchable. Session key and id stay the same.
 ///
 /// Example:
 ///   quipu session reset agent:main:main
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct Args {
-    /// The session
+    /// A session id or an unambiguous beginning of one, a session key, or `last`
     #[arg(value_name = "ID", allow_hyphen_values = true)]
     id: String,
 
-    /// Why: new, reset, idle, daily or cron-stale
+    /// The reason: new, reset, idle, daily or cron-stale
     #[arg(long, value_name = "WHY", default_value = "reset")]
     reason: String,
 
-    /// The first entry that stays part of the context
+    /// Keep this entry and those after it in the context
     #[arg(long, value_name = "ENTRY", allow_hyphen_values = true)]
     keep: Option<String>,
 
     #[command(flatten)]
-    how: How,
+    how: AppendArgs,
 }
 
 pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
-    let (mut store, session) = open(context, &args.id)?;
-    let reset = store.reset(&session, &args.reason, args.keep.as_deref(), args.how.append());
-    tell(context, reset).map(|_| ())
+    let session = open_to_write(context, &args.id)?;
+    let reset = session.with(args.how.append()).reset(&args.reason, args.keep.as_deref());
+    print_appended(context, reset).map(|_| ())
 }

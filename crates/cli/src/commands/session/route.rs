@@ -1,4 +1,4 @@
-//! `quipu session route`: which session a message belongs to.
+//! `quipu session route`: the session that a message belongs to.
 
 use std::path::{Path, PathBuf};
 
@@ -12,13 +12,13 @@ use crate::error::{CommandError, Result};
 use crate::output::now_ms;
 use crate::zone;
 
-/// Say which session a message belongs to, and make it if there is none
+/// Find or create the session that a message belongs to
 ///
-/// Strangers are refused or asked to be paired, commands (/new, /reset,
-/// /sessions, /session KEY) are obeyed, sessions that are due start over. Prints
-/// {key, session, created, admitted, reply, bootstrap, message}: what to answer
-/// at once, which files of the workspace to put before the model, and what to
-/// begin the turn with. The message itself is not written; `session begin` does.
+/// Unknown senders are refused or get a pairing code, commands (/new, /reset,
+/// /sessions, /session KEY) are executed, sessions that are due are reset.
+/// Prints {key, session, created, admitted, reply, bootstrap, message}: the reply
+/// to send at once, the workspace files for the model, and the message to begin
+/// the turn with. The message itself is not stored; `session begin` does that.
 ///
 /// Examples:
 ///   quipu session route --channel telegram --peer 821071206 --text hello
@@ -26,43 +26,43 @@ use crate::zone;
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct Args {
-    /// What it comes through: telegram, discord, …
+    /// The channel of the message: telegram, discord, …
     #[arg(long, value_name = "CHANNEL")]
     channel: String,
 
-    /// direct, group, channel or room
+    /// The kind of conversation: direct, group, channel or room
     #[arg(long, value_name = "KIND", default_value = "direct")]
     chat: String,
 
-    /// The other person of a direct conversation, or the group
+    /// The id of the other person, or of the group
     #[arg(long, value_name = "ID", allow_hyphen_values = true)]
     peer: String,
 
-    /// Who wrote it [default: the other person of a direct conversation]
+    /// The id of the sender [default: the other person of a direct conversation]
     #[arg(long, value_name = "ID", allow_hyphen_values = true)]
     sender: Option<String>,
 
-    /// Which of the agent's accounts it came to
+    /// The agent's account that received the message
     #[arg(long, value_name = "ID", allow_hyphen_values = true)]
     account: Option<String>,
 
-    /// The thread that it stands in
+    /// The thread of the message
     #[arg(long, value_name = "ID", conflicts_with = "topic", allow_hyphen_values = true)]
     thread: Option<String>,
 
-    /// The forum topic that it stands in
+    /// The forum topic of the message
     #[arg(long, value_name = "ID", allow_hyphen_values = true)]
     topic: Option<String>,
 
-    /// Whom it is for
+    /// The agent that the message is for
     #[arg(long, value_name = "AGENT", default_value = "main")]
     agent: String,
 
-    /// What it says [default: read from standard input]
+    /// The text of the message [default: read from standard input]
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     text: Option<String>,
 
-    /// The agent's workspace, whose bootstrap files are named when a conversation begins
+    /// The agent's workspace; its bootstrap files are listed when a conversation begins
     #[arg(long, value_name = "FOLDER")]
     workspace: Option<PathBuf>,
 }
@@ -70,7 +70,7 @@ pub(crate) struct Args {
 pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
     let inbound = inbound(args)?;
     let routing = context.settings.store.routing()?;
-    let mut store = Store::open(&context.settings.ledger.value)?;
+    let store = Store::open(&context.settings.ledger.value)?;
     let zone = zone::zone();
     let routed = store.route(&routing.settings, &inbound, now_ms(), &zone)?;
     let bootstrap = match &args.workspace {
@@ -80,7 +80,7 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
     let bootstrap = bootstrap_files(bootstrap.iter().map(String::as_str));
     Ok(context.output.json(&json!({
         "key": routed.key,
-        "session": routed.session.as_ref().map(|session| &session.id),
+        "session": routed.session.as_ref().map(|session| session.id()),
         "created": routed.created,
         "reset": routed.reset,
         "admitted": routed.admission.is_admitted(),
@@ -98,7 +98,7 @@ fn inbound(args: &Args) -> Result<Inbound> {
     };
     let chat = Chat::parse(&args.chat).ok_or_else(|| {
         let names: Vec<&str> = Chat::NAMES.iter().map(|(name, _)| *name).collect();
-        CommandError::new(format!("there is no kind of conversation `{}`", args.chat))
+        CommandError::new(format!("`{}` is not a kind of conversation", args.chat))
             .hint(format!("kinds are {}", names.join(", ")))
     })?;
     Ok(Inbound {
@@ -119,7 +119,7 @@ fn inbound(args: &Args) -> Result<Inbound> {
     })
 }
 
-/// The names of the files in a workspace; none if it is not there.
+/// Returns the names of the files in a workspace; none if it does not exist.
 fn names(workspace: &Path) -> Result<Vec<String>> {
     let failed = |error: std::io::Error| {
         let what = format!("cannot list the workspace {}", workspace.display());
@@ -132,7 +132,7 @@ fn names(workspace: &Path) -> Result<Vec<String>> {
     let mut names = Vec::new();
     for entry in entries {
         let entry = entry.map_err(failed)?;
-        // What is no file is nothing to read.
+        // Folders and other non-files cannot be read.
         if std::fs::metadata(entry.path()).is_ok_and(|meta| meta.is_file()) {
             names.extend(entry.file_name().into_string());
         }

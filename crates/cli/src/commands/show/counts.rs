@@ -1,11 +1,11 @@
-//! What a story is made of, in numbers.
+//! Counts of a session's story.
 
 use quipu_ledger::Story;
 use quipu_ledger::wire::StoryCounts;
 
 use crate::commands::Context;
 use crate::error::Result;
-use crate::output::{Look, Text, number};
+use crate::output::{Style, Text, number};
 use crate::reading::Reading;
 
 pub(super) fn show(
@@ -19,29 +19,29 @@ pub(super) fn show(
     }
     let head = story.head();
     let width = context.output.width().unwrap_or(usize::MAX);
-    context.output.line(Text::of(Look::Bold, super::page::title(head, width)))?;
+    context.output.line(Text::styled(Style::Bold, super::page::title(head, width)))?;
     let all = [
-        ("turns", counts.turns, Look::Plain),
-        ("entries", counts.entries, Look::Plain),
-        ("user's words", counts.user, Look::Plain),
-        ("agent's words", counts.assistant, Look::Plain),
-        ("tool calls", counts.tool_calls, Look::Plain),
-        ("answers", counts.tool_results, Look::Plain),
-        ("✗ failed", counts.errors, Look::Bad),
-        ("! mentions", counts.mentions, Look::Warning),
-        ("sub-agents", counts.subagents, Look::Plain),
-        ("pictures", counts.images, Look::Plain),
-        ("compactions", counts.compactions, Look::Plain),
-        ("went back", counts.rewinds, Look::Plain),
-        ("interrupted", counts.interrupts, Look::Plain),
-        ("API errors", counts.api_errors, Look::Bad),
+        ("turns", counts.turns, Style::Plain),
+        ("entries", counts.entries, Style::Plain),
+        ("user", counts.user, Style::Plain),
+        ("assistant", counts.assistant, Style::Plain),
+        ("tool calls", counts.tool_calls, Style::Plain),
+        ("tool results", counts.tool_results, Style::Plain),
+        ("✗ failed", counts.errors, Style::Bad),
+        ("! mentions", counts.mentions, Style::Warning),
+        ("sub-agents", counts.subagents, Style::Plain),
+        ("images", counts.images, Style::Plain),
+        ("compactions", counts.compactions, Style::Plain),
+        ("rewinds", counts.rewinds, Style::Plain),
+        ("interrupted", counts.interrupts, Style::Plain),
+        ("API errors", counts.api_errors, Style::Bad),
     ];
-    // What is there always, and the rest where there is any.
+    // The first rows are always shown, the others only if they are not 0.
     let facts: Vec<(&str, Text)> = all
         .into_iter()
         .enumerate()
         .filter(|(index, (_, count, _))| *index < 6 || *count > 0)
-        .map(|(_, (label, count, look))| (label, Text::of(look, number(count))))
+        .map(|(_, (label, count, style))| (label, Text::styled(style, number(count))))
         .collect();
     Ok(context.output.facts(2, &facts)?)
 }

@@ -1,8 +1,8 @@
-//! How a story looks on a terminal.
+//! Prints a story on a terminal.
 //!
-//! A turn begins with a rule that bears its number and time; the human's words follow a `❯`, the
-//! agent's are laid out as Markdown, and each tool call is one line. Nothing here decides what
-//! belongs to the story.
+//! A turn begins with a rule that has its number and time. A `❯` marks the user's text, the agent's
+//! text is laid out as Markdown, and each tool call is one line. Nothing here decides what belongs
+//! to the story.
 
 use quipu_ledger::Choice;
 use quipu_ledger::wire::StoryHead;
@@ -17,33 +17,33 @@ use super::tools;
 use crate::commands::Context;
 use crate::error::Result;
 use crate::output::{
-    Look, ShortIds, Text, WIDEST_IN_PIPE, bytes, count, markdown, minute, number, plain,
+    ShortIds, Style, Text, WIDEST_IN_PIPE, bytes, count, markdown, minute, number, plain,
 };
 use crate::shell;
 
-/// Prose is at most so wide: longer lines are hard to read.
+/// Limit for the width of prose, in columns: longer lines are hard to read.
 const WIDEST: usize = 100;
 
-/// How far the agent's words are indented.
+/// Indentation of the agent's text.
 const INDENT: &str = "  ";
 
-/// Writes a story.
+/// Prints a story.
 pub(super) struct Page<'c> {
     context: &'c mut Context,
     ids: ShortIds,
     telling: Telling,
-    /// Only one speaker is heard: calls have no answers beside them.
+    /// True if only one role is shown, so that calls have no results next to them.
     is_narrowed_to_tools: bool,
     last: Last,
     day: Option<String>,
-    /// The agent's file no longer holds what is being told.
+    /// True while entries are printed that the agent's file no longer has.
     is_absent: bool,
     is_empty: bool,
     /// The session's id.
     session: String,
 }
 
-/// What was written last.
+/// The kind of line that was printed last.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Last {
     Nothing,
@@ -69,7 +69,7 @@ impl<'c> Page<'c> {
         }
     }
 
-    /// What session it is.
+    /// Prints the session's title and metadata.
     pub(super) fn head(&mut self, head: &StoryHead) -> Result<()> {
         let name = format::by_name(&head.format).map_or(&*head.format, |format| format.title());
         let agent = Some(head.agent.clone()).filter(|agent| !agent.is_empty());
@@ -83,31 +83,31 @@ impl<'c> Page<'c> {
             head.started_at.map(minute),
         ];
         let facts: Vec<String> = facts.into_iter().flatten().collect();
-        let id = Text::of(Look::Dim, format!("{} · {}", head.id, count(head.turns, "turn")));
+        let id = Text::styled(Style::Dim, format!("{} · {}", head.id, count(head.turns, "turn")));
         let id = match head.state.as_str() {
             "live" => id,
-            "lost" => id.with(Look::Warning, format!(" · lost: {}", left(head))),
-            state => id.with(Look::Warning, format!(" · {state}")),
+            "lost" => id.with(Style::Warning, format!(" · lost: {}", left(head))),
+            state => id.with(Style::Warning, format!(" · {state}")),
         };
-        self.context.output.line(Text::of(Look::Bold, title(head, self.width())))?;
+        self.context.output.line(Text::styled(Style::Bold, title(head, self.width())))?;
         for line in joined(&facts, self.room(0)) {
-            self.context.output.laid_out(&Text::of(Look::Dim, line))?;
+            self.context.output.laid_out(&Text::styled(Style::Dim, line))?;
         }
         self.context.output.line(id)?;
         for (word, other) in [
-            ("works for", &head.parent),
-            ("goes on from", &head.fork_of),
-            ("goes on in", &head.continued_in),
+            ("sub-agent of", &head.parent),
+            ("forked from", &head.fork_of),
+            ("continued in", &head.continued_in),
         ] {
             if let Some(other) = other {
-                self.context.output.line(Text::of(Look::Dim, format!("{word} {other}")))?;
+                self.context.output.line(Text::styled(Style::Dim, format!("{word} {other}")))?;
             }
         }
         self.session.clone_from(&head.id);
         self.subagents(head.left.as_ref().map_or(&[], |left| &left.subagents))
     }
 
-    /// Sub-agents that no call leads to.
+    /// Prints sub-agents that no call started.
     fn subagents(&mut self, ids: &[String]) -> Result<()> {
         const MOST: usize = 10;
         if ids.is_empty() {
@@ -116,33 +116,33 @@ impl<'c> Page<'c> {
         self.is_empty = false;
         for id in ids.iter().take(MOST) {
             let command = self.context.shell.command("show", &self.ids.of(id), &[]);
-            self.mark(Look::Dim, "↳", &format!("sub-agent → {command}"))?;
+            self.mark(Style::Dim, "↳", &format!("sub-agent → {command}"))?;
         }
         if ids.len() > MOST {
             let command = self.context.shell.command("tree", &self.ids.of(&self.session), &[]);
             let more = number((ids.len() - MOST) as u64);
-            self.mark(Look::Dim, "↳", &format!("{more} more → {command}"))?;
+            self.mark(Style::Dim, "↳", &format!("{more} more → {command}"))?;
         }
         Ok(())
     }
 
-    /// What one entry tells.
+    /// Prints one entry.
     pub(super) fn item(&mut self, item: &StoryItem<'_>) -> Result<()> {
         self.is_empty = false;
         if item.speaks() && std::mem::replace(&mut self.is_absent, item.is_absent) != item.is_absent
         {
-            let said = if item.is_absent {
-                "from here on no longer in the agent's file"
+            let text = if item.is_absent {
+                "from here on, no longer in the agent's file"
             } else {
-                "in the agent's file again"
+                "from here on, in the agent's file again"
             };
-            self.mark(Look::Dim, "∅", said)?;
+            self.mark(Style::Dim, "∅", text)?;
         }
         if item.missing_parent.is_some() {
-            self.mark(Look::Dim, "⋯", GAP)?;
+            self.mark(Style::Dim, "⋯", GAP)?;
         }
         if let Some(rewind) = &item.rewind {
-            self.mark(Look::Warning, "↶", &rewound(rewind))?;
+            self.mark(Style::Warning, "↶", &rewound(rewind))?;
         }
         if item.is_prompt {
             self.turn(item)?;
@@ -151,19 +151,19 @@ impl<'c> Page<'c> {
             ItemKind::Compaction(compaction) => self.compaction(compaction)?,
             ItemKind::Reset { reason } => {
                 let why = reason.as_deref().map(|why| format!(" ({why})")).unwrap_or_default();
-                self.mark(Look::Dim, "◆", &format!("the context was reset{why}"))?;
+                self.mark(Style::Dim, "◆", &format!("the context was reset{why}"))?;
             }
             ItemKind::BranchSummary { summary, .. } => {
-                self.mark(Look::Dim, "◆", "a branch was left, with a summary of it")?;
+                self.mark(Style::Dim, "◆", "left a branch, with a summary of it")?;
                 if self.telling.compactions {
                     self.prose(&markdown(summary, self.room(2)), INDENT)?;
                 }
             }
-            ItemKind::Note => self.mark(Look::Dim, "·", &note(item))?,
+            ItemKind::Note => self.mark(Style::Dim, "·", &note(item))?,
             ItemKind::Message => {}
         }
         if item.is_interrupt {
-            return self.mark(Look::Warning, "⊘", "the user stopped the agent");
+            return self.mark(Style::Warning, "⊘", "the user stopped the agent");
         }
         for piece in &item.pieces {
             self.piece(item, piece)?;
@@ -173,39 +173,41 @@ impl<'c> Page<'c> {
             let options = [entry, "--raw".to_owned()];
             let session = self.ids.of(&self.session);
             let command = self.context.shell.command("show", &session, &options);
-            let said =
-                format!("a line of {}: only its first 64 KiB are read → {command}", bytes(length));
-            self.mark(Look::Warning, "▤", &said)?;
+            let text = format!(
+                "a line of {}: only its first 64 KiB are parsed → {command}",
+                bytes(length)
+            );
+            self.mark(Style::Warning, "▤", &text)?;
         }
         if item.is_provisional {
-            self.mark(Look::Dim, "…", "this line is not finished yet")?;
+            self.mark(Style::Dim, "…", "this line is not complete yet")?;
         }
         Ok(())
     }
 
-    /// Says so if there was nothing.
+    /// Prints a note if nothing was shown.
     pub(super) fn end(&mut self) -> Result<()> {
         if self.is_empty {
             self.context.output.gap()?;
-            self.context.output.line(Text::of(Look::Dim, "nothing was said"))?;
+            self.context.output.line(Text::styled(Style::Dim, "no messages"))?;
         }
         Ok(())
     }
 
-    /// The rule that begins a turn.
+    /// Prints the rule that begins a turn.
     fn turn(&mut self, item: &StoryItem<'_>) -> Result<()> {
         let number = item.turn.map(|turn| format!(" {turn} ")).unwrap_or_default();
-        let mut rule = Text::of(Look::Dim, "─").with(Look::Bold, number);
+        let mut rule = Text::styled(Style::Dim, "─").with(Style::Bold, number);
         if let Some(time) = item.time {
-            // The day is said once.
-            let said = minute(time.0);
-            let (day, clock) = said.split_once(' ').unwrap_or((&said, ""));
-            let shown = if self.day.as_deref() == Some(day) { clock } else { &*said };
-            rule = rule.with(Look::Dim, format!("─ {shown} "));
+            // The day is printed once.
+            let text = minute(time.0);
+            let (day, clock) = text.split_once(' ').unwrap_or((&text, ""));
+            let shown = if self.day.as_deref() == Some(day) { clock } else { &*text };
+            rule = rule.with(Style::Dim, format!("─ {shown} "));
             self.day = Some(day.to_owned());
         }
         let room = self.width().saturating_sub(rule.width());
-        rule = rule.with(Look::Dim, "─".repeat(room));
+        rule = rule.with(Style::Dim, "─".repeat(room));
         self.gap()?;
         self.context.output.laid_out(&rule)?;
         self.last = Last::Rule;
@@ -250,11 +252,11 @@ impl<'c> Page<'c> {
             Piece::Image { media_type } => {
                 let kind = media_type.as_deref().unwrap_or("image");
                 self.separate()?;
-                self.prose(&[Text::of(Look::Dim, format!("[{kind}]"))], INDENT)
+                self.prose(&[Text::styled(Style::Dim, format!("[{kind}]"))], INDENT)
             }
             Piece::Other(name) => {
                 self.separate()?;
-                self.prose(&[Text::of(Look::Dim, format!("[{name}]"))], INDENT)
+                self.prose(&[Text::styled(Style::Dim, format!("[{name}]"))], INDENT)
             }
         }
     }
@@ -270,29 +272,30 @@ impl<'c> Page<'c> {
         let room = self.room(2);
         match item.role {
             Some(Role::Assistant) if item.is_error => {
-                let lines = plain(words, Look::Bad, room);
-                self.marked(Text::of(Look::Bad, "✗ "), &lines)
+                let lines = plain(words, Style::Bad, room);
+                self.marked(Text::styled(Style::Bad, "✗ "), &lines)
             }
             Some(Role::Assistant) => self.prose(&markdown(words, room), INDENT),
             _ => {
-                let mut lines = plain(words, Look::Plain, room);
+                let mut lines = plain(words, Style::Plain, room);
                 if item.is_queued {
-                    lines.push(Text::of(Look::Dim, "(typed while the agent worked)"));
+                    lines.push(Text::styled(Style::Dim, "(typed while the agent worked)"));
                 }
-                self.marked(Text::of(Look::Accent, "❯ "), &lines)
+                self.marked(Text::styled(Style::Accent, "❯ "), &lines)
             }
         }
     }
 
-    /// Something that was folded.
+    /// Prints something that is hidden by default.
     fn aside(&mut self, label: &str, words: &str) -> Result<()> {
         self.separate()?;
         let bar = "┊ ";
-        let lines = plain(words, Look::Dim, self.room(4));
-        let label = Text::of(Look::Dim, INDENT).with(Look::Dim, bar).with(Look::Italic, label);
+        let lines = plain(words, Style::Dim, self.room(4));
+        let label =
+            Text::styled(Style::Dim, INDENT).with(Style::Dim, bar).with(Style::Italic, label);
         self.context.output.laid_out(&label)?;
         for line in lines {
-            let line = Text::of(Look::Dim, INDENT).with(Look::Dim, bar).join(line);
+            let line = Text::styled(Style::Dim, INDENT).with(Style::Dim, bar).join(line);
             self.context.output.laid_out(&line)?;
         }
         self.last = Last::Words;
@@ -300,8 +303,8 @@ impl<'c> Page<'c> {
     }
 
     fn compaction(&mut self, compaction: &Compaction<'_>) -> Result<()> {
-        let said = compacted(compaction);
-        self.mark(Look::Dim, "◆", &said)?;
+        let text = compacted(compaction);
+        self.mark(Style::Dim, "◆", &text)?;
         if !self.telling.compactions {
             return Ok(());
         }
@@ -316,27 +319,31 @@ impl<'c> Page<'c> {
                 continue;
             }
             self.separate()?;
-            let mut lines = vec![Text::of(Look::Dim, word)];
+            let mut lines = vec![Text::styled(Style::Dim, word)];
             lines.extend(files.iter().flat_map(|file| {
-                plain(&format!("{INDENT}{}", one_line(file, usize::MAX)), Look::Plain, self.room(2))
+                plain(
+                    &format!("{INDENT}{}", one_line(file, usize::MAX)),
+                    Style::Plain,
+                    self.room(2),
+                )
             }));
             self.prose(&lines, INDENT)?;
         }
         Ok(())
     }
 
-    /// A line about what happened.
-    fn mark(&mut self, look: Look, mark: &str, said: &str) -> Result<()> {
+    /// Prints a line about an event.
+    fn mark(&mut self, style: Style, mark: &str, text: &str) -> Result<()> {
         if self.last != Last::Mark {
             self.separate()?;
         }
-        let lines = plain(&one_line(said, usize::MAX), look, self.room(2));
-        self.marked(Text::of(look, mark).and(" "), &lines)?;
+        let lines = plain(&one_line(text, usize::MAX), style, self.room(2));
+        self.marked(Text::styled(style, mark).and(" "), &lines)?;
         self.last = Last::Mark;
         Ok(())
     }
 
-    /// Lines whose first one bears a mark.
+    /// Prints lines, the first one with a mark.
     fn marked(&mut self, mark: Text, lines: &[Text]) -> Result<()> {
         let rest = Text::plain(" ".repeat(mark.width()));
         let mut start = mark;
@@ -361,7 +368,7 @@ impl<'c> Page<'c> {
         Ok(())
     }
 
-    /// Calls stand close together.
+    /// Begins a call. Calls follow each other without an empty line.
     fn begin_call(&mut self) -> Result<()> {
         match self.last {
             Last::Call(_) => Ok(()),
@@ -369,7 +376,7 @@ impl<'c> Page<'c> {
         }
     }
 
-    /// An empty line, except after a rule.
+    /// Prints an empty line, except after a rule.
     fn separate(&mut self) -> Result<()> {
         match self.last {
             Last::Rule => Ok(()),
@@ -381,25 +388,25 @@ impl<'c> Page<'c> {
         Ok(self.context.output.gap()?)
     }
 
-    /// How wide rules are.
+    /// Returns the width of rules.
     fn width(&self) -> usize {
         self.context.output.width().map_or(WIDEST, |width| width.min(WIDEST))
     }
 
-    /// How wide prose may be beside what is taken.
+    /// Returns the width that is left for prose.
     fn room(&self, taken: usize) -> Option<usize> {
         let width = self.context.output.width()?;
         Some(width.min(WIDEST).saturating_sub(taken).max(1))
     }
 }
 
-/// What a session is called.
+/// Returns a session's title.
 pub(in crate::commands) fn title(head: &StoryHead, width: usize) -> String {
-    let said = head.title.as_deref().unwrap_or("untitled");
-    one_line(said, width.min(WIDEST))
+    let text = head.title.as_deref().unwrap_or("untitled");
+    one_line(text, width.min(WIDEST))
 }
 
-/// Facts on as few lines as they fit on, none of them broken unless it is longer than a line.
+/// Joins facts into as few lines as fit. A fact is broken only if it is longer than a line.
 fn joined(facts: &[String], room: Option<usize>) -> Vec<String> {
     const BETWEEN: &str = " · ";
     let mut lines: Vec<String> = Vec::new();
@@ -420,7 +427,7 @@ fn joined(facts: &[String], room: Option<usize>) -> Vec<String> {
     lines
 }
 
-/// What is left of a lost session.
+/// Describes what is known of a lost session.
 fn left(head: &StoryHead) -> String {
     let Some(left) = &head.left else { return "its transcript is gone".to_owned() };
     if left.subagents.is_empty() && left.outputs == 0 && left.prompts > 0 {
@@ -443,7 +450,7 @@ fn left(head: &StoryHead) -> String {
     }
 }
 
-/// What an entry is that nobody says; of one of an unknown type also when.
+/// Describes an entry that is not a message; with its time if its type is unknown.
 fn note(item: &StoryItem<'_>) -> String {
     if item.folded != Some(Folded::Unknown) {
         return item.type_name.to_string();
@@ -456,10 +463,10 @@ fn note(item: &StoryItem<'_>) -> String {
 fn rewound(rewind: &Rewind) -> String {
     match (rewind.to_turn, &rewind.to) {
         (Some(turn), _) if rewind.is_within_turn => {
-            format!("back inside turn {turn}; what followed was left")
+            format!("rewound within turn {turn}; the entries above were abandoned")
         }
-        (Some(turn), _) => format!("back to turn {turn}; what followed it was left"),
-        (None, Some(_)) => "back to the beginning; what followed was left".to_owned(),
-        (None, None) => "begins again, without what came before".to_owned(),
+        (Some(turn), _) => format!("rewound to turn {turn}; the turns above were abandoned"),
+        (None, Some(_)) => "rewound to the beginning; the turns above were abandoned".to_owned(),
+        (None, None) => "started over; the turns above were abandoned".to_owned(),
     }
 }

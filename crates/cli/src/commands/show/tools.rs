@@ -1,14 +1,14 @@
-//! How tool calls and their answers look.
+//! Formats tool calls and their results.
 
 use quipu_transcript::story::{Outcome, StoryCall, StoryResult, Tools};
 
-use crate::output::{Look, ShortIds, Text, bytes, count, plain};
+use crate::output::{ShortIds, Style, Text, bytes, count, plain};
 use crate::shell::Shell;
 
-/// Where what a call was given and what it answered stand.
+/// Indentation of a call's input and result.
 const INSIDE: &str = "      ";
 
-/// A call: its mark, its name, what it is about, and more where that is wanted.
+/// Formats a call: mark, name, what it is about, and more if wanted.
 pub(super) fn call(
     call: &StoryCall<'_>,
     ids: &ShortIds,
@@ -17,17 +17,17 @@ pub(super) fn call(
 ) -> Vec<Text> {
     let about = call.about.as_deref().filter(|_| tools > Tools::Names);
     let note = match (call.outcome, call.is_partial) {
-        (Some(Outcome::Failed), _) => Text::of(Look::Bad, "failed"),
-        (Some(Outcome::Mentions), _) => Text::of(Look::Warning, "mentions an error"),
+        (Some(Outcome::Failed), _) => Text::styled(Style::Bad, "failed"),
+        (Some(Outcome::Mentions), _) => Text::styled(Style::Warning, "mentions an error"),
         (Some(Outcome::Fine), _) => Text::default(),
-        (None, true) => Text::of(Look::Dim, "cut off"),
-        (None, false) => Text::of(Look::Dim, "no answer"),
+        (None, true) => Text::styled(Style::Dim, "cut off"),
+        (None, false) => Text::styled(Style::Dim, "no result"),
     };
     let name = if call.name.is_empty() { "a tool without a name" } else { &*call.name };
     let mut lines = line(mark(call.outcome), name, about, note, room);
     if let Some(session) = &call.subagent {
         let command = Shell::default().command("show", &ids.of(session), &[]);
-        let more = Text::of(Look::Dim, format!("{INSIDE}→ {command}"));
+        let more = Text::styled(Style::Dim, format!("{INSIDE}→ {command}"));
         lines.extend(fit(more, room));
     }
     if tools >= Tools::Inputs
@@ -38,7 +38,7 @@ pub(super) fn call(
     lines
 }
 
-/// An answer, below its call or with a line that says whose it is.
+/// Formats a result, below its call or with a line that names its call.
 pub(super) fn result(
     result: &StoryResult<'_>,
     is_open: bool,
@@ -49,31 +49,34 @@ pub(super) fn result(
     if !follows_call {
         let name = result.name.as_deref().unwrap_or("a tool");
         let mut note = match result.outcome {
-            Outcome::Failed => Text::of(Look::Bad, "failed"),
-            Outcome::Mentions => Text::of(Look::Warning, "mentions an error"),
-            Outcome::Fine => Text::of(Look::Dim, bytes(result.text.len() as u64)),
+            Outcome::Failed => Text::styled(Style::Bad, "failed"),
+            Outcome::Mentions => Text::styled(Style::Warning, "mentions an error"),
+            Outcome::Fine => Text::styled(Style::Dim, bytes(result.text.len() as u64)),
         };
         if result.is_orphan {
-            note = note.with(Look::Dim, " · answers no call");
+            note = note.with(Style::Dim, " · without a call");
         }
-        let look = match result.outcome {
-            Outcome::Fine => Look::Dim,
-            Outcome::Mentions => Look::Warning,
-            Outcome::Failed => Look::Bad,
+        let style = match result.outcome {
+            Outcome::Fine => Style::Dim,
+            Outcome::Mentions => Style::Warning,
+            Outcome::Failed => Style::Bad,
         };
-        let mark = Text::of(look, "  ↳ ");
+        let mark = Text::styled(style, "  ↳ ");
         lines.extend(line(mark, name, result.about.as_deref(), note, room));
     }
     if is_open {
         let inner = room.map(|room| room.saturating_sub(INSIDE.len()).max(1));
-        let body = plain(result.text.trim_matches('\n'), Look::Dim, inner);
+        let body = plain(result.text.trim_matches('\n'), Style::Dim, inner);
         lines.extend(body.into_iter().map(|line| Text::plain(INSIDE).join(line)));
         if result.images > 0 {
-            let images = count(result.images.into(), "picture");
-            lines.extend(fit(Text::of(Look::Dim, format!("{INSIDE}[{images}]")), room));
+            let images = count(result.images.into(), "image");
+            lines.extend(fit(Text::styled(Style::Dim, format!("{INSIDE}[{images}]")), room));
         }
         if let Some(file) = &result.output_file {
-            lines.extend(fit(Text::of(Look::Dim, format!("{INSIDE}all of it: {file}")), room));
+            lines.extend(fit(
+                Text::styled(Style::Dim, format!("{INSIDE}full output: {file}")),
+                room,
+            ));
         }
     }
     lines
@@ -81,30 +84,30 @@ pub(super) fn result(
 
 fn mark(outcome: Option<Outcome>) -> Text {
     match outcome {
-        Some(Outcome::Failed) => Text::of(Look::Bad, "  ✗ "),
-        Some(Outcome::Mentions) => Text::of(Look::Warning, "  ! "),
-        Some(Outcome::Fine) | None => Text::of(Look::Dim, "  · "),
+        Some(Outcome::Failed) => Text::styled(Style::Bad, "  ✗ "),
+        Some(Outcome::Mentions) => Text::styled(Style::Warning, "  ! "),
+        Some(Outcome::Fine) | None => Text::styled(Style::Dim, "  · "),
     }
 }
 
-/// One line: what does not fit is cut from what the call is about, then from the tool's name. Only
-/// where not even that is enough, it is broken.
+/// Formats one line. If it is too long, it cuts the description, then the tool's name; only if that
+/// is not enough, it breaks the line.
 fn line(mark: Text, name: &str, about: Option<&str>, note: Text, room: Option<usize>) -> Vec<Text> {
-    /// What is left of a name.
+    /// Width that a name keeps.
     const LEAST: usize = 8;
     let beside = mark.width()
         + if note.is_empty() { 0 } else { note.width() + 2 }
         + if about.is_some() { 2 } else { 0 };
     let name = match room {
-        Some(room) => Text::of(Look::Bold, name).cut(room.saturating_sub(beside).max(LEAST)),
-        None => Text::of(Look::Bold, name),
+        Some(room) => Text::styled(Style::Bold, name).cut(room.saturating_sub(beside).max(LEAST)),
+        None => Text::styled(Style::Bold, name),
     };
     let mut line = mark.join(name);
     if let Some(words) = about {
         let taken = line.width() + 1 + if note.is_empty() { 0 } else { note.width() + 2 };
         let about = Text::plain(words);
         let about = match room {
-            // Both ends of a path say something; words begin with what matters.
+            // Both ends of a path matter; in prose, the beginning does.
             Some(room) if words.contains(' ') => about.shorten(room.saturating_sub(taken).max(1)),
             Some(room) => about.cut(room.saturating_sub(taken).max(1)),
             None => about,
@@ -114,7 +117,7 @@ fn line(mark: Text, name: &str, about: Option<&str>, note: Text, room: Option<us
     fit(if note.is_empty() { line } else { line.and("  ").join(note) }, room)
 }
 
-/// What a call was given: a line for each argument, longer texts below their names.
+/// Formats a call's input: one line per argument, longer texts below their names.
 fn input(json: &str, room: Option<usize>) -> Vec<Text> {
     let inner = room.map(|room| room.saturating_sub(INSIDE.len()).max(1));
     let mut lines = Vec::new();
@@ -125,18 +128,18 @@ fn input(json: &str, room: Option<usize>) -> Vec<Text> {
                     serde_json::Value::String(text) => text,
                     other => other.to_string(),
                 };
-                let key = Text::of(Look::Dim, format!("{key}: "));
+                let key = Text::styled(Style::Dim, format!("{key}: "));
                 if value.trim_end().contains('\n') {
                     lines.extend(fit(key, inner));
                     let inner = inner.map(|inner| inner.saturating_sub(2).max(1));
-                    let text = plain(&value, Look::Plain, inner);
+                    let text = plain(&value, Style::Plain, inner);
                     lines.extend(text.into_iter().map(|line| Text::plain("  ").join(line)));
                 } else {
                     lines.extend(fit(key.and(value.trim_end().replace(['\t', '\r'], " ")), inner));
                 }
             }
         }
-        _ => lines.extend(plain(json, Look::Plain, inner)),
+        _ => lines.extend(plain(json, Style::Plain, inner)),
     }
     lines.into_iter().map(|line| Text::plain(INSIDE).join(line)).collect()
 }

@@ -1,17 +1,17 @@
-//! The shape of the table: which columns fit, the bars, and days without anything.
+//! Layout of the usage table: columns that fit, bars, days without usage.
 
 use jiff::civil::Date;
 use quipu_ledger::wire::UsageLine;
 
-/// What fits.
+/// The columns that fit.
 pub(super) struct Layout {
-    /// Columns of a full bar; 0 for none.
+    /// Width of a full bar, in columns; 0 for none.
     pub(super) bar: usize,
-    /// Input, output, cache.
+    /// True if input, output and cache tokens have their own columns.
     pub(super) has_kinds: bool,
-    /// There is room for long titles.
+    /// True if there is room for long column titles.
     pub(super) is_wide: bool,
-    /// A session's id and its last day.
+    /// True if a session's id and last day are shown.
     pub(super) has_last: bool,
 }
 
@@ -41,7 +41,7 @@ impl Layout {
     }
 }
 
-/// A bar of at most `width` columns, in eighths. Something is never nothing.
+/// Returns a bar of at most `width` columns, in eighths. A part above 0 is never an empty bar.
 pub(super) fn bar(part: f64, width: usize) -> String {
     const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
     if part.is_nan() || part <= 0.0 {
@@ -53,10 +53,10 @@ pub(super) fn bar(part: f64, width: usize) -> String {
     bar
 }
 
-/// More days than this without anything between two others are not worth their lines.
+/// Limit for a run of days without usage that is filled in.
 const LONGEST_GAP: usize = 14;
 
-/// Puts the days between two others in, on which nothing was used: a chart without them lies.
+/// Adds the days without usage between two others, so that the chart shows gaps.
 pub(super) fn fill_gaps(lines: &mut Vec<UsageLine>) {
     let mut filled: Vec<UsageLine> = Vec::with_capacity(lines.len());
     for line in lines.drain(..) {

@@ -1,4 +1,4 @@
-//! What has to be said about a table of costs.
+//! Notes below the usage table: prices, hidden groups, unfinished lines.
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
@@ -8,9 +8,9 @@ use quipu_transcript::prices::AS_OF;
 use super::{By, Own, groups};
 use crate::commands::Context;
 use crate::error::Result;
-use crate::output::{Look, Text, count, dollars, short};
+use crate::output::{Style, Text, dollars, short};
 
-/// At most this many models are named.
+/// Limit for the number of models listed.
 const MOST_NAMED: usize = 5;
 
 pub(super) fn show(
@@ -24,8 +24,8 @@ pub(super) fn show(
     context.output.gap()?;
     let total = &report.total;
     if hidden > 0 {
-        let text = format!("and {} that cost less; --all shows them", groups(by, hidden));
-        context.output.line(Text::of(Look::Dim, text))?;
+        let text = format!("and {} with a lower cost; --all shows them", groups(by, hidden));
+        context.output.line(Text::styled(Style::Dim, text))?;
     }
     if total.unpriced_tokens > 0 {
         let text = format!(
@@ -33,14 +33,16 @@ pub(super) fn show(
             named(&total.unpriced_models),
             short(total.unpriced_tokens)
         );
-        context.output.line(Text::of(Look::Warning, text))?;
+        context.output.line(Text::styled(Style::Warning, text))?;
     }
     if total.unfinished > 0 {
-        let text = format!(
-            "without the unfinished last line of {}",
-            count(total.unfinished, "transcript")
-        );
-        context.output.line(Text::of(Look::Warning, text))?;
+        let text = match total.unfinished {
+            1 => "1 transcript ends in an unfinished line, which is not counted".to_owned(),
+            files => {
+                format!("{files} transcripts end in unfinished lines, which are not counted")
+            }
+        };
+        context.output.line(Text::styled(Style::Warning, text))?;
     }
     let recorded = total.recorded_usd;
     let cost = total.cost_usd.unwrap_or(0.0);
@@ -59,11 +61,11 @@ pub(super) fn show(
     if matches!(by, By::Daily | By::Monthly) {
         text = format!("{text}; time zone {}", zone_name(zone));
     }
-    context.output.line(Text::of(Look::Dim, text))?;
+    context.output.line(Text::styled(Style::Dim, text))?;
     Ok(())
 }
 
-/// The first few of some models.
+/// Lists the first few models.
 fn named(models: &[String]) -> String {
     let names = models.iter().take(MOST_NAMED).map(String::as_str).collect::<Vec<_>>().join(", ");
     match models.len().saturating_sub(MOST_NAMED) {
@@ -72,7 +74,7 @@ fn named(models: &[String]) -> String {
     }
 }
 
-/// The zone's name, or how far it is from UTC.
+/// Returns the zone's name, or its offset from UTC.
 fn zone_name(zone: &TimeZone) -> String {
     match zone.iana_name() {
         Some(name) => name.to_owned(),

@@ -1,4 +1,4 @@
-//! Which time is asked for.
+//! The time range of a usage report.
 
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, ToSpan, Zoned};
@@ -7,19 +7,19 @@ use super::{Args, By};
 use crate::error::Result;
 use crate::filters;
 
-/// A range of time, and how to speak of it.
+/// A time range, and its description.
 pub(super) struct Asked {
     pub(super) since: Option<i64>,
     pub(super) until: Option<i64>,
     pub(super) words: String,
-    /// Nobody named a time; only the last days are shown.
+    /// True if no time was given, so that only the last days are shown.
     pub(super) is_recent: bool,
 }
 
-/// A person sees this many days unless they ask for others.
+/// Days shown without `--since` and `--until`.
 const DAYS: i32 = 30;
 
-/// The range that the arguments mean. Days are whole: `--since 3d` begins with that day.
+/// Returns the range that the arguments mean. Days are whole: `--since 3d` begins with that day.
 pub(super) fn asked(args: &Args, is_json: bool, zone: &TimeZone) -> Result<Asked> {
     let now = Timestamp::now().to_zoned(zone.clone());
     let mut words = Vec::new();
@@ -49,10 +49,12 @@ pub(super) fn asked(args: &Args, is_json: bool, zone: &TimeZone) -> Result<Asked
         }
         None => None,
     };
-    let said = [("project", &args.project), ("agent", &args.agent), ("format", &args.format)];
-    words.extend(said.iter().filter_map(|(what, name)| Some(format!("{what} {}", name.as_ref()?))));
+    let filters = [("project", &args.project), ("agent", &args.agent), ("format", &args.format)];
+    words.extend(
+        filters.iter().filter_map(|(what, name)| Some(format!("{what} {}", name.as_ref()?))),
+    );
     if words.is_empty() {
-        words.push("all that is known".to_owned());
+        words.push("all recorded usage".to_owned());
     }
     let since = since.map(|since| since.timestamp().as_millisecond());
     Ok(Asked { since, until, words: words.join(", "), is_recent })

@@ -1,13 +1,13 @@
-//! A table of a message: aligned where it fits, otherwise its rows one below the other.
+//! A Markdown table: aligned if it fits, otherwise one block per row.
 
-use super::{Look, Text};
+use super::{Style, Text};
 
-/// Between two columns.
+/// Columns between two cells.
 const GAP: usize = 2;
 
 #[derive(Debug)]
 pub(super) struct Table {
-    /// Which columns are aligned to the right.
+    /// True for columns that are aligned right.
     right: Vec<bool>,
     rows: Vec<Vec<Text>>,
 }
@@ -22,17 +22,17 @@ impl Table {
         self.rows.push(Vec::new());
     }
 
-    /// Begins a cell of it.
+    /// Begins a cell of the row.
     pub(super) fn cell(&mut self) {
         if let Some(row) = self.rows.last_mut() {
             row.push(Text::default());
         }
     }
 
-    /// Adds words to it.
-    pub(super) fn words(&mut self, look: Look, words: &str) {
+    /// Adds words to the cell.
+    pub(super) fn words(&mut self, style: Style, words: &str) {
         if let Some(cell) = self.rows.last_mut().and_then(|row| row.last_mut()) {
-            *cell = std::mem::take(cell).with(look, words);
+            *cell = std::mem::take(cell).with(style, words);
         }
     }
 
@@ -60,19 +60,19 @@ impl Table {
                     line = line.and(" ".repeat(GAP));
                 }
                 let free = " ".repeat(width.saturating_sub(cell.width()));
-                let cell = if index == 0 { cell.looking(Look::Bold) } else { cell };
+                let cell = if index == 0 { cell.restyled(Style::Bold) } else { cell };
                 line =
                     if *is_right { line.and(free).join(cell) } else { line.join(cell).and(free) };
             }
             lines.push(line);
             if index == 0 {
-                lines.push(Text::of(Look::Dim, "─".repeat(total)));
+                lines.push(Text::styled(Style::Dim, "─".repeat(total)));
             }
         }
         lines
     }
 
-    /// Each row as lines of title and cell.
+    /// Lays each row out as lines of title and cell.
     fn listed(self, room: usize) -> Vec<Text> {
         let mut rows = self.rows.into_iter();
         let titles = rows.next().unwrap_or_default();
@@ -83,17 +83,17 @@ impl Table {
             }
             for (index, cell) in row.into_iter().enumerate() {
                 let title = titles.get(index).cloned().unwrap_or_default();
-                let title = title.looking(Look::Dim);
+                let title = title.restyled(Style::Dim);
                 let line = if title.is_empty() {
                     cell
                 } else {
-                    title.with(Look::Dim, ":").and(" ").join(cell)
+                    title.with(Style::Dim, ":").and(" ").join(cell)
                 };
                 lines.extend(line.wrap(room));
             }
         }
         if lines.is_empty() {
-            lines.extend(titles.into_iter().map(|title| title.looking(Look::Bold)));
+            lines.extend(titles.into_iter().map(|title| title.restyled(Style::Bold)));
         }
         lines
     }

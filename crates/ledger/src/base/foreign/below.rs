@@ -1,7 +1,7 @@
-//! A handle of a folder, and what is below it: opened without following a link in any component.
+//! A handle of a folder, and the files below it: opened without following a link in any component.
 //!
-//! Linux resolves the whole path at once (`openat2`); elsewhere, and where a sandbox does not let
-//! that call through, one component is opened after another.
+//! Linux resolves the whole path in one call (`openat2`). Other systems, and sandboxes that block
+//! that call, open one component after another. Never opens anything for writing.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -15,51 +15,52 @@ use rustix::io::Errno;
 
 use super::FileId;
 
-/// How a folder is opened.
+/// Flags for opening a folder.
 const FOLDER: OFlags = OFlags::RDONLY
     .union(OFlags::DIRECTORY)
     .union(OFlags::NOFOLLOW)
     .union(OFlags::NONBLOCK)
     .union(OFlags::CLOEXEC);
 
-/// How a folder on the way is opened: permission to pass through is enough.
+/// Flags for opening a folder between the root and the target. Permission to pass through is
+/// enough.
 #[cfg(target_os = "linux")]
-const WAY: OFlags =
+const PASS_THROUGH: OFlags =
     OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 #[cfg(not(target_os = "linux"))]
-const WAY: OFlags = FOLDER;
+const PASS_THROUGH: OFlags = FOLDER;
 
-/// How a file is opened: without waiting for the writer of a pipe.
+/// Flags for opening a file. `NONBLOCK`: a pipe without a writer must not block the process.
 const FILE: OFlags = OFlags::RDONLY
     .union(OFlags::NOFOLLOW)
     .union(OFlags::NONBLOCK)
     .union(OFlags::NOCTTY)
     .union(OFlags::CLOEXEC);
 
-/// What an entry of a folder is. A link is not followed to find out.
+/// The kind of an entry in a folder. Links are not followed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum FileKind {
     File,
     Folder,
     Link,
     Other,
 }
 
-impl Kind {
-    fn of(kind: FileType) -> Kind {
+impl FileKind {
+    fn of(kind: FileType) -> FileKind {
         match kind {
-            FileType::RegularFile => Kind::File,
-            FileType::Directory => Kind::Folder,
-            FileType::Symlink => Kind::Link,
-            _ => Kind::Other,
+            FileType::RegularFile => FileKind::File,
+            FileType::Directory => FileKind::Folder,
+            FileType::Symlink => FileKind::Link,
+            _ => FileKind::Other,
         }
     }
 }
 
-/// What is known of a file without opening it.
+/// Metadata of a file that was not opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Meta {
-    pub(crate) kind: Kind,
+    pub(crate) kind: FileKind,
     pub(crate) device: u64,
     pub(crate) inode: u64,
     pub(crate) links: u64,
@@ -74,7 +75,7 @@ impl Meta {
         (self.device, self.inode)
     }
 
-    /// Looks at an open file.
+    /// Returns the metadata of an open file.
     pub(crate) fn of_file(file: &File) -> io::Result<Meta> {
         Ok(Meta::of(&fstat(file)?))
     }
@@ -84,7 +85,7 @@ impl Meta {
         let nanoseconds =
             |seconds: i64, rest: i64| seconds.saturating_mul(1_000_000_000).saturating_add(rest);
         Meta {
-            kind: Kind::of(FileType::from_raw_mode(stat.st_mode)),
+            kind: FileKind::of(FileType::from_raw_mode(stat.st_mode)),
             device: stat.st_dev as u64,
             inode: stat.st_ino as u64,
             links: stat.st_nlink as u64,
@@ -99,11 +100,10 @@ impl Meta {
 #[derive(Debug)]
 pub(crate) struct Entry {
     pub(crate) name: OsString,
-    pub(crate) kind: Kind,
+    pub(crate) kind: FileKind,
 }
 
-/// An open folder. Another process that renames or replaces it changes nothing about what is opened
-/// through this handle.
+/// An open folder. Renaming or replacing it does not change which folder this handle refers to.
 #[derive(Debug)]
 pub(crate) struct Folder(OwnedFd);
 
@@ -112,7 +112,7 @@ impl Folder {
     pub(crate) fn root(path: &Path) -> io::Result<Folder> {
         #[cfg(target_os = "linux")]
         if let Ok(inside) = path.strip_prefix("/") {
-            let top = openat(CWD, "/", WAY, Mode::empty())?;
+            let top = openat(CWD, "/", PASS_THROUGH, Mode::empty())?;
             match at_once(top.as_fd(), or_here(inside), FOLDER) {
                 Err(Errno::NOSYS | Errno::PERM) => {}
                 opened => return opened.map(Folder).map_err(explain),
@@ -132,12 +132,12 @@ impl Folder {
         if file.metadata()?.is_file() { Ok(file) } else { Err(no_regular_file()) }
     }
 
-    /// Looks at an entry of this folder.
+    /// Returns the metadata of an entry of this folder.
     pub(crate) fn look(&self, name: &OsStr) -> io::Result<Meta> {
         Ok(Meta::of(&statat(&self.0, name, AtFlags::SYMLINK_NOFOLLOW)?))
     }
 
-    /// Looks at what is below this folder, if no link is on the way.
+    /// Returns the metadata of a file below this folder. A link on the way is an error.
     pub(crate) fn look_below(&self, path: &Path) -> io::Result<Meta> {
         match (path.parent(), path.file_name()) {
             (Some(parent), Some(name)) if !parent.as_os_str().is_empty() => {
@@ -148,12 +148,13 @@ impl Folder {
         }
     }
 
-    /// Looks at what an entry is or leads to. For comparing inodes only: a link may lead anywhere.
+    /// Returns the metadata of an entry, following a link. Only for comparing inodes: the target
+    /// may be anywhere.
     pub(super) fn look_through(&self, name: &OsStr) -> io::Result<Meta> {
         Ok(Meta::of(&statat(&self.0, name, AtFlags::empty())?))
     }
 
-    /// Lists this folder, as far as it can be read, and returns what stopped it.
+    /// Lists this folder. After an error, returns the entries before it together with the error.
     pub(crate) fn list(&self) -> (Vec<Entry>, Option<io::Error>) {
         let mut entries = Vec::new();
         let failed = self.each(&mut |entry| entries.push(entry)).err();
@@ -168,9 +169,9 @@ impl Folder {
                 continue;
             }
             let kind = match entry.file_type() {
-                // Some file systems do not say.
-                FileType::Unknown => self.look(&name).map_or(Kind::Other, |meta| meta.kind),
-                kind => Kind::of(kind),
+                // Some file systems do not report the kind.
+                FileType::Unknown => self.look(&name).map_or(FileKind::Other, |meta| meta.kind),
+                kind => FileKind::of(kind),
             };
             each(Entry { name, kind });
         }
@@ -178,7 +179,7 @@ impl Folder {
     }
 }
 
-/// The error for a pipe, socket, device or folder in the place of a file.
+/// Returns the error for a pipe, socket, device or folder where a file is expected.
 pub(super) fn no_regular_file() -> io::Error {
     io::Error::other("not a regular file")
 }
@@ -188,7 +189,7 @@ fn below(folder: BorrowedFd<'_>, path: &Path, flags: OFlags) -> io::Result<Owned
     let path = or_here(path);
     let is_plain = |part: Component<'_>| matches!(part, Component::Normal(_) | Component::CurDir);
     if !path.components().all(is_plain) {
-        return Err(io::Error::other("it leads out of its root"));
+        return Err(io::Error::other("it is a link out of its root"));
     }
     #[cfg(target_os = "linux")]
     match at_once(folder, path, flags) {
@@ -212,22 +213,22 @@ fn one_by_one(folder: BorrowedFd<'_>, path: &Path, flags: OFlags) -> Result<Owne
     let mut parts = path.as_os_str().as_bytes().split(|byte| *byte == b'/').peekable();
     while let Some(part) = parts.next() {
         let is_last = parts.peek().is_none();
-        let flags = if is_last { flags } else { WAY };
+        let flags = if is_last { flags } else { PASS_THROUGH };
         let above = at.as_ref().map_or(folder, AsFd::as_fd);
         at = Some(openat(above, OsStr::from_bytes(part), flags, Mode::empty())?);
     }
     at.ok_or(Errno::NOENT)
 }
 
-/// An empty path is the folder itself.
+/// Returns `.` for an empty path, and any other path unchanged.
 fn or_here(path: &Path) -> &Path {
     if path.as_os_str().is_empty() { Path::new(".") } else { path }
 }
 
-/// Names what a link in the way means.
+/// Returns an error that names a link on the path as the cause.
 fn explain(error: Errno) -> io::Error {
     match error {
-        Errno::LOOP | Errno::XDEV => io::Error::other("a link is in the way to it"),
+        Errno::LOOP | Errno::XDEV => io::Error::other("there is a link on the way to it"),
         error => error.into(),
     }
 }
@@ -237,7 +238,7 @@ mod tests {
     use super::*;
     use std::os::unix::fs::symlink;
 
-    /// What each way of opening does with a path.
+    /// Returns whether each way of opening succeeds; one element if they agree.
     fn both(folder: &Folder, path: &str) -> Vec<bool> {
         let one = one_by_one(folder.0.as_fd(), Path::new(path), FILE).is_ok();
         let mut is_open = vec![one];

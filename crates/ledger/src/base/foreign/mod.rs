@@ -1,14 +1,14 @@
-//! Opens files and folders that other programs own: the only door to a source.
+//! Opens files and folders that other programs own. Every source is opened through this module.
 //!
 //! ```text
-//! links        resolved as text first; the result has to be inside the root and not denied there
+//! links        resolved to a real path first, which has to be inside the root and not denied there
 //! opening      below a handle of the root, following no link at all (below.rs)
-//! hard links   a file of several names is opened only if its inode was vetted (denied.rs)
+//! hard links   a file with several names is opened only if its inode was vetted (denied.rs)
 //! kinds        regular files only, and never waiting for the writer of a pipe
 //! ```
 //!
-//! So a folder or file that another process exchanges for a link at any moment is not followed: the
-//! kernel refuses it. Nothing here is ever opened for writing.
+//! If another process swaps a folder or file for a link in between, the kernel refuses to open it.
+//! Never opens anything for writing.
 
 mod below;
 mod denied;
@@ -22,17 +22,17 @@ use std::path::Path;
 use quipu_transcript::names;
 use rustix::fs::OFlags;
 
-pub(crate) use below::{Entry, Folder, Kind, Meta};
+pub(crate) use below::{Entry, FileKind, Folder, Meta};
 pub(crate) use denied::{denied_files, state_folder};
 
 /// A file's device and inode.
 pub(crate) type FileId = (u64, u64);
 
-/// Opens the source at `path`, which is below the real path `root`. Links that lead to a place
-/// inside the root are followed.
+/// Opens the source at `path`, which is below the real path `root`. Links to a file inside the root
+/// are followed.
 ///
-/// A file of several names is opened only if it is `vetted`: the one that was found there and
-/// compared with every file whose name is denied.
+/// A file with several names is opened only if it is `vetted`: discovery compared that inode with
+/// every file whose name is denied.
 pub(crate) fn open(root: &Path, path: &Path, vetted: FileId) -> io::Result<File> {
     let real = std::fs::canonicalize(path)?;
     let inside = allowed(root, &real)?;
@@ -44,21 +44,22 @@ pub(crate) fn open(root: &Path, path: &Path, vetted: FileId) -> io::Result<File>
     Ok(file)
 }
 
-/// Opens the folder at `path`, under the same rules.
+/// Opens the folder at `path` under the same rules.
 pub(crate) fn open_folder(root: &Path, path: &Path) -> io::Result<Folder> {
     let real = std::fs::canonicalize(path)?;
     Folder::root(root)?.folder(allowed(root, &real)?)
 }
 
-/// Returns where a real path is inside the root, if it may be opened at all.
+/// Returns the path of `real` relative to the root. A path outside of the root, or with a denied
+/// name, is an error.
 fn allowed<'p>(root: &Path, real: &'p Path) -> io::Result<&'p Path> {
     real.strip_prefix(root)
         .ok()
         .filter(|inside| !names::is_denied(inside.as_os_str().as_bytes()))
-        .ok_or_else(|| io::Error::other("it leads out of its root"))
+        .ok_or_else(|| io::Error::other("it is a link out of its root"))
 }
 
-/// Reads a file that a person named, links included. Fails for anything but a regular file of at
+/// Reads a file that a person named, following links. Fails for anything but a regular file of at
 /// most `most` bytes.
 pub fn read_named_file(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     let flags = OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
@@ -75,8 +76,8 @@ pub fn read_named_file(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Returns whether this process has the file open more than once: by a handle that was opened here,
-/// and by a library that opened it by its path. Without `/proc` that cannot be seen, and is believed.
+/// Returns whether this process has the file open more than once: through a handle of this module
+/// and by a library that opened the path itself. Returns true where there is no `/proc`.
 pub(crate) fn is_open_twice(file: FileId) -> bool {
     let Ok(handles) = std::fs::read_dir("/proc/self/fd") else { return true };
     let is_it =

@@ -1,4 +1,6 @@
-//! What was seen and not collected, and why.
+//! Files that were seen and not collected, each with the reason.
+//!
+//! Grouping and texts are here; the walk and the readers decide.
 
 use std::collections::BTreeMap;
 
@@ -7,37 +9,38 @@ use quipu_transcript::format::Part;
 use super::RootPath;
 use crate::wire::{DAMAGED, NOWHERE, ODD, OUTSIDE, SkippedFiles, UNREADABLE};
 
-/// Something that was seen and not collected.
+/// A file or folder that was seen and not collected.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Skipped {
     pub(crate) root: usize,
-    /// Relative to the root. That of a folder ends in a slash; the root itself has none.
+    /// The path relative to the root. A folder's path ends in a slash; the root's own path is
+    /// empty.
     pub(crate) path: Vec<u8>,
     pub(crate) reason: Reason,
 }
 
-/// Why something is not collected.
+/// The reason why a file is not collected.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Reason {
     /// The format leaves it out, for this reason.
     LeftOut(&'static str),
-    /// Its name says that it holds secrets.
+    /// Its name belongs to a file with secrets.
     Denied,
-    /// A symlink that leads out of its root.
+    /// A symbolic link that leads out of its root.
     LeavesRoot,
-    /// A symlink to something that is not there, or in a circle.
+    /// A symbolic link whose target does not exist, or that leads in a circle.
     LeadsNowhere,
-    /// A symlink into another root, where it is looked for anyway.
+    /// A symbolic link into another root, which is walked anyway.
     OtherRoot,
     /// The same file as another one that is collected.
     SameFile,
     /// Not a regular file.
     NotAFile,
-    /// It could not be looked at or opened.
+    /// Its metadata or contents could not be read.
     Unreadable(String),
-    /// It could not be decompressed to its end; what there is of it is kept.
+    /// It could not be decompressed to its end. The lines before the damage are kept.
     Damaged(String),
-    /// It is collected, but not what it says it is.
+    /// It is collected, but is not what its name claims.
     Odd(&'static str),
     /// None of its lines is a record of this format.
     NotATranscript,
@@ -46,16 +49,16 @@ pub(crate) enum Reason {
 }
 
 impl Reason {
-    /// Whether the file was read all the same, as far as that goes.
+    /// Returns whether the file was collected in spite of the reason, as far as possible.
     pub(crate) fn is_read(&self) -> bool {
         matches!(self, Reason::Damaged(_) | Reason::Odd(_))
     }
 
-    /// The reason in words.
+    /// Returns the reason in words.
     pub(crate) fn text(&self) -> String {
         match self {
             Reason::LeftOut(why) => (*why).to_owned(),
-            Reason::Denied => "holds secrets; never opened".to_owned(),
+            Reason::Denied => "may contain secrets; never opened".to_owned(),
             Reason::LeavesRoot => OUTSIDE.to_owned(),
             Reason::LeadsNowhere => NOWHERE.to_owned(),
             Reason::OtherRoot => "symbolic link into another root".to_owned(),
@@ -64,21 +67,20 @@ impl Reason {
             Reason::Unreadable(why) => format!("{UNREADABLE}{why}"),
             Reason::Damaged(why) => format!("{DAMAGED}{why}"),
             Reason::Odd(what) => format!("{ODD}{what}"),
-            Reason::NotATranscript => "no line of it is a record".to_owned(),
-            Reason::Forgotten => "forgotten; never opened again".to_owned(),
+            Reason::NotATranscript => "it has no record".to_owned(),
+            Reason::Forgotten => "forgotten; not opened any more".to_owned(),
         }
     }
 }
 
-/// At most this many paths are named for one reason.
+/// The largest number of paths that are listed for one reason.
 pub(crate) const MOST_NAMED: usize = 20;
 
-/// At most this many links that are not followed are named where all of them are asked for: whoever
-/// needs a link mended has to know which, but nobody reads a million names.
+/// The largest number of unfollowed links that `status` lists. A person who repairs links has to
+/// know which, but does not read a million names.
 pub(crate) const MOST_LINKS: usize = 5000;
 
-/// Groups what was skipped by root and reason. Of links that are not followed, at most `most_links`
-/// are named.
+/// Groups skipped files by root and reason. Lists at most `most_links` links that are not followed.
 pub(crate) fn summarise(
     roots: &[RootPath],
     skipped: &[Skipped],
@@ -86,7 +88,7 @@ pub(crate) fn summarise(
 ) -> Vec<SkippedFiles> {
     let mut groups: BTreeMap<(usize, &Reason), SkippedFiles> = BTreeMap::new();
     for skip in skipped {
-        // The root itself has no path below it.
+        // The root itself has an empty path.
         let is_folder = skip.path.is_empty() || skip.path.ends_with(b"/");
         let is_link = matches!(skip.reason, Reason::LeavesRoot | Reason::LeadsNowhere);
         let path = if skip.path.is_empty() { &b"."[..] } else { &skip.path };
@@ -101,7 +103,7 @@ pub(crate) fn summarise(
         });
         group.files += u64::from(!is_folder);
         group.folders += u64::from(is_folder);
-        // Only what is in a database may have the name of another.
+        // Only paths in a database can repeat.
         let is_new = |group: &SkippedFiles| is_link || !group.paths.contains(&path);
         if group.paths.len() < if is_link { most_links } else { MOST_NAMED } && is_new(group) {
             group.paths.push(path);
@@ -110,7 +112,7 @@ pub(crate) fn summarise(
     groups.into_values().collect()
 }
 
-/// Whether a path leads into a database.
+/// Returns whether a path leads into a database.
 fn in_database(root: &RootPath, path: &[u8]) -> bool {
     let end = path.iter().rposition(|byte| *byte == b'/').unwrap_or(0);
     path.get(..end).is_some_and(|folder| root.format.origin(folder).part == Part::Database)
@@ -122,7 +124,7 @@ mod tests {
 
     use super::*;
 
-    /// A million of them are counted, and the first thousands are named.
+    /// A million links are counted, and the first few thousand are listed.
     #[test]
     fn links_are_named_up_to_a_limit() {
         let root = RootPath {

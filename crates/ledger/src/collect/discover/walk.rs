@@ -1,4 +1,5 @@
-//! Goes through the folders of a root, asking its format what to look into and what to collect.
+//! Walks through the folders of a root. Its format decides which folders to enter and which files
+//! to collect. Never opens a file.
 
 use std::fs;
 use std::io::{self, ErrorKind};
@@ -9,9 +10,10 @@ use foldhash::HashSet;
 use quipu_transcript::format::{Claim, Format, Node, Part};
 use quipu_transcript::names;
 
-use super::{Discovery, Folder, Found, Reason, RootPath, Skipped, Stat};
-use crate::base::foreign::{Entry, FileId, Folder as Handle, Kind, Meta};
+use super::{Discovery, Folder, FoundFile, Reason, RootPath, Skipped};
+use crate::base::foreign::{Entry, FileId, FileKind, Folder as Handle, Meta};
 use crate::collect::select::Selection;
+use crate::truth::sources::Stat;
 
 /// A walk over one root.
 pub(super) struct Walk<'a> {
@@ -19,20 +21,20 @@ pub(super) struct Walk<'a> {
     pub(super) format: &'static dyn Format,
     pub(super) selection: Selection,
     pub(super) root: &'a Path,
-    /// The root, open.
+    /// The open root.
     pub(super) handle: Option<&'a Handle>,
-    /// All roots there are.
+    /// All configured roots.
     pub(super) roots: &'a [RootPath],
     pub(super) discovery: &'a mut Discovery,
-    /// Folders reached through symlinks, so that a loop of links ends.
+    /// Folders reached through symbolic links, so that a loop of links ends.
     pub(super) folders: HashSet<FileId>,
-    /// Whether a symlink led to where the walk is.
+    /// True while the walk is behind a symbolic link.
     pub(super) is_link: bool,
 }
 
 impl Walk<'_> {
-    /// Looks into a folder, and into those below it that are the format's. `path` is where it is,
-    /// for watching it; what is in it is opened through its handle only.
+    /// Walks a folder, and the folders below it that the format enters. `path` is only for watching
+    /// the folder; its entries are opened through its handle.
     pub(super) fn folder(&mut self, folder: &Handle, path: &Path, relative: Vec<u8>) {
         self.discovery.folders.push(Folder { path: path.to_owned(), is_link: self.is_link });
         let (entries, failed) = folder.list();
@@ -43,18 +45,18 @@ impl Walk<'_> {
             }
             below.extend_from_slice(name.as_bytes());
             match kind {
-                Kind::Link => self.link(&path.join(&name), below),
-                Kind::Folder => match self.format.claim(&below, Node::Directory) {
+                FileKind::Link => self.link(&path.join(&name), below),
+                FileKind::Folder => match self.format.claim(&below, Node::Directory) {
                     Claim::Enter => {
                         self.enter(folder.folder(Path::new(&name)), &path.join(&name), below)
                     }
                     claim => self.refuse(claim, as_folder(below)),
                 },
-                Kind::File | Kind::Other => match self.format.claim(&below, Node::File) {
+                FileKind::File | FileKind::Other => match self.format.claim(&below, Node::File) {
                     claim @ (Claim::Collect(part) | Claim::Probe(part)) => {
                         let is_probe = matches!(claim, Claim::Probe(_));
                         match folder.look(&name) {
-                            Ok(meta) if meta.kind == Kind::File => {
+                            Ok(meta) if meta.kind == FileKind::File => {
                                 self.file(below, part, is_probe, &meta);
                             }
                             Ok(_) => self.skip(below, Reason::NotAFile),
@@ -70,7 +72,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Looks into a folder that was just opened.
+    /// Walks a folder that was just opened.
     fn enter(&mut self, opened: io::Result<Handle>, path: &Path, relative: Vec<u8>) {
         match opened {
             Ok(folder) => self.folder(&folder, path, relative),
@@ -78,7 +80,7 @@ impl Walk<'_> {
         }
     }
 
-    /// A symlink counts as what it leads to, if that is inside the root and not denied there.
+    /// Handles a symbolic link as its target, if that is inside the root and not denied there.
     fn link(&mut self, link: &Path, path: Vec<u8>) {
         let claims =
             [self.format.claim(&path, Node::File), self.format.claim(&path, Node::Directory)];
@@ -98,7 +100,7 @@ impl Walk<'_> {
         if names::is_denied(inside.as_os_str().as_bytes()) {
             return self.skip(path, Reason::Denied);
         }
-        // The folder may be none of ours any more: only what no link leads to counts.
+        // The target may have been swapped meanwhile, so it is looked up without following links.
         let Some(root) = self.handle else { return };
         let meta = match root.look_below(inside) {
             Ok(meta) => meta,
@@ -106,7 +108,7 @@ impl Walk<'_> {
         };
         let [file_claim, folder_claim] = claims;
         let was_link = std::mem::replace(&mut self.is_link, true);
-        if meta.kind == Kind::Folder {
+        if meta.kind == FileKind::Folder {
             match folder_claim {
                 Claim::Enter if self.folders.insert(meta.file()) => {
                     self.enter(root.folder(inside), &target, path);
@@ -114,7 +116,7 @@ impl Walk<'_> {
                 Claim::Enter => {}
                 claim => self.refuse(claim, as_folder(path)),
             }
-        } else if meta.kind == Kind::File {
+        } else if meta.kind == FileKind::File {
             match file_claim {
                 Claim::Collect(part) => self.file(path, part, false, &meta),
                 Claim::Probe(part) => self.file(path, part, true, &meta),
@@ -126,7 +128,7 @@ impl Walk<'_> {
         self.is_link = was_link;
     }
 
-    /// Why a link to a place outside the root is not followed.
+    /// Returns the reason why a link to a target outside the root is not followed.
     fn outside(&self, target: &Path) -> Reason {
         let is_there = |root: &&RootPath| {
             root.format.name() == self.format.name() && target.starts_with(&root.path)
@@ -142,7 +144,7 @@ impl Walk<'_> {
         if let Some(why) = left_out {
             self.skip(path.clone(), Reason::LeftOut(why));
         }
-        self.discovery.found.push(Found {
+        self.discovery.found.push(FoundFile {
             root: self.index,
             path,
             part,
@@ -171,7 +173,7 @@ impl Walk<'_> {
     }
 }
 
-/// The path of a folder that is skipped. The root itself has none.
+/// Returns the path of a skipped folder, with a slash. The root's own path stays empty.
 fn as_folder(mut path: Vec<u8>) -> Vec<u8> {
     if !path.is_empty() {
         path.push(b'/');
@@ -179,7 +181,7 @@ fn as_folder(mut path: Vec<u8>) -> Vec<u8> {
     path
 }
 
-/// Why a link cannot be followed to where it leads.
+/// Returns the reason why a link cannot be followed.
 fn unfollowed(error: &std::io::Error) -> Reason {
     let is_loop = error.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error());
     match error.kind() {

@@ -1,4 +1,4 @@
-//! Transcripts that OpenClaw put aside inside the database: deleted, reset, or cold. Each is a whole
+//! Transcripts that an agent archived inside its database: deleted, reset, or cold. Each is a whole
 //! JSONL file in one value, plain or compressed.
 
 use std::collections::HashSet;
@@ -8,39 +8,41 @@ use quipu_transcript::format::{Archive as Why, Format, Origin};
 use quipu_transcript::rows;
 use rusqlite::{Connection, Row};
 
-use super::cutting::{self, Cutting};
+use super::cutting::Cutting;
 use super::dump::full;
 use super::refusal::{Refusal, Stop, theirs};
 use super::session::{Reading, text};
 use super::tables::{ArchiveTable, Tables};
 use crate::collect::batch::Began;
+use crate::collect::copies::{SessionLines, SessionName};
 use crate::collect::decompress;
-use crate::collect::known::Known;
+use crate::collect::known::KnownSource;
 use crate::collect::plan::Job;
 use crate::collect::rewrite::OldLines;
+use crate::truth::chunks::RecordReader;
 use crate::truth::damaged::{self, Damage};
 
-/// A larger archive is not read.
+/// The largest archive, in bytes, that is read.
 const LARGEST: i64 = 256 << 20;
 
-/// What an archive may decompress to.
+/// The largest decompressed size of an archive, in bytes.
 const LONGEST: u64 = 2 << 30;
 
-/// A longer line of an archive is not read; rows are never that long.
+/// The longest line of an archive, in bytes, that is read. Rows are never that long.
 const LONGEST_LINE: usize = 256 << 20;
 
-/// The most memory that an archive may ask for to be decompressed, as a power of two.
+/// The largest window for decompressing an archive, as a power of two.
 const LARGEST_WINDOW: u32 = 27;
 
 const ZSTD: [u8; 4] = [0x28, 0xB5, 0x2F, 0xFD];
 
-/// A transcript that was put aside.
+/// An archived transcript.
 #[derive(Debug, Clone)]
 pub(super) struct Archive {
     table: ArchiveTable,
     rowid: i64,
     pub(super) session: String,
-    /// Changes when the archive does.
+    /// A hash that changes with the archive.
     pub(super) hash: String,
     written_ns: i64,
     length: i64,
@@ -50,7 +52,7 @@ pub(super) struct Archive {
 }
 
 impl Archive {
-    /// All archives of a database.
+    /// Returns all archives of a database.
     pub(super) fn all(conn: &Connection, tables: &Tables) -> Result<Vec<Archive>, Stop> {
         let mut archives = Vec::new();
         for (table, sql) in tables.archives() {
@@ -85,7 +87,8 @@ impl Archive {
         })
     }
 
-    /// The path that it is given: its own name if that says whose it is and why, else one that does.
+    /// Returns the path of the archive's source: its own name if that names the session and the
+    /// reason, or else a generated one.
     pub(super) fn path(
         &self,
         format: &dyn Format,
@@ -117,11 +120,12 @@ impl Archive {
         }
         let session = rows::file_name(&self.session)?;
         let number = self.rowid.to_string();
-        let life = rows::file_name(&self.generation).filter(|life| life.len() <= 64);
-        let life = life.as_deref().unwrap_or(&number);
+        let generation_name =
+            rows::file_name(&self.generation).filter(|generation_name| generation_name.len() <= 64);
+        let generation_name = generation_name.as_deref().unwrap_or(&number);
         for name in [
-            format!("{session}.jsonl.{word}.{life}"),
-            format!("{session}.jsonl.{word}.{life}.{number}"),
+            format!("{session}.jsonl.{word}.{generation_name}"),
+            format!("{session}.jsonl.{word}.{generation_name}.{number}"),
         ] {
             let path = below(&name);
             if taken.insert(path.clone()) {
@@ -133,7 +137,7 @@ impl Archive {
 }
 
 impl Archive {
-    /// The value that holds it.
+    /// Returns the value that holds the archive.
     fn blob(&self, conn: &Connection) -> Result<Vec<u8>, Stop> {
         if self.length > LARGEST {
             return Err(Refusal::lasting("an archive of it is larger than 256 MiB").into());
@@ -147,7 +151,8 @@ impl Archive {
             .map_err(theirs)
     }
 
-    /// Writes its lines to `out`. Returns how it is damaged, if it is; then it was not written whole.
+    /// Writes its lines to `out`. Returns the damage, if there is any; then not all of it was
+    /// written.
     pub(super) fn copy(
         &self,
         conn: &Connection,
@@ -173,7 +178,7 @@ impl Archive {
             lines.consume(taken);
             length += taken as u64;
             if length > most {
-                return Ok(Some("decompresses to absurdly much"));
+                return Ok(Some("decompresses to an absurd size"));
             }
         }
         if last != b'\n' {
@@ -184,14 +189,27 @@ impl Archive {
 }
 
 impl Reading<'_, '_> {
-    /// Reads an archive that is new, or not the one that the ledger has under its name. Returns how
-    /// it is damaged, if it is.
+    /// Returns every line of a session in the ledger, also from its other sources.
+    fn held<'c>(
+        &mut self,
+        copies: &'c mut SessionLines,
+        origin: &Origin,
+    ) -> Result<Option<&'c mut OldLines>, Stop> {
+        let Some(id) = origin.session.clone() else { return Ok(None) };
+        let agent = origin.agent.clone().unwrap_or_default();
+        let name = SessionName { format: self.format.name(), agent, id };
+        Ok(Some(copies.of(&mut RecordReader::new(self.ours), name, self.work)?))
+    }
+
+    /// Reads an archive that is new or differs from the one that the ledger has under its name.
+    /// Returns the damage, if there is any. `copies` is kept from one archive to the next.
     pub(super) fn archive(
         &mut self,
         job: &Job,
         number: usize,
         origin: &Origin,
         archive: &Archive,
+        copies: &mut SessionLines,
     ) -> Result<Option<Damage>, Stop> {
         let blob = archive.blob(self.theirs)?;
         if let Some(known) = &job.known
@@ -202,13 +220,12 @@ impl Reading<'_, '_> {
         let mut cutting = match &job.known {
             None => Cutting::begin(number, self.format, origin, Began::First, None),
             Some(known) => {
-                let previous = OldLines::of(self.ours, known.generation)?;
+                let previous = OldLines::of(self.ours, known.generation, self.work)?;
                 let began = if known.is_gone { Began::Returned } else { Began::Rewritten };
                 Cutting::begin(number, self.format, origin, began, Some(previous))
             }
         };
-        let known = job.known.as_ref();
-        cutting.others = cutting::other_lines(self.ours, self.format, origin, known)?;
+        cutting.others = self.held(copies, origin)?;
         cutting.rows.rewrite.clone_from(&archive.hash);
         cutting.rows.last_row = 0;
         cutting.written_ns = archive.written_ns;
@@ -229,10 +246,10 @@ impl Reading<'_, '_> {
         Ok(None)
     }
 
-    /// How an archive is damaged that was so when it was last read, and did not change since.
+    /// Returns the damage of an archive that was damaged at the last sync and did not change since.
     fn still_damaged(
         &self,
-        known: &Known,
+        known: &KnownSource,
         archive: &Archive,
         blob: &[u8],
     ) -> Result<Option<Damage>, Stop> {
@@ -261,9 +278,9 @@ impl Reading<'_, '_> {
             let is_read = read_line(lines, &mut line);
             length += line.len() as u64;
             if length > most || line.len() > LONGEST_LINE {
-                return Ok(Some("decompresses to absurdly much"));
+                return Ok(Some("decompresses to an absurd size"));
             }
-            // Half a line before the damage is in the compressed bytes.
+            // A partial line before the damage stays in the compressed bytes only.
             if !line.is_empty() && is_read.is_ok() {
                 cutting.line(&line, None, self.builder, self.work)?;
             }
@@ -288,7 +305,7 @@ fn decompressed(blob: &[u8]) -> std::io::Result<Box<dyn BufRead + '_>> {
     Ok(Box::new(BufReader::with_capacity(128 << 10, decoder)))
 }
 
-/// Reads a line with its newline. False at the end. A line that is too long is given up.
+/// Reads a line with its newline. Returns false at the end, and for a line that is too long.
 fn read_line(lines: &mut dyn BufRead, line: &mut Vec<u8>) -> std::io::Result<bool> {
     loop {
         let bytes = match lines.fill_buf() {

@@ -1,6 +1,6 @@
-//! Turns the events of one session, or the lines of one archive, into pieces for the writer. What
-//! the ledger has already, from before a rewrite or from another source of the same session, is not
-//! stored again.
+//! Turns the events of one session, or the lines of one archive, into pieces for the writer. Lines
+//! that the ledger has already, from before a rewrite or from another source of the session, are
+//! not stored again.
 
 use quipu_transcript::format::{Format, Origin};
 use quipu_transcript::record::{DECODE_LIMIT, OVERSIZE_HEAD};
@@ -8,14 +8,15 @@ use rusqlite::{Connection, OptionalExtension};
 
 use crate::Result;
 use crate::base::ids::GenerationId;
-use crate::collect::batch::{Began, Builder, Piece, Prints, RowCursor, SpanPlan, Step};
-use crate::collect::discover::Stat;
-use crate::collect::known::{HEAD, Known, Print, print};
+use crate::collect::batch::{Began, Builder, Piece, RowCursor, SpanPlan, Step};
+use crate::collect::known::{HEAD, KnownSource, print};
 use crate::collect::lines::Cut;
 use crate::collect::read::Work;
 use crate::collect::rewrite::OldLines;
 use crate::project::draft::{Draft, Drafter, mark_unterminated};
+use crate::project::session_sources;
 use crate::truth::damaged::{Compressed, Damage, PIECE};
+use crate::truth::sources::{Print, Prints, Stat};
 use crate::truth::spans;
 
 /// A session or archive that is being read.
@@ -24,23 +25,23 @@ pub(super) struct Cutting<'a> {
     origin: &'a Origin,
     drafter: Drafter<'a>,
     step: Option<Step>,
-    /// The life before this one: its lines are not records again.
+    /// The generation before this one. Its lines do not become records again.
     previous: Option<OldLines>,
-    /// Other sources of the session: their lines are records of this one too, without bytes.
-    pub(super) others: OldLines,
+    /// Lines of the session in the ledger. They become records of this source too, without bytes.
+    pub(super) others: Option<&'a mut OldLines>,
     cut: Cut,
     ends: RowEnds,
-    /// Bytes that the writer has, or was sent.
+    /// The number of bytes that the writer has or was sent.
     at: u64,
     pub(super) rows: RowCursor,
-    /// When the last event was written.
+    /// The time of the last event, in nanoseconds.
     pub(super) written_ns: i64,
-    /// There is something to tell the writer.
+    /// True if the writer has to be sent another piece.
     pub(super) has_news: bool,
 }
 
 impl<'a> Cutting<'a> {
-    /// Begins a source, or a new life of it.
+    /// Begins a source, or a new generation of it.
     pub(super) fn begin(
         job: usize,
         format: &'static dyn Format,
@@ -54,7 +55,7 @@ impl<'a> Cutting<'a> {
             drafter: Drafter::new(format, origin),
             step: Some(Step::Begin { began, closing: None, copy_of: None }),
             previous,
-            others: OldLines::default(),
+            others: None,
             cut: Cut::default(),
             ends: RowEnds::default(),
             at: 0,
@@ -64,13 +65,13 @@ impl<'a> Cutting<'a> {
         }
     }
 
-    /// Goes on where the ledger ends.
+    /// Continues where the ledger ends.
     pub(super) fn resume(
         job: usize,
         format: &'static dyn Format,
         origin: &'a Origin,
         conn: &Connection,
-        known: &Known,
+        known: &KnownSource,
         rows: RowCursor,
     ) -> Result<Cutting<'a>> {
         let mut cutting = Cutting::begin(job, format, origin, Began::First, None);
@@ -82,7 +83,7 @@ impl<'a> Cutting<'a> {
         Ok(cutting)
     }
 
-    /// Takes in one event or line. `number`: the row that it is.
+    /// Adds one event or line. `number` is the number of its row.
     pub(super) fn line(
         &mut self,
         line: &[u8],
@@ -105,7 +106,7 @@ impl<'a> Cutting<'a> {
         }
         work.lines_parsed += 1;
         let draft = self.draft(line);
-        match self.others.find(line) {
+        match self.others.as_mut().and_then(|others| others.find(line)) {
             Some(old) => builder.repeat(old.seq, old.length, draft),
             None => builder.record(line, draft)?,
         }
@@ -128,14 +129,14 @@ impl<'a> Cutting<'a> {
         draft
     }
 
-    /// Hands what was cut to the writer.
+    /// Sends the gathered lines to the writer.
     pub(super) fn piece(&mut self, is_last: bool, builder: &mut Builder<'_>) -> Result<()> {
         let piece = self.take(is_last);
         builder.piece(piece)
     }
 
-    /// Ends an archive that cannot be decompressed to its end, with its bytes as they are. As it is
-    /// larger than what was read of it, it is looked at again when the database changes.
+    /// Ends an archive that cannot be decompressed to its end, and stores its compressed bytes. Its
+    /// stored size exceeds what was read, so it is read again when the database changes.
     pub(super) fn damaged(
         &mut self,
         why: &'static str,
@@ -159,7 +160,7 @@ impl<'a> Cutting<'a> {
     fn take(&mut self, is_last: bool) -> Piece {
         let spans = std::mem::take(&mut self.cut.spans);
         self.at += spans.iter().map(SpanPlan::length).sum::<u64>();
-        // A life that was not read to its end is larger than what was read of it.
+        // The stored size of an unfinished generation exceeds what was read of it.
         let size = if is_last { self.at } else { self.at + 1 };
         Piece {
             job: self.job,
@@ -180,22 +181,22 @@ impl<'a> Cutting<'a> {
     }
 }
 
-/// The first bytes of a session, and its last row.
+/// Fingerprints of a session's first bytes and of its last row.
 #[derive(Debug, Default)]
 struct RowEnds {
     head: Vec<u8>,
-    /// Of a head that is complete.
+    /// Set once the head is complete.
     head_print: Option<Print>,
     last: Print,
 }
 
 impl RowEnds {
-    fn of(conn: &Connection, known: &Known) -> Result<RowEnds> {
+    fn of(conn: &Connection, known: &KnownSource) -> Result<RowEnds> {
         let mut ends = RowEnds { last: known.marker, ..RowEnds::default() };
         if known.head_length >= HEAD {
             ends.head_print = Some(known.head);
         } else {
-            // All of it is shorter than a head.
+            // The whole session is shorter than a head.
             spans::stream(conn, known.generation, &mut |part| {
                 ends.head.extend_from_slice(part);
                 Ok(())
@@ -222,36 +223,37 @@ impl RowEnds {
     }
 }
 
-/// The lines that other sources of the same session have now, and those that this one had in the
-/// life before its last: a life that was rewritten again before all of it was read holds little.
+/// Returns the current lines of other sources of the session, and this source's lines from the
+/// generation before its last: a generation that was rewritten while it was read holds few lines.
 pub(super) fn other_lines(
     conn: &Connection,
     format: &dyn Format,
     origin: &Origin,
-    known: Option<&Known>,
+    known: Option<&KnownSource>,
+    work: &mut Work,
 ) -> Result<OldLines> {
-    let mut generations: Vec<GenerationId> = conn
-        .prepare_cached(
-            "SELECT s.generation
-               FROM sessions t
-               JOIN session_sources ss ON ss.session = t.id
-               JOIN sources s ON s.id = ss.source
-              WHERE t.format = ?1 AND t.agent = ?2 AND t.session_id = ?3
-                AND s.id IS NOT ?4 AND s.refused IS NULL AND s.generation IS NOT NULL
-                AND ss.part = ?5
-              ORDER BY s.id",
-        )?
-        .query_map(
-            (
-                format.name(),
-                &origin.agent,
-                &origin.session,
-                known.map(|known| known.source),
-                origin.part.as_str(),
-            ),
-            |row| row.get(0),
-        )?
-        .collect::<Result<_, _>>()?;
+    let (agent, id) = (origin.agent.as_deref(), origin.session.as_deref());
+    let session = session_sources::find(
+        conn,
+        format.name(),
+        agent.unwrap_or_default(),
+        id.unwrap_or_default(),
+    )?;
+    let sources = match session {
+        Some(session) => session_sources::of_part(conn, session, origin.part.as_str())?,
+        None => Vec::new(),
+    };
+    let mut generations: Vec<GenerationId> = Vec::new();
+    for source in sources {
+        if known.is_some_and(|known| known.source == source) {
+            continue;
+        }
+        let newest: Option<Option<GenerationId>> = conn
+            .prepare_cached("SELECT generation FROM sources WHERE id = ?1 AND refused IS NULL")?
+            .query_row([source], |row| row.get(0))
+            .optional()?;
+        generations.extend(newest.flatten());
+    }
     if let Some(known) = known {
         let before = conn
             .prepare_cached("SELECT id FROM generations WHERE source = ?1 AND number = ?2")?
@@ -261,7 +263,7 @@ pub(super) fn other_lines(
     }
     let mut lines = OldLines::default();
     for generation in generations {
-        lines.read(conn, generation, u64::MAX)?;
+        lines.read(conn, generation, u64::MAX, work)?;
     }
     Ok(lines)
 }

@@ -1,4 +1,4 @@
-//! What the ledger knows of the databases of other programs. Opens none of them.
+//! The ledger's knowledge of other programs' databases. Never opens one of them.
 
 use rusqlite::Connection;
 
@@ -7,7 +7,8 @@ use crate::collect::known;
 use crate::collect::rows::{NEWEST_SCHEMA, Unread};
 use crate::wire::{DatabaseStatus, SkippedFiles};
 
-/// The databases of a format that are on disk and can be read, and what of them is not read.
+/// Returns the databases of a format that are on disk and can be read, and their unread
+/// transcripts.
 pub(crate) fn all(
     conn: &Connection,
     format: &str,
@@ -41,7 +42,8 @@ pub(crate) fn all(
     Ok((databases, skipped))
 }
 
-/// Databases of a newer schema than was looked at: read, but perhaps not all of it is understood.
+/// Returns the databases with a newer schema than this build knows, which may be understood only in
+/// part.
 pub(crate) fn newer(conn: &Connection, format: &str) -> Result<Vec<SkippedFiles>> {
     let (databases, _) = all(conn, format)?;
     let newer = databases.into_iter().filter(|database| database.schema > NEWEST_SCHEMA);
@@ -49,7 +51,7 @@ pub(crate) fn newer(conn: &Connection, format: &str) -> Result<Vec<SkippedFiles>
         .map(|database| SkippedFiles {
             format: format.to_owned(),
             reason: format!(
-                "schema {} of a database is newer than this quipu knows ({NEWEST_SCHEMA}): \
+                "schema {} of a database is newer than this quipu supports ({NEWEST_SCHEMA}): \
                  collected as far as it is understood",
                 database.schema
             ),

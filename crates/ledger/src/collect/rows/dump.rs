@@ -1,5 +1,5 @@
-//! All of a database at once, for an import: the lines of its sessions one after the other in a file
-//! without a name, and what it says about keys. Nothing is remembered of it.
+//! Reads a whole database at once, for an import: the lines of all its sessions in one unnamed
+//! file, and the fields of its keys. Nothing about the database is stored in the ledger.
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -7,12 +7,11 @@ use std::path::Path;
 use std::sync::Arc;
 
 use quipu_transcript::format::{Archive as Why, Format};
-use quipu_transcript::formats::openclaw::OpenClaw;
 use rusqlite::Connection;
 
 use super::event::Event;
 use super::index::index_document;
-use super::open::{Database, Place};
+use super::open::{Database, DatabaseLocation};
 use super::refusal::{Refusal, Stop, theirs};
 use super::tables::Tables;
 use super::task::{self, What};
@@ -21,50 +20,54 @@ use crate::base::foreign::FileId;
 use crate::collect::select::Selection;
 use crate::{Error, Result};
 
-/// Rows that are read with one statement.
+/// The number of rows that one statement reads.
 const PAGE_ROWS: i64 = 4096;
 
-/// What is in a database.
+/// The contents of a database.
 pub(crate) struct Dump {
     /// The lines of all sessions.
     pub(crate) lines: Arc<File>,
     pub(crate) sessions: Vec<Dumped>,
-    /// What is said about keys, as `sessions.json` would say it.
+    /// The fields of its keys, in the form of `sessions.json`.
     pub(crate) keys: Option<Vec<u8>>,
-    /// Names of what is not read, and why.
+    /// Names of transcripts that were not read, with the reason.
     pub(crate) left_out: Vec<(String, String)>,
 }
 
-/// A session, or a transcript that was put aside.
+/// A session or an archived transcript.
 pub(crate) struct Dumped {
     /// The name that its file would have.
     pub(crate) name: String,
     pub(crate) session: String,
     pub(crate) archive: Option<Why>,
-    /// Where its lines are.
+    /// The range of its lines in the file.
     pub(crate) start: u64,
     pub(crate) end: u64,
 }
 
-/// Reads the database at `path` under `root`; `claimed` is its path in OpenClaw's own folder.
+/// Reads the database at `path` under `root`. `claimed` is its path in the folder of `format`.
 pub(crate) fn dump(
     root: &Path,
     (path, vetted): (&Path, FileId),
-    claimed: &[u8],
+    (format, claimed): (&'static dyn Format, &[u8]),
     ledger: &Path,
 ) -> Result<Dump> {
     private::sweep(ledger);
-    let place = Place::find(root, path).map_err(Error::io("open", path))?;
+    let place = DatabaseLocation::find(root, path).map_err(Error::io("open", path))?;
     let read = Database::open(place, vetted, ledger, None);
-    read.and_then(|database| all(&database, claimed, ledger)).map_err(|stop| match stop {
+    read.and_then(|database| all(&database, (format, claimed), ledger)).map_err(|stop| match stop {
         Stop::Theirs(Refusal { why, .. }) => Error::refused(why),
         Stop::Ours(error) => error,
         Stop::OutOfTime => Error::Stopped,
     })
 }
 
-fn all(database: &Database, claimed: &[u8], ledger: &Path) -> Result<Dump, Stop> {
-    // One moment of it: whoever imports has no need to be quick.
+fn all(
+    database: &Database,
+    (format, claimed): (&'static dyn Format, &[u8]),
+    ledger: &Path,
+) -> Result<Dump, Stop> {
+    // One read transaction for all of it: an import need not be quick.
     let conn = &*database.conn.unchecked_transaction().map_err(theirs)?;
     let tables = Tables::of(conn).map_err(theirs)?;
     if let Some(missing) = tables.missing() {
@@ -75,7 +78,7 @@ fn all(database: &Database, claimed: &[u8], ledger: &Path) -> Result<Dump, Stop>
     let file = tempfile::tempfile_in(folder).map_err(failed())?;
     let mut out = Counted { file: BufWriter::with_capacity(1 << 16, file), written: 0 };
     let mut dump = (Vec::new(), Vec::new());
-    for task in task::all(conn, &tables, claimed, &OpenClaw, Selection::default(), &|_| false)? {
+    for task in task::all(conn, &tables, claimed, format, Selection::default(), &|_| false)? {
         let name = task.path.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
         let name = String::from_utf8_lossy(name).into_owned();
         let start = out.written;
@@ -93,7 +96,7 @@ fn all(database: &Database, claimed: &[u8], ledger: &Path) -> Result<Dump, Stop>
             dump.1.push((name, why));
             continue;
         }
-        let origin = OpenClaw.origin(&task.path);
+        let origin = format.origin(&task.path);
         let session = origin.session.unwrap_or_default();
         let archive = origin.archive;
         dump.0.push(Dumped { name, session, archive, start, end: out.written });
@@ -106,7 +109,7 @@ fn all(database: &Database, claimed: &[u8], ledger: &Path) -> Result<Dump, Stop>
     Ok(Dump { lines: Arc::new(file), sessions: dump.0, keys, left_out: dump.1 })
 }
 
-/// The rows of a session, as lines.
+/// Writes the rows of a session as lines.
 fn rows(
     conn: &Connection,
     tables: &Tables,
@@ -130,12 +133,12 @@ fn rows(
     }
 }
 
-/// The disk of the ledger is full, or worse.
+/// Returns the error for a temporary file on the ledger's disk that cannot be written.
 pub(super) fn full(error: std::io::Error) -> Stop {
     Stop::Ours(Error::io("write to", Path::new("a file without a name"))(error))
 }
 
-/// A file, and how far it was written.
+/// A file, and the number of bytes written.
 struct Counted {
     file: BufWriter<File>,
     written: u64,

@@ -1,4 +1,6 @@
-//! One event as its row has it: plain or compressed, or something that should not be there.
+//! One event in its row: plain, compressed, or in a form that should not occur.
+//!
+//! Never fails for odd content: the bytes are kept as they are.
 
 use std::io::Read;
 
@@ -6,17 +8,17 @@ use quipu_transcript::record::DECODE_LIMIT;
 use rusqlite::Row;
 use rusqlite::types::ValueRef;
 
-/// The most memory that an event may ask for to be decompressed, as a power of two.
+/// The largest window for decompressing an event, as a power of two.
 const LARGEST_WINDOW: u32 = 25;
 
-/// An event and what its row says about it.
+/// An event and its row's columns.
 #[derive(Debug)]
 pub(super) struct Event {
     /// The event's exact bytes, and the newline that makes it a line.
     pub(super) line: Vec<u8>,
-    /// When it was written, nanoseconds UTC.
+    /// The time it was written, nanoseconds UTC.
     pub(super) written_ns: Option<i64>,
-    /// It is not what its row says.
+    /// The difference between the event and its row's columns, if there is one.
     pub(super) odd: Option<&'static str>,
 }
 
@@ -30,8 +32,7 @@ impl Event {
             (ValueRef::Null, ValueRef::Blob(packed) | ValueRef::Text(packed)) => {
                 match unpacked(packed) {
                     Some(bytes) => (bytes, None),
-                    // Kept as it is: better than nothing, and perhaps somebody can mend it. The fold
-                    // counts it.
+                    // The compressed bytes are kept for a later repair. The fold counts a problem.
                     None => return Event::with(packed.to_vec(), None, row),
                 }
             }
@@ -40,7 +41,7 @@ impl Event {
         if let (ValueRef::Integer(length), None) = (row.get_ref(2)?, odd)
             && usize::try_from(length) != Ok(line.len())
         {
-            odd = Some("an event whose length is not what its row says; kept as it is");
+            odd = Some("an event whose length differs from its row; stored unchanged");
         }
         Event::with(line, odd, row)
     }

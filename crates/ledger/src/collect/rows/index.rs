@@ -1,5 +1,5 @@
-//! What the database says about keys and sessions, as one document of the shape that `sessions.json`
-//! had: a key leads to the session that it means now, with everything that is noted about it.
+//! The database's keys as one document in the form of an earlier `sessions.json`: a key
+//! leads to its current session, with all its fields.
 
 use std::collections::BTreeMap;
 
@@ -12,14 +12,15 @@ use super::refusal::{Stop, theirs};
 use super::session::text;
 use super::tables::{self, Tables};
 
-/// From here on, large values are left out: prompts of skills were seen to be 300 KB for each of
-/// thousands of keys.
+/// The size of the document, in bytes, from which large values are left out. Skill prompts of 300
+/// KB were seen in each of thousands of keys.
 const LARGE: usize = 64 << 20;
 
-/// Such values.
+/// The size, in bytes, above which a value counts as large.
 const LARGE_VALUE: usize = 4 << 10;
 
-/// Fields that stand in columns, by position in the statement, where the entry itself lacks them.
+/// Fields that have columns of their own, with the position in the statement. The entry's own value
+/// wins.
 const COLUMNS: &[(&str, usize)] = &[
     ("updatedAt", 4),
     ("status", 5),
@@ -33,7 +34,7 @@ const COLUMNS: &[(&str, usize)] = &[
     ("createdAt", 13),
 ];
 
-/// One transcript that a key has led to.
+/// A transcript that a key has led to.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Window {
@@ -44,11 +45,11 @@ struct Window {
     ended_at: Option<i64>,
 }
 
-/// Fields by name, each exactly as OpenClaw wrote it.
+/// Fields by name, each with its original spelling.
 type Fields = BTreeMap<String, Box<RawValue>>;
 
-/// The document: keys sorted, so that the same tables always give the same bytes.
-/// `None` if the database has no table of keys.
+/// Returns the document, with sorted keys, so that the same tables always give the same bytes.
+/// Returns `None` if the database has no table of keys.
 pub(super) fn index_document(conn: &Connection, tables: &Tables) -> Result<Option<Vec<u8>>, Stop> {
     let Some(sql) = tables::keys(tables) else { return Ok(None) };
     let mut windows = windows(conn, tables)?;
@@ -74,7 +75,7 @@ pub(super) fn index_document(conn: &Connection, tables: &Tables) -> Result<Optio
     Ok(serde_json::to_vec(&document).ok())
 }
 
-/// A key and what is noted about it.
+/// Returns a key with its fields.
 fn entry(row: &Row<'_>) -> rusqlite::Result<(String, Fields)> {
     let mut fields: Fields = match row.get_ref(3)? {
         ValueRef::Text(json) | ValueRef::Blob(json) => match serde_json::from_slice(json) {
@@ -85,7 +86,7 @@ fn entry(row: &Row<'_>) -> rusqlite::Result<(String, Fields)> {
         ValueRef::Null => Fields::new(),
         _ => broken(),
     };
-    // The session that the key means now; before there were windows, the only one.
+    // The current session of the key; before there were windows, the only one.
     for index in [1, 2] {
         if let ValueRef::Text(_) = row.get_ref(index)? {
             fields
@@ -94,13 +95,13 @@ fn entry(row: &Row<'_>) -> rusqlite::Result<(String, Fields)> {
         }
     }
     for (name, index) in COLUMNS {
-        let said = match row.get_ref(*index)? {
+        let value = match row.get_ref(*index)? {
             ValueRef::Text(bytes) => raw(&String::from_utf8_lossy(bytes)),
             ValueRef::Integer(number) => raw(&number),
             _ => None,
         };
-        if let Some(said) = said {
-            fields.entry((*name).to_owned()).or_insert(said);
+        if let Some(value) = value {
+            fields.entry((*name).to_owned()).or_insert(value);
         }
     }
     Ok((text(row.get_ref(0)?)?, fields))

@@ -1,17 +1,17 @@
 //! Collects the sessions in another program's SQLite file: one record per row.
 //!
 //! ```text
-//! unchanged?   the stat of the file and of its log                  (nothing is opened)
-//! open         without writing, locking or leaving anything there   open.rs, private.rs
-//! tables       which of the tables and columns there are            tables.rs
-//! sessions     how far each goes, by its key alone                  task.rs
+//! unchanged?   metadata of the file and of its log                  (nothing is opened)
+//! open         without writing, locking or leaving a file there     open.rs, private.rs
+//! tables       the tables and columns that exist                    tables.rs
+//! sessions     the last row of each, by the primary key alone       task.rs
 //! read         new rows, in short pages                             session.rs, archive.rs, event.rs
 //! cut          rows → records → drafts → pieces                     cutting.rs
-//! index        what is said about keys, as one document             index.rs
+//! index        the fields of keys, as one document                  index.rs
 //! ```
 //!
-//! Each session is a source, under the path `<database>/<session>.jsonl`; so is each transcript that
-//! was put aside in there. The database is a source too: it remembers what its files looked like.
+//! Each session is a source with the path `<database>/<session>.jsonl`; so is each archived
+//! transcript in the database. The database is a source too: it stores the metadata of its files.
 
 mod archive;
 mod cutting;
@@ -20,12 +20,12 @@ mod dump;
 mod event;
 mod index;
 mod open;
+mod openclaw;
 mod private;
 mod refusal;
 mod run;
 mod session;
 mod source;
-mod tables;
 mod task;
 mod unread;
 
@@ -37,10 +37,11 @@ use std::path::Path;
 use quipu_transcript::format::Part;
 
 use super::batch::RowCursor;
-use super::discover::{Discovery, Found, Reason, RootPath, Skipped};
-use super::index::{IndexUpdate, without_forgotten};
-use super::known::{self, Known};
-use super::plan::{Job, Kind, Plan, is_absent};
+use super::discover::{Discovery, FoundFile, Reason, RootPath, Skipped};
+use super::forgotten::Gate;
+use super::index::IndexUpdate;
+use super::known::{self, KnownSource};
+use super::plan::{Job, Plan, SourceKind, is_absent};
 use super::position;
 use super::write::Writer;
 use super::{Pending, Progress, is_over};
@@ -48,26 +49,33 @@ use crate::Result;
 use crate::base::paths::{absolute, path_bytes};
 use crate::collect::rows::databases::newer;
 use crate::file::ledger::Ledger;
-use crate::truth::forgotten::Forgotten;
 use crate::truth::indexes;
 use crate::wire::{SyncReport, UNREADABLE};
 pub(crate) use dump::{Dump, Dumped, dump};
-use open::{Database, Files, Place};
+use open::{Database, DatabaseLocation, Files};
+pub(crate) use openclaw::NEWEST as NEWEST_SCHEMA;
 use refusal::{Refusal, Stop, theirs};
-pub(crate) use tables::NEWEST as NEWEST_SCHEMA;
+// The tables of the one database that is read so far.
+use openclaw as tables;
 use tables::Tables;
 pub(crate) use unread::Unread;
 
-/// Takes the databases out of what was found.
-pub(super) fn take(discovery: &mut Discovery) -> Vec<Found> {
+/// Takes the databases out of a discovery.
+pub(super) fn take(discovery: &mut Discovery) -> Vec<FoundFile> {
     discovery.found.extract_if(.., |found| found.part == Part::Database).collect()
 }
 
-/// What a sync hands from one step to the next.
+/// Returns why a database could not be opened, judging by the files beside it. Opens no file.
+pub(super) fn why_not(root: &RootPath, found: &FoundFile) -> Option<String> {
+    let location = DatabaseLocation::find(&root.path, &absolute(&root.path, &found.path)).ok()?;
+    Files::look(&location)?.refusal().map(|refusal| refusal.why)
+}
+
+/// The state that a sync hands from one step to the next.
 pub(super) struct Sync<'s> {
     pub(super) ledger: &'s mut Ledger,
     pub(super) roots: &'s [RootPath],
-    pub(super) forgotten: &'s Forgotten,
+    pub(super) gate: &'s Gate,
     pub(super) report: &'s mut SyncReport,
     pub(super) skipped: &'s mut Vec<Skipped>,
     pub(super) pending: &'s mut Pending,
@@ -75,9 +83,9 @@ pub(super) struct Sync<'s> {
 }
 
 impl Sync<'_> {
-    /// Collects what is new in databases. Returns how many of their sessions have to be looked at
-    /// again.
-    pub(super) fn databases(&mut self, found: &[Found]) -> Result<usize> {
+    /// Collects what is new in databases. Returns the number of their sessions that have to be
+    /// planned again.
+    pub(super) fn databases(&mut self, found: &[FoundFile]) -> Result<usize> {
         self.report.database_sources = 0;
         let known = known::databases(self.ledger.conn())?;
         if found.is_empty() && known.is_empty() {
@@ -100,7 +108,8 @@ impl Sync<'_> {
             return Ok(dropped);
         }
         self.gone(&known)?;
-        // Told with every sync: what is not understood now may be lost on the agent's side later.
+        // Repeated with every sync: rows that are not understood now may be deleted by the agent
+        // later.
         self.report.warnings.clear();
         let formats: BTreeSet<&str> = self.roots.iter().map(|root| root.format.name()).collect();
         for format in formats {
@@ -109,8 +118,8 @@ impl Sync<'_> {
         Ok(dropped)
     }
 
-    /// Marks the sessions of databases that are no longer there.
-    fn gone(&mut self, known: &[Known]) -> Result<()> {
+    /// Marks the sessions of databases that are no longer on disk.
+    fn gone(&mut self, known: &[KnownSource]) -> Result<()> {
         for known in known.iter().filter(|known| !known.is_gone) {
             let is_ours = self.roots.iter().any(|root| {
                 root.format.name() == known.format && path_bytes(&root.path) == known.root
@@ -133,7 +142,7 @@ impl Sync<'_> {
             return Ok(());
         }
         self.report.gone += plan.gone.len() as u64;
-        let mut writer = Writer::new(self.roots, &[], self.forgotten, self.report);
+        let mut writer = Writer::new(self.roots, &[], self.gate, self.report);
         self.ledger.write(|tx| {
             writer.begin(tx)?;
             writer.changes(tx, &plan)?;
@@ -144,10 +153,10 @@ impl Sync<'_> {
     }
 
     /// Collects what is new in one database.
-    fn database(&mut self, found: &Found, known: Option<&Known>) -> Result<usize> {
+    fn database(&mut self, found: &FoundFile, known: Option<&KnownSource>) -> Result<usize> {
         let Some(root) = self.roots.get(found.root) else { return Ok(0) };
         let path = absolute(&root.path, &found.path);
-        let place = Place::find(&root.path, &path);
+        let place = DatabaseLocation::find(&root.path, &path);
         let files = place.as_ref().ok().and_then(Files::look);
         if let (Some(files), Some(known)) = (files, known)
             && !known.is_gone
@@ -161,6 +170,9 @@ impl Sync<'_> {
             }
             let unread = Unread::load(self.ledger.conn(), known.source)?;
             self.skipped.extend(unread.skipped(found));
+            if let Some(refusal) = files.refusal() {
+                self.skip(found, refusal.why);
+            }
             return Ok(0);
         }
         if is_over(self.ledger.deadline()) {
@@ -191,13 +203,13 @@ impl Sync<'_> {
         }
     }
 
-    fn skip(&mut self, found: &Found, why: String) {
+    fn skip(&mut self, found: &FoundFile, why: String) {
         let reason = Reason::Unreadable(why);
         self.skipped.push(Skipped { root: found.root, path: found.path.clone(), reason });
     }
 
-    /// Says why a database is not read, and remembers it if the same bytes would be refused again.
-    fn refuse(&mut self, found: &Found, files: Option<Files>, refusal: Refusal) -> Result<()> {
+    /// Reports why a database is not read, and stores a lasting reason.
+    fn refuse(&mut self, found: &FoundFile, files: Option<Files>, refusal: Refusal) -> Result<()> {
         self.skip(found, refusal.why.clone());
         let Some(files) = files.filter(|_| refusal.is_lasting) else { return Ok(()) };
         let why = Reason::Unreadable(refusal.why).text();
@@ -205,7 +217,7 @@ impl Sync<'_> {
     }
 
     /// Collects the sessions of an open database.
-    fn sessions(&mut self, found: &Found, database: &Database) -> Result<(usize, Seen), Stop> {
+    fn sessions(&mut self, found: &FoundFile, database: &Database) -> Result<(usize, Seen), Stop> {
         let tables = Tables::of(&database.conn).map_err(theirs)?;
         if let Some(missing) = tables.missing() {
             return Err(Refusal::lasting(missing).into());
@@ -213,13 +225,13 @@ impl Sync<'_> {
         let Some(root) = self.roots.get(found.root) else { return Ok((0, Seen::default())) };
         let root_bytes = path_bytes(&root.path);
         let format = root.format;
-        let in_ledger: HashMap<Vec<u8>, Known> =
+        let in_ledger: HashMap<Vec<u8>, KnownSource> =
             known::in_database(self.ledger.conn(), format.name(), &root_bytes, &found.path)?
                 .into_iter()
                 .map(|known| (known.path.clone(), known))
                 .collect();
         let agent = format.origin(&found.path).agent.unwrap_or_default();
-        let is_forgotten = |id: &str| self.forgotten.has(format.name(), &agent, id);
+        let is_forgotten = |id: &str| self.gate.is_forgotten(format, &agent, id);
         let mut work =
             task::all(&database.conn, &tables, &found.path, format, root.selection, &is_forgotten)?;
         if !database.is_as_it_was() {
@@ -242,15 +254,15 @@ impl Sync<'_> {
         self.report.sources += wanted;
         self.report.database_sources += wanted;
 
-        // Gone, back, and what has to be read.
+        // Splits the sessions into gone, returned, and those that have to be read.
         let paths: HashSet<&[u8]> = work.iter().map(|task| task.path.as_slice()).collect();
         let gone = in_ledger
             .values()
             .filter(|known| !known.is_gone && !paths.contains(known.path.as_slice()));
-        let mut gone: Vec<Known> = gone.cloned().collect();
+        let mut gone: Vec<KnownSource> = gone.cloned().collect();
         gone.sort_by_key(|known| known.source);
         let back = work.iter().filter_map(|task| in_ledger.get(&task.path));
-        let mut back: Vec<Known> = back.filter(|known| known.is_gone).cloned().collect();
+        let mut back: Vec<KnownSource> = back.filter(|known| known.is_gone).cloned().collect();
         back.sort_by_key(|known| known.source);
         self.changes(Plan { gone, back, ..Plan::default() })?;
         let (mut jobs, mut tasks) = (Vec::new(), Vec::new());
@@ -270,7 +282,7 @@ impl Sync<'_> {
                 continue;
             }
             jobs.push(Job {
-                kind: Kind::Rows,
+                kind: SourceKind::Rows,
                 root: found.root,
                 root_path: root.path.clone(),
                 path: task.path.clone(),
@@ -302,11 +314,11 @@ impl Sync<'_> {
         Ok((dropped, seen))
     }
 
-    /// Remembers what a database looked like when all of it was read, so that it is not opened again
-    /// before it changes; and what it says about keys.
+    /// Stores the metadata of a database that was read completely, so that it is not opened again
+    /// before it changes, and the fields of its keys.
     fn note(
         &mut self,
-        found: &Found,
+        found: &FoundFile,
         files: &Files,
         seen: &Seen,
         refused: Option<&str>,
@@ -321,7 +333,7 @@ impl Sync<'_> {
         let origin = format.origin(&found.path);
         let update = match &seen.document {
             Some(document) => {
-                let document = without_forgotten(format, &origin, document, self.forgotten);
+                let document = self.gate.file(format, &origin).index(document);
                 let is_new = before.as_deref() != Some(&*document);
                 is_new
                     .then(|| IndexUpdate::of(format, &origin, before.as_deref(), &document))
@@ -329,13 +341,13 @@ impl Sync<'_> {
             }
             None => None,
         };
-        let mut writer = Writer::new(self.roots, &[], self.forgotten, self.report);
+        let mut writer = Writer::new(self.roots, &[], self.gate, self.report);
         self.ledger.write(|tx| {
             writer.begin(tx)?;
             let (source, generation) =
                 source::find_or_create(tx, format.name(), &root, &found.path)?;
             if let Some(update) = update {
-                // Another process was faster: the next look compares with what it wrote.
+                // Another process was faster: the next sync compares with its version.
                 if indexes::load(tx, source)? != before {
                     return Ok(());
                 }
@@ -353,17 +365,17 @@ impl Sync<'_> {
     }
 }
 
-/// What an open database turned out to be.
+/// The findings about an open database.
 #[derive(Debug, Default)]
 struct Seen {
     schema: i64,
-    /// Sessions and archives.
+    /// The number of sessions and archives.
     sources: i64,
-    /// What was not read, and why.
+    /// Those that were not read, with the reason.
     unread: Unread,
-    /// What it says about keys.
+    /// The fields of its keys.
     document: Option<Vec<u8>>,
-    /// A setting leaves some of it out: it is opened again by the next sync, which may have another.
+    /// True if a setting leaves some out. The next sync, whose setting may differ, opens it again.
     is_left_out: bool,
 }
 

@@ -4,11 +4,12 @@
 //! up to 64 MiB        a private copy of the database and its log: none of its files is opened for
 //!                     writing or locked, so its program can end at any moment and tidy up
 //! larger, no log      immutable: no locks, no files; discarded if the file changes meanwhile
-//! larger, with a log  read-only beside the writer, the index too; copied if the index is missing
+//! larger, with a log  read-only beside the writer, the index too; copied if the index is missing,
+//!                     up to 1 GiB
 //! ```
 //!
-//! What lies beside the database is looked at first: SQLite would wait for the writer of a pipe. An
-//! authorizer refuses everything but the tables and columns that [`super::tables`] names.
+//! The files beside the database are inspected first, because SQLite would block on a pipe. An
+//! authorizer refuses everything but the tables and columns that [`super::tables`] lists.
 
 use std::ffi::OsString;
 use std::fs;
@@ -24,46 +25,50 @@ use rusqlite::{Connection, OpenFlags};
 use super::private::PrivateCopy;
 use super::refusal::{Refusal, Stop};
 use super::tables;
-use crate::base::foreign::{self, FileId, Folder, Kind, Meta};
-use crate::collect::discover::Stat;
+use crate::base::foreign::{self, FileId, FileKind, Folder, Meta};
 use crate::collect::is_over;
-use crate::collect::known::{Print, print};
+use crate::collect::known::print;
 use crate::file::ledger_path::in_real_folder;
+use crate::truth::sources::{Print, Stat};
 
-/// How long a writer that holds a lock is waited for.
+/// The time that a writer with a lock is waited for.
 const LONGEST_WAIT: Duration = Duration::from_millis(250);
 
-/// A longer value is not read.
+/// The longest value, in bytes, that is read.
 const LONGEST_VALUE: i32 = 256 << 20;
 
-/// A larger database is not copied: 64 MiB take some 30 ms, and every sync that finds something new
-/// in it takes them.
+/// The largest database, in bytes, that is copied. Copying 64 MiB takes some 30 ms, for every sync
+/// that finds changes in it.
 const LARGEST_COPY: u64 = 64 << 20;
 
-/// How often a database is copied again that its program changed meanwhile.
+/// The largest database without a shared-memory index, in bytes with its log, that is read: reading it
+/// takes a copy. Its program is not running, and creates the index when it starts.
+const LARGEST_WITHOUT_INDEX: u64 = 1 << 30;
+
+/// The number of attempts to copy a database that its program changes meanwhile.
 const TRIES: usize = 3;
 
-/// The length of the header of a write-ahead log. It changes when the log begins anew.
+/// The length in bytes of a write-ahead log's header, which changes when the log restarts.
 const LOG_HEADER: u64 = 32;
 
-/// Where a database is: a folder that was opened below its root, and a name in it.
+/// The location of a database: a folder that was opened below its root, and a name in it.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct DatabaseLocation {
     folder: Folder,
     name: OsString,
-    /// For SQLite, which opens files by their path.
+    /// The path for SQLite, which opens files by path.
     path: PathBuf,
 }
 
-impl Place {
+impl DatabaseLocation {
     /// Finds the database at `path` under `root`, under the rules for every other source.
-    pub(super) fn find(root: &Path, path: &Path) -> io::Result<Place> {
+    pub(super) fn find(root: &Path, path: &Path) -> io::Result<DatabaseLocation> {
         let path = fs::canonicalize(path)?;
         let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
-            return Err(io::Error::other("it leads out of its root"));
+            return Err(io::Error::other("it is a link out of its root"));
         };
         let (folder, name) = (foreign::open_folder(root, parent)?, name.to_owned());
-        Ok(Place { folder, name, path })
+        Ok(DatabaseLocation { folder, name, path })
     }
 
     fn beside(&self, suffix: &str) -> OsString {
@@ -91,26 +96,26 @@ impl Place {
     }
 }
 
-/// What SQLite's files looked like.
+/// The metadata of SQLite's files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Files {
     pub(super) database: Stat,
     log: Option<Stat>,
-    /// Bytes of a rollback journal: a transaction is under way, or was never finished.
+    /// The bytes of a rollback journal: a transaction is running, or was never finished.
     journal: u64,
     has_index: bool,
-    /// What of it is a pipe, a socket, a device, a folder or a link, by its suffix.
+    /// The suffix of a file that is a pipe, a socket, a device, a folder or a link.
     odd: Option<&'static str>,
 }
 
 impl Files {
-    /// Looks at a database and what lies beside it. `None` if there is none.
-    pub(super) fn look(place: &Place) -> Option<Files> {
-        let database = place.look("").filter(|meta| meta.kind == Kind::File)?;
+    /// Inspects a database and the files beside it. Returns `None` if there is no database.
+    pub(super) fn look(place: &DatabaseLocation) -> Option<Files> {
+        let database = place.look("").filter(|meta| meta.kind == FileKind::File)?;
         let mut odd = None;
         let mut stat = |suffix: &'static str| {
             let meta = place.look(suffix)?;
-            if meta.kind != Kind::File {
+            if meta.kind != FileKind::File {
                 odd = odd.or(Some(suffix));
                 return None;
             }
@@ -126,7 +131,7 @@ impl Files {
         })
     }
 
-    /// A fingerprint of the log, to see whether it changed.
+    /// Returns a fingerprint of the log, to see whether it changed.
     pub(super) fn log_print(&self) -> Print {
         let Some(log) = self.log.filter(|log| log.size > 0) else { return print(b"") };
         let mut bytes = Vec::new();
@@ -136,12 +141,12 @@ impl Files {
         print(&bytes)
     }
 
-    /// When the database was last written to.
+    /// Returns the time at which the database was last written to, in nanoseconds.
     pub(super) fn written_ns(&self) -> i64 {
         self.log.map_or(self.database.mtime_ns, |log| log.mtime_ns.max(self.database.mtime_ns))
     }
 
-    /// What is compared: the index says nothing about the content.
+    /// Returns the metadata that changes with the content. The shared-memory index does not.
     fn content(&self) -> (Stat, Option<Stat>, u64) {
         (self.database, self.log.filter(|log| log.size > 0), self.journal)
     }
@@ -150,17 +155,46 @@ impl Files {
         self.log.is_some_and(|log| log.size > 0)
     }
 
-    /// Whether it is small enough to be copied whenever it changed.
+    /// Returns why the database cannot be opened: a file beside it would make SQLite wait, or too
+    /// much would have to be copied. Opens no file.
+    pub(super) fn refusal(&self) -> Option<Refusal> {
+        // A copy needs no shared-memory index.
+        if let Some(suffix) = self.odd.filter(|suffix| *suffix != "-shm" || !self.is_small()) {
+            let why = format!("the {suffix} file beside it is not a regular file; move it away");
+            return Some(Refusal::passing(why));
+        }
+        let size = self.size();
+        let is_too_large = self.needs_copy() && size > LARGEST_WITHOUT_INDEX;
+        is_too_large.then(|| {
+            Refusal::passing(format!(
+                "the -shm file beside it is missing, and {} MiB with its log are too much to copy; \
+                 start its program once",
+                size >> 20
+            ))
+        })
+    }
+
+    /// Returns the size of the database and its log, in bytes.
+    fn size(&self) -> u64 {
+        self.database.size.saturating_add(self.log.map_or(0, |log| log.size))
+    }
+
+    /// Returns whether the database can only be read from a copy: SQLite would create the index
+    /// beside it.
+    fn needs_copy(&self) -> bool {
+        self.is_small() || (self.has_log() && !self.has_index)
+    }
+
+    /// Returns whether the database is small enough to be copied whenever it changed.
     fn is_small(&self) -> bool {
-        let log = self.log.map_or(0, |log| log.size);
-        self.journal == 0 && self.database.size.saturating_add(log) <= LARGEST_COPY
+        self.journal == 0 && self.size() <= LARGEST_COPY
     }
 }
 
-/// How a database is read.
+/// The way a database is read.
 #[derive(Debug)]
 enum Access {
-    Immutable(Place),
+    Immutable(DatabaseLocation),
     Live,
     Copy(#[expect(dead_code, reason = "removes the copy in the end")] PrivateCopy),
 }
@@ -168,17 +202,17 @@ enum Access {
 /// A database of another program, open for reading its sessions.
 #[derive(Debug)]
 pub(super) struct Database {
-    /// Closed before a copy is removed.
+    /// Declared first, so that it is closed before a copy is removed.
     pub(super) conn: Connection,
     pub(super) files: Files,
     access: Access,
 }
 
 impl Database {
-    /// Opens a database. `ledger`: where a private copy may lie. `vetted`: the file that was found
-    /// there, the only one of several names that is opened.
+    /// Opens a database. A private copy lies beside `ledger`. A file with several names is opened
+    /// only if it is `vetted`, the file that discovery found.
     pub(super) fn open(
-        place: Place,
+        place: DatabaseLocation,
         vetted: FileId,
         ledger: &Path,
         deadline: Option<Instant>,
@@ -198,21 +232,19 @@ impl Database {
         if header.len() < 100 || !header.starts_with(b"SQLite format 3\0") {
             return Err(Refusal::lasting("not an SQLite database, or an encrypted one").into());
         }
-        // A journal beside a database that has a log instead: opening it would create the log.
+        // A journal beside a database in WAL mode without a log: opening it would create the log.
         if files.journal > 0 && header.get(18) == Some(&2) && files.log.is_none() {
             return Err(Refusal::passing("its program has not finished writing").into());
         }
-        // A copy needs no index.
-        if let Some(suffix) = files.odd.filter(|suffix| *suffix != "-shm" || !files.is_small()) {
-            let why = format!("the {suffix} file beside it is not a regular file");
-            return Err(Refusal::passing(why).into());
+        if let Some(refusal) = files.refusal() {
+            return Err(refusal.into());
         }
-        let (uri, access) = if files.is_small() || (files.has_log() && !files.has_index) {
+        let (uri, access) = if files.needs_copy() {
             let (path, copy) = private_copy(&place, ledger, deadline)?;
             let parameters = if copy.has_log { "mode=ro" } else { "mode=ro&immutable=1" };
             (uri(&in_real_folder(&path), parameters), Access::Copy(copy.folder))
         } else if files.has_log() || (files.log.is_some() && files.has_index) {
-            // Its program has it open: an empty log is one that was just written back.
+            // Its program has it open: an empty log was just checkpointed.
             (uri(&place.path, "mode=ro&readonly_shm=1"), Access::Live)
         } else if files.journal > 0 {
             (uri(&place.path, "mode=ro"), Access::Live)
@@ -227,8 +259,8 @@ impl Database {
         Ok(Database { conn, files, access })
     }
 
-    /// Returns true if what was read so far is what the database held: writers are not kept away
-    /// from a file that is read without locks.
+    /// Returns whether the database is unchanged since it was opened. A file that is read without
+    /// locks may be written to meanwhile.
     pub(super) fn is_as_it_was(&self) -> bool {
         match &self.access {
             Access::Live | Access::Copy(_) => true,
@@ -239,20 +271,20 @@ impl Database {
     }
 }
 
-/// What was copied.
+/// The result of copying a database.
 struct Copied {
     folder: PrivateCopy,
     has_log: bool,
 }
 
-/// Copies database and log as they are at one moment.
+/// Copies database and log as of one moment.
 ///
-/// The database is copied first, then the log. Whatever a checkpoint writes into the database
-/// meanwhile also stands in the log, so SQLite reads those pages from the copy of the log, as long
-/// as the log was not begun anew: then its header is another one. Without a log, nothing may have
-/// been written to the database at all.
+/// The database is copied first, then the log. Pages that a checkpoint writes into the database
+/// meanwhile are also in the log, so SQLite reads them from the copy of the log, as long as the log
+/// did not restart: then its header differs. Without a log, the database must not have changed at
+/// all.
 fn private_copy(
-    place: &Place,
+    place: &DatabaseLocation,
     ledger: &Path,
     deadline: Option<Instant>,
 ) -> Result<(PathBuf, Copied), Stop> {
@@ -263,11 +295,12 @@ fn private_copy(
         let folder = PrivateCopy::new(ledger).map_err(failed)?;
         let is_over = || is_over(deadline);
         let database = place.open("").map_err(failed)?;
-        let path = folder.add(database, "database", &is_over).map_err(failed)?;
+        let mut room = LARGEST_WITHOUT_INDEX;
+        let path = folder.add(database, "database", &mut room, &is_over).map_err(failed)?;
         if !header.is_empty()
             && let Ok(log) = place.open("-wal")
         {
-            folder.add(log, "database-wal", &is_over).map_err(failed)?;
+            folder.add(log, "database-wal", &mut room, &is_over).map_err(failed)?;
         }
         if is_over() {
             return Err(Stop::OutOfTime);
@@ -304,8 +337,8 @@ fn connect(uri: &str, size: u64) -> rusqlite::Result<Connection> {
     conn.pragma_update(None, "mmap_size", 0)?;
     conn.pragma_update(None, "temp_store", "MEMORY")?;
     conn.pragma_update(None, "cell_size_check", true)?;
-    // Pages that lead in circles must not keep us for ever: no honest file of that size needs so
-    // many steps.
+    // Pages that form a cycle must not keep the process for ever: an intact file of that size never
+    // needs this many steps.
     let mut steps_left = 200_000 + size / 100;
     conn.progress_handler(
         1000,
@@ -318,7 +351,7 @@ fn connect(uri: &str, size: u64) -> rusqlite::Result<Connection> {
     Ok(conn)
 }
 
-/// A path as SQLite's URIs have it.
+/// Returns SQLite's URI of a path.
 fn uri(path: &Path, parameters: &str) -> String {
     let mut uri = "file:".to_owned();
     for byte in path.as_os_str().as_bytes() {

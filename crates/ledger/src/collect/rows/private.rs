@@ -1,6 +1,6 @@
-//! A copy of a database beside the ledger, so that SQLite opens no file of another program. Only the
-//! owner can look into the folder, and it is removed as soon as it was read; if the process is
-//! killed, by the next sync.
+//! A private copy of a database beside the ledger, so that SQLite opens no file of another program.
+//! Only the owner can access its folder. It is removed after reading; if the process is killed, by
+//! the next sync.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read};
@@ -8,16 +8,17 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-/// What stands between the ledger's name and a number in the folder's name.
+/// The part of the folder's name between the ledger's name and a number.
 const INFIX: &str = ".copy-";
 
-/// Held while the folder is in use; the lock dies with its process.
+/// The lock file, held while the folder is in use. The kernel drops the lock with its process.
 const LOCK: &str = "in-use";
 
-/// A folder without a lock is being made, unless it is older than this.
+/// The age from which a folder without a lock file counts as abandoned; a younger one is being
+/// created.
 const UNFINISHED: Duration = Duration::from_secs(3600);
 
-/// How many bytes are copied before the time is looked at.
+/// The number of bytes copied between two checks of the deadline.
 const STEP: u64 = 8 << 20;
 
 /// A private copy. Dropping it removes it.
@@ -28,7 +29,7 @@ pub(super) struct PrivateCopy {
 }
 
 impl PrivateCopy {
-    /// Makes a folder beside the ledger.
+    /// Creates a folder beside the ledger.
     pub(super) fn new(ledger: &Path) -> io::Result<PrivateCopy> {
         let mut folder = ledger.as_os_str().to_owned();
         folder.push(format!("{INFIX}{}", uuid::Uuid::new_v4().simple()));
@@ -47,16 +48,24 @@ impl PrivateCopy {
         }
     }
 
-    /// Copies a file into it, or the beginning of it if the time is over before.
+    /// Copies a file into the folder. Stops in the middle if the time is over. Subtracts the size from
+    /// `room`, and fails if the file is larger than that.
     pub(super) fn add(
         &self,
         mut from: File,
         name: &str,
+        room: &mut u64,
         is_over: &dyn Fn() -> bool,
     ) -> io::Result<PathBuf> {
         let path = self.folder.join(name);
         let mut to = create(&path)?;
-        while !is_over() && io::copy(&mut from.by_ref().take(STEP), &mut to)? == STEP {}
+        while !is_over() {
+            let copied = io::copy(&mut from.by_ref().take(STEP), &mut to)?;
+            *room = room.checked_sub(copied).ok_or_else(|| io::Error::other("it is too large"))?;
+            if copied < STEP {
+                break;
+            }
+        }
         Ok(path)
     }
 }
@@ -67,7 +76,7 @@ impl Drop for PrivateCopy {
     }
 }
 
-/// Removes what killed processes left behind.
+/// Removes the copies that killed processes left behind.
 pub(super) fn sweep(ledger: &Path) {
     let (Some(folder), Some(name)) = (ledger.parent(), ledger.file_name()) else { return };
     let mut prefix = name.as_encoded_bytes().to_vec();

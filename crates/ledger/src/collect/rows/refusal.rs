@@ -1,29 +1,30 @@
-//! Why a database, or a part of it, is not read. Never an error: other sources go on.
+//! Reasons why a database, or a part of it, is not read. Never an error: other sources are
+//! collected.
 
 use rusqlite::ErrorCode;
 
 use crate::Error;
 
-/// A reason, and whether looking again at the same bytes could help.
+/// A reason, and whether reading the same bytes again could help.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Refusal {
     pub(super) why: String,
-    /// The same bytes would be refused again.
+    /// True if the same bytes would be refused again.
     pub(super) is_lasting: bool,
 }
 
 impl Refusal {
-    /// It will not be read before it changes.
+    /// Returns a refusal that lasts until the database changes.
     pub(super) fn lasting(why: impl Into<String>) -> Refusal {
         Refusal { why: why.into(), is_lasting: true }
     }
 
-    /// The next sync tries again.
+    /// Returns a refusal after which the next sync tries again.
     pub(super) fn passing(why: impl Into<String>) -> Refusal {
         Refusal { why: why.into(), is_lasting: false }
     }
 
-    /// What SQLite said about another program's database.
+    /// Translates an error of SQLite about another program's database.
     pub(super) fn of(error: &rusqlite::Error) -> Refusal {
         match error.sqlite_error_code() {
             Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
@@ -36,11 +37,11 @@ impl Refusal {
                 Refusal::lasting("damaged: some of its pages cannot be read")
             }
             Some(ErrorCode::OperationInterrupted) => {
-                Refusal::lasting("damaged: its pages lead in circles")
+                Refusal::lasting("damaged: its pages form a loop")
             }
             Some(ErrorCode::TooBig) => Refusal::lasting("a row of it is larger than 256 MiB"),
             Some(ErrorCode::AuthorizationForStatementDenied) => {
-                Refusal::lasting("its session tables are not what they seem; not read")
+                Refusal::lasting("reading its session tables would read other tables too; not read")
             }
             Some(ErrorCode::ReadOnly | ErrorCode::CannotOpen) => {
                 Refusal::passing("its program has not finished writing; the next sync tries again")
@@ -48,21 +49,21 @@ impl Refusal {
             Some(ErrorCode::SystemIoFailure) => {
                 Refusal::passing("the disk could not be read; the next sync tries again")
             }
-            // A message of SQLite's could quote the schema; the code is enough.
+            // SQLite's message could quote the schema, so only the code is shown.
             Some(code) => Refusal::passing(format!("SQLite cannot read it ({code:?})")),
-            None => Refusal::lasting("its tables hold what they should not"),
+            None => Refusal::lasting("its tables have unexpected contents"),
         }
     }
 }
 
-/// Why reading stops.
+/// The cause for which reading stops.
 #[derive(Debug)]
 pub(super) enum Stop {
-    /// Because of the other program's database.
+    /// The other program's database.
     Theirs(Refusal),
-    /// Because of the ledger.
+    /// The ledger.
     Ours(Error),
-    /// Because somebody waits for an answer.
+    /// The deadline: a reader waits for this sync.
     OutOfTime,
 }
 
@@ -78,7 +79,7 @@ impl From<Refusal> for Stop {
     }
 }
 
-/// An error of the other program's database.
+/// Returns the stop for an error of the other program's database.
 pub(super) fn theirs(error: rusqlite::Error) -> Stop {
     Stop::Theirs(Refusal::of(&error))
 }

@@ -1,5 +1,5 @@
-//! Reads what has to be read of a database and writes it, on one thread: SQLite gives rows faster
-//! than the ledger takes them.
+//! Reads the changed sessions of a database and writes them, on one thread: SQLite returns rows
+//! faster than the ledger stores them.
 
 use std::cell::Cell;
 
@@ -12,7 +12,8 @@ use super::tables::Tables;
 use super::task::{Task, What};
 use super::{Seen, Sync, changed};
 use crate::collect::batch::{Batch, Builder, Tools};
-use crate::collect::discover::{Found, Reason, Skipped};
+use crate::collect::copies::SessionLines;
+use crate::collect::discover::{FoundFile, Reason, Skipped};
 use crate::collect::plan::Job;
 use crate::collect::read::Work;
 use crate::collect::write::{self, Writer};
@@ -20,28 +21,29 @@ use crate::collect::{Progress, is_over};
 use crate::file::ledger::Ledger;
 
 impl Sync<'_> {
-    /// Reads and writes sessions and archives, one after another. Returns how many were dropped
-    /// because another process was faster.
+    /// Reads and writes sessions and archives, one after another. Returns the number that was
+    /// dropped because another process was faster.
     pub(super) fn run(
         &mut self,
         database: &Database,
         tables: &Tables,
-        found: &Found,
+        found: &FoundFile,
         jobs: &[Job],
         tasks: &[Task],
         seen: &mut Seen,
     ) -> Result<usize, Stop> {
         let ours = Ledger::open_up_to_date(self.ledger.path())?;
-        let mut writer = Writer::new(self.roots, jobs, self.forgotten, self.report);
+        let mut writer = Writer::new(self.roots, jobs, self.gate, self.report);
         let has_changed = Cell::new(false);
         let mut work = Work::default();
+        let mut copies = SessionLines::default();
         let mut stop: Option<Refusal> = None;
         let deadline = self.ledger.deadline();
         let mut is_cut = false;
         let access = self.ledger.fts5_access()?;
         let (ledger, progress) = (&mut *self.ledger, &mut *self.progress);
         let mut send = |batch: Batch| {
-            // Read from a file that changed meanwhile: nobody knows what it is.
+            // The file changed while it was read, so the batch may be inconsistent.
             if has_changed.get() || !database.is_as_it_was() {
                 has_changed.set(true);
                 return Ok(());
@@ -82,9 +84,9 @@ impl Sync<'_> {
                     reading.session(job, number, &origin, session).map(|()| None)
                 }
                 What::Archive(archive) => {
-                    // Its lines may be those of sessions that wait to be written.
+                    // Its lines may be equal to those of sessions that are not written yet.
                     reading.builder.hand_over(true)?;
-                    reading.archive(job, number, &origin, archive)
+                    reading.archive(job, number, &origin, archive, &mut copies)
                 }
             };
             let odd = reading.odd;
@@ -94,7 +96,7 @@ impl Sync<'_> {
             match outcome {
                 Ok(None) => {}
                 Ok(Some(damage)) => skip(Reason::Damaged(damage.text())),
-                // One session of many: the others go on.
+                // One session of many: the others are read.
                 Err(Stop::Theirs(why)) if why.is_lasting => {
                     let reason = Reason::Unreadable(why.why);
                     seen.unread.add(&job.path, &reason);
@@ -114,6 +116,7 @@ impl Sync<'_> {
         self.report.bytes_read += work.bytes_read;
         self.report.bytes_verified += work.bytes_verified;
         self.report.lines_parsed += work.lines_parsed;
+        self.report.old_lines += work.old_lines;
         let dropped = write::dropped(&writer.progress);
         self.report.sources_changed += jobs.len().saturating_sub(dropped) as u64;
         writer.add_to(self.report);

@@ -1,5 +1,5 @@
-//! Reads the rows of one session that the ledger does not have: in short pages, so that the writer
-//! of the database never waits for us.
+//! Reads the new rows of one session in short pages, so that the writer of the database never
+//! waits.
 
 use quipu_transcript::format::{Format, Origin};
 use rusqlite::types::ValueRef;
@@ -10,33 +10,33 @@ use super::event::Event;
 use super::refusal::{Stop, theirs};
 use super::tables::Tables;
 use crate::collect::batch::{Began, Builder, RowCursor};
-use crate::collect::known::{Known, print};
+use crate::collect::known::{KnownSource, print};
 use crate::collect::plan::Job;
 use crate::collect::read::Work;
 use crate::collect::rewrite::OldLines;
 
-/// A page ends after so many rows …
+/// The number of rows after which a page ends.
 const PAGE_ROWS: i64 = 512;
 
-/// … or so many bytes.
+/// The number of bytes after which a page ends.
 const PAGE_BYTES: usize = 2 << 20;
 
-/// Fewer new rows than this are not worth looking for in other sources of the session.
+/// The number of new rows from which they are compared with other sources of the session.
 const WORTH_LOOKING: i64 = 64;
 
-/// A session as the database has it.
+/// A session in the database.
 #[derive(Debug, Clone)]
 pub(super) struct Session {
     pub(super) id: String,
     /// The number of its last row.
     pub(super) last_row: i64,
     pub(super) rows: i64,
-    /// The database's name for this life of it.
+    /// The database's name of this generation of the session.
     pub(super) rewrite: String,
 }
 
 impl Session {
-    /// True if nothing can have happened to it, as far as numbers tell.
+    /// Returns whether the session is unchanged, as far as its numbers show.
     pub(super) fn is_as_known(&self, known: &RowCursor) -> bool {
         (&self.rewrite, self.last_row, self.rows) == (&known.rewrite, known.last_row, known.rows)
     }
@@ -47,7 +47,7 @@ impl Session {
     /// bytes that were compared.
     pub(super) fn has_same_end(
         &self,
-        known: &Known,
+        known: &KnownSource,
         rows: &RowCursor,
         conn: &Connection,
         tables: &Tables,
@@ -64,7 +64,7 @@ impl Session {
     }
 }
 
-/// What reading needs, whatever is read.
+/// The state that all reading functions share.
 pub(super) struct Reading<'a, 'b> {
     pub(super) theirs: &'a Connection,
     pub(super) tables: &'a Tables,
@@ -72,12 +72,12 @@ pub(super) struct Reading<'a, 'b> {
     pub(super) format: &'static dyn Format,
     pub(super) builder: &'a mut Builder<'b>,
     pub(super) work: &'a mut Work,
-    /// What was odd about the rows that were read.
+    /// An oddity of the rows that were read.
     pub(super) odd: Option<&'static str>,
 }
 
 impl Reading<'_, '_> {
-    /// Reads what is new in a session.
+    /// Reads the new rows of a session.
     pub(super) fn session(
         &mut self,
         job: &Job,
@@ -85,13 +85,14 @@ impl Reading<'_, '_> {
         origin: &Origin,
         session: &Session,
     ) -> Result<(), Stop> {
+        let mut others;
         let known = job.known.as_ref().and_then(|known| Some((known, known.rows.as_ref()?)));
         let mut after = (i64::MIN, i64::MIN);
         let mut cutting = match known {
             None => Cutting::begin(number, self.format, origin, Began::First, None),
             Some((known, rows)) => match self.look(known, rows, session)? {
                 Some(began) => {
-                    let previous = OldLines::of(self.ours, known.generation)?;
+                    let previous = OldLines::of(self.ours, known.generation, self.work)?;
                     Cutting::begin(number, self.format, origin, began, Some(previous))
                 }
                 None => {
@@ -104,28 +105,29 @@ impl Reading<'_, '_> {
         let is_new = after.1 == i64::MIN;
         if is_new || session.rows - cutting.rows.rows >= WORTH_LOOKING {
             let known = known.map(|(known, _)| known);
-            cutting.others = cutting::other_lines(self.ours, self.format, origin, known)?;
+            others = cutting::other_lines(self.ours, self.format, origin, known, self.work)?;
+            cutting.others = Some(&mut others);
         }
-        // A new life is told with its first row.
+        // A new generation is reported with its first row.
         cutting.has_news = !is_new && cutting.rows.rewrite != session.rewrite;
         cutting.rows.rewrite.clone_from(&session.rewrite);
         let outcome = self.pages(&mut cutting, session, after);
-        // What was read is stored, whatever stopped it.
+        // Rows that were read are stored, whatever stopped the reading.
         if cutting.has_news {
             cutting.piece(true, self.builder)?;
         }
         outcome
     }
 
-    /// What happened to a known session: `None` if it can only have grown.
+    /// Returns how a known session changed; `None` if it can only have grown.
     fn look(
         &mut self,
-        known: &Known,
+        known: &KnownSource,
         rows: &RowCursor,
         session: &Session,
     ) -> Result<Option<Began>, Stop> {
         let otherwise = |began| if known.is_gone { Began::Returned } else { began };
-        // An older schema had no names for lives; getting one is no rewrite.
+        // An older schema had no names for generations; getting one is not a rewrite.
         if rows.rewrite != session.rewrite && !rows.rewrite.is_empty() {
             return Ok(Some(otherwise(Began::Rewritten)));
         }
@@ -162,8 +164,8 @@ impl Reading<'_, '_> {
                         statement.query_row([&session.id], |row| text(row.get_ref(0)?)).optional()
                     })
                     .map_err(theirs)?;
-                // Rewritten while we read: what was read belongs to the life before, and the next
-                // look finds the new one.
+                // Rewritten meanwhile: the rows read so far belong to the generation before, and
+                // the next sync finds the new one.
                 if rewrite.unwrap_or_default() != session.rewrite {
                     return Ok(());
                 }
@@ -196,7 +198,7 @@ impl Reading<'_, '_> {
     }
 }
 
-/// A value as text; what is no text has no name.
+/// Returns a value as text; empty for blobs, real numbers and NULL.
 pub(super) fn text(value: ValueRef<'_>) -> rusqlite::Result<String> {
     Ok(match value {
         ValueRef::Text(bytes) => String::from_utf8_lossy(bytes).into_owned(),

@@ -1,5 +1,5 @@
-//! The source that a database itself is. It has no records: it remembers what the database's files
-//! looked like, what schema it has, and why it is not read.
+//! The source of a database itself. It has no records: it stores the metadata of the database's
+//! files, the schema version, and the reason why it is not read.
 
 use rusqlite::{Connection, OptionalExtension, Transaction};
 
@@ -7,13 +7,13 @@ use super::open::Files;
 use crate::Result;
 use crate::base::clock;
 use crate::base::ids::{GenerationId, SourceId};
-use crate::truth::native_lines;
+use crate::truth::{native_lines, sources};
 
-/// Files that were written to so recently may be written to again within the same tick of the clock
-/// that stamps them; their stat proves nothing.
+/// The granularity of file times in nanoseconds. A file that was written this recently may be
+/// written again without a new time, so its metadata proves nothing.
 const TICK_NS: i64 = 50_000_000;
 
-/// The source of a database.
+/// Returns the source of a database.
 pub(super) fn find(
     conn: &Connection,
     format: &str,
@@ -28,7 +28,7 @@ pub(super) fn find(
         .optional()?)
 }
 
-/// The source of a database, made if there is none.
+/// Returns the source of a database, creating it if there is none.
 pub(super) fn find_or_create(
     tx: &Transaction<'_>,
     format: &str,
@@ -41,8 +41,8 @@ pub(super) fn find_or_create(
     native_lines::begin(tx, "rows", format, root, path)
 }
 
-/// Notes what the files looked like before they were read, and why they are not read. Unless that
-/// was all there is to read, the next sync looks again.
+/// Stores the metadata of the files as it was before they were read, and the reason why they are
+/// not read. Unless `is_all`, the next sync opens them again.
 pub(super) fn update(
     tx: &Transaction<'_>,
     source: SourceId,
@@ -57,21 +57,6 @@ pub(super) fn update(
     {
         stat.ctime_ns = 0;
     }
-    tx.prepare_cached("UPDATE sources SET refused = ?2 WHERE id = ?1 AND refused IS NOT ?2")?
-        .execute((source, refused))?;
-    tx.prepare_cached(
-        "UPDATE generations
-            SET device = ?2, inode = ?3, size = ?4, mtime_ns = ?5, ctime_ns = ?6, marker = ?7
-          WHERE id = ?1",
-    )?
-    .execute((
-        generation,
-        stat.device.cast_signed(),
-        stat.inode.cast_signed(),
-        stat.size.cast_signed(),
-        stat.mtime_ns,
-        stat.ctime_ns,
-        files.log_print(),
-    ))?;
-    Ok(())
+    sources::set_refused(tx, source, refused)?;
+    sources::set_database(tx, generation, &stat, files.log_print())
 }

@@ -1,4 +1,6 @@
-//! What there is to read in a database: its sessions, and the transcripts that were put aside.
+//! The work in a database: its sessions and its archived transcripts.
+//!
+//! Reads ids, numbers and names, but no event.
 
 use std::collections::{HashMap, HashSet};
 
@@ -12,19 +14,19 @@ use super::refusal::{Refusal, Stop, theirs};
 use super::session::{self, Session};
 use super::tables::Tables;
 use crate::Result;
-use crate::collect::known::Known;
+use crate::collect::known::KnownSource;
 use crate::collect::select::Selection;
 
-/// So many bytes of an id that names no file are told.
+/// The number of bytes that are shown of an id that cannot name a file.
 const LABEL: usize = 60;
 
 /// A session or an archive of a database.
 pub(super) struct Task {
     pub(super) path: Vec<u8>,
     pub(super) what: What,
-    /// Why it is not read.
+    /// The reason why it is not read.
     pub(super) refusal: Option<Refusal>,
-    /// The setting that leaves it out.
+    /// The reason why a setting leaves it out.
     pub(super) left_out: Option<&'static str>,
 }
 
@@ -34,10 +36,10 @@ pub(super) enum What {
 }
 
 impl Task {
-    /// True if the ledger has all of it, as far as can be told without reading it.
-    pub(super) fn is_done(&self, known: &Known, tables: &Tables) -> bool {
+    /// Returns whether the ledger has all of it, as far as that shows without reading it.
+    pub(super) fn is_done(&self, known: &KnownSource, tables: &Tables) -> bool {
         let Some(rows) = &known.rows else { return false };
-        // Where lives have no names, the last row has to be looked at.
+        // Where generations have no names, the last row has to be compared.
         !known.is_gone
             && known.stat.size == known.cursor
             && match &self.what {
@@ -48,11 +50,11 @@ impl Task {
 }
 
 impl Task {
-    /// Returns whether the last row that was read of a session still holds the same bytes. Of an
-    /// archive the hash says so.
+    /// Returns whether the last row read of a session still has the same bytes. An archive's hash
+    /// was compared before.
     pub(super) fn has_same_end(
         &self,
-        known: &Known,
+        known: &KnownSource,
         conn: &Connection,
         tables: &Tables,
         verified: &mut u64,
@@ -66,15 +68,16 @@ impl Task {
     }
 }
 
-/// How many sessions and archives there are. One may be there twice, if some of its rows cannot be
-/// read; those that have no name have that of the database.
+/// Returns the number of sessions and archives. A session with unreadable rows has two tasks but
+/// counts once. Tasks without a name have the path of the database.
 pub(super) fn count(tasks: &[Task], database: &[u8]) -> usize {
     let paths = tasks.iter().map(|task| task.path.as_slice());
     let (unnamed, named): (Vec<&[u8]>, Vec<&[u8]>) = paths.partition(|path| *path == database);
     unnamed.len() + named.into_iter().collect::<HashSet<_>>().len()
 }
 
-/// The sessions and archives of a database: sessions first, since archives repeat their lines.
+/// Returns the sessions and archives of a database. Sessions come first, since archives repeat
+/// their lines.
 pub(super) fn all(
     conn: &Connection,
     tables: &Tables,
@@ -100,9 +103,9 @@ pub(super) fn all(
     let mut statement = conn.prepare(&tables.sessions()).map_err(theirs)?;
     let mut rows = statement.query([]).map_err(theirs)?;
     while let Some(row) = rows.next().map_err(theirs)? {
-        // An id that is no text, or too long for a name, is nothing that OpenClaw writes.
-        let said = row.get_ref(0).map_err(theirs)?;
-        let id = said.as_str().ok().map(str::to_owned);
+        // No agent writes an id that is not text or too long for a file's name.
+        let id_value = row.get_ref(0).map_err(theirs)?;
+        let id = id_value.as_str().ok().map(str::to_owned);
         let name = id.as_deref().and_then(rows::file_name);
         let numbered: i64 = row.get(2).map_err(theirs)?;
         let all: i64 = row.get(3).map_err(theirs)?;
@@ -110,7 +113,7 @@ pub(super) fn all(
         let mut path = database.to_vec();
         let (Some(id), Some(name)) = (id, name) else {
             let why = "a session whose id cannot name a file; not read";
-            tasks.push(Task::refused(named(database, &label(said)), why));
+            tasks.push(Task::refused(named(database, &label(id_value)), why));
             continue;
         };
         if is_forgotten(&id) {
@@ -118,7 +121,7 @@ pub(super) fn all(
         }
         path.extend_from_slice(format!("/{name}.jsonl").as_bytes());
         if numbered < all {
-            let why = "rows whose number is none; not read";
+            let why = "rows without a valid number; not read";
             tasks.push(Task::refused(path.clone(), why));
         }
         let Some(last_row) = last_row else { continue };
@@ -126,12 +129,14 @@ pub(super) fn all(
         let what = What::Session(Session { id, last_row, rows: numbered, rewrite });
         tasks.push(Task { path, what, refusal: None, left_out: None });
     }
+    let mut archives = Vec::new();
     let mut taken = HashSet::new();
     for archive in Archive::all(conn, tables)? {
         if is_forgotten(&archive.session) {
             continue;
         }
-        tasks.push(match archive.path(format, database, &mut taken) {
+        let session = archive.session.clone();
+        let task = match archive.path(format, database, &mut taken) {
             Some(path) => Task {
                 left_out: selection.leaves_out(format, &path, Part::Transcript),
                 path,
@@ -142,13 +147,17 @@ pub(super) fn all(
                 named(database, &label(ValueRef::Text(archive.session.as_bytes()))),
                 "an archive of a session whose id cannot name a file; not read",
             ),
-        });
+        };
+        archives.push((session, task));
     }
+    // One session after another: the lines of one are kept while its archives are read.
+    archives.sort_by(|(one, _), (other, _)| one.cmp(other));
+    tasks.extend(archives.into_iter().map(|(_, task)| task));
     Ok(tasks)
 }
 
-/// What people call a session whose id names no file: the id, with whatever is not harmless
-/// percent-encoded; the beginning of a long one, its length, and enough to tell it from others.
+/// Returns a readable form of an id that cannot name a file: unsafe bytes are percent-encoded. A
+/// long id is cut, with its length and a short hash added.
 fn label(id: ValueRef<'_>) -> String {
     let bytes = match id {
         ValueRef::Null => return "(no id)".to_owned(),

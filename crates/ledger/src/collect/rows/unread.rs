@@ -1,5 +1,5 @@
-//! What of a database is not read, and why: sessions and archives that cannot be, or that a setting
-//! leaves out. Remembered with the database, since nobody opens it again before it changes.
+//! The sessions and archives of a database that are not read: they cannot be, or a setting leaves
+//! them out. Stored with the database, because it is not opened again before it changes.
 
 use std::collections::BTreeMap;
 
@@ -7,14 +7,14 @@ use rusqlite::{Connection, Transaction};
 
 use crate::Result;
 use crate::base::ids::SourceId;
-use crate::collect::discover::{Found, MOST_NAMED, Reason, Skipped};
+use crate::collect::discover::{FoundFile, MOST_NAMED, Reason, Skipped};
 use crate::wire::UNREADABLE;
 
-/// What is not read, by the reason.
+/// The unread sessions and archives by reason.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Unread(pub(crate) BTreeMap<String, Named>);
 
-/// How many, and the first of them by their path.
+/// The number of sessions and archives, and the first paths.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Named {
     pub(crate) count: u64,
@@ -22,18 +22,18 @@ pub(crate) struct Named {
 }
 
 impl Unread {
-    /// One more.
+    /// Adds a session or archive.
     pub(super) fn add(&mut self, path: &[u8], reason: &Reason) {
         let named = self.0.entry(reason.text()).or_default();
         named.count += 1;
         let path = String::from_utf8_lossy(path).into_owned();
-        // Those that have no name have that of the database.
+        // Those without a name have the path of the database.
         if named.paths.len() < MOST_NAMED && !named.paths.contains(&path) {
             named.paths.push(path);
         }
     }
 
-    /// What is remembered of a database.
+    /// Loads the unread sessions and archives of a database.
     pub(crate) fn load(conn: &Connection, source: SourceId) -> Result<Unread> {
         let mut statement =
             conn.prepare_cached("SELECT reason, count, paths FROM unread WHERE source = ?1")?;
@@ -45,7 +45,7 @@ impl Unread {
         Ok(Unread(named.collect::<Result<_, _>>()?))
     }
 
-    /// Remembers it, in the place of what was remembered before.
+    /// Replaces the stored ones.
     pub(super) fn store(&self, tx: &Transaction<'_>, source: SourceId) -> Result<()> {
         tx.prepare_cached("DELETE FROM unread WHERE source = ?1")?.execute([source])?;
         for (reason, named) in &self.0 {
@@ -58,8 +58,9 @@ impl Unread {
         Ok(())
     }
 
-    /// What cannot be read, one by one; those that are not named have the name of the database.
-    pub(super) fn skipped(&self, found: &Found) -> Vec<Skipped> {
+    /// Returns one entry for each that cannot be read. Those beyond the stored paths get the path
+    /// of the database.
+    pub(super) fn skipped(&self, found: &FoundFile) -> Vec<Skipped> {
         let mut skipped = Vec::new();
         for (reason, named) in &self.0 {
             let Some(why) = reason.strip_prefix(UNREADABLE) else { continue };

@@ -1,5 +1,5 @@
-//! Events of the file system, for folders that are named one by one. Two kinds, one shape:
-//! inotify on Linux, whatever `notify` finds elsewhere.
+//! Events of the file system for individual folders: from inotify on Linux, from the `notify` crate
+//! on other systems, with the same interface.
 
 #[cfg(target_os = "linux")]
 mod inotify;
@@ -11,12 +11,12 @@ pub(super) use inotify::Events;
 #[cfg(not(target_os = "linux"))]
 pub(super) use others::Events;
 
-/// What became of the wish to follow a folder.
+/// The result of following a folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Follow {
-    /// Its events come from now on.
+    /// The folder is followed: its events arrive from now on.
     Done,
-    /// Not this one.
+    /// This folder cannot be followed.
     Refused,
     /// The system has no watches left.
     NoneLeft,

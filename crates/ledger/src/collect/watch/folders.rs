@@ -1,5 +1,5 @@
-//! Which folders are watched: those that the formats' claims enter, each for itself. Denied folders
-//! and what lies below folders that are left out never get a watch.
+//! Chooses the folders to watch: those that a format's claims enter, one watch for each. Never
+//! watches a denied folder, or anything below a folder that is left out.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -14,22 +14,22 @@ use crate::collect::{Folder, RootPath, resolve};
 /// The watched folders.
 #[derive(Debug)]
 pub(super) struct Folders {
-    /// `None` where the system has no events for us.
+    /// `None` if the system has no file events.
     events: Option<Events>,
     filter: Arc<Filter>,
-    /// Roots that are there and that the last walk did not enter.
+    /// Roots that exist and that the last walk did not enter.
     unwalked: HashSet<PathBuf>,
 }
 
-/// What became of an attempt to watch everything.
+/// The result of watching all folders.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Covered {
     pub(super) cover: Cover,
-    /// Something may have changed between the walk and the watch.
+    /// True if files may have changed between the walk and the new watches.
     pub(super) is_late: bool,
-    /// Folders that should be watched.
+    /// The number of folders that should be watched.
     pub(super) wanted: usize,
-    /// Folders that are not.
+    /// The number of these that are not watched.
     pub(super) missing: usize,
 }
 
@@ -43,7 +43,7 @@ impl Folders {
         Folders { events: events.ok(), filter, unwalked: HashSet::new() }
     }
 
-    /// Watches these folders and no others, and waits for roots that are not there yet.
+    /// Watches exactly these folders, and the nearest folders above roots that do not exist yet.
     pub(super) fn cover(&mut self, folders: Vec<Folder>, roots: &[RootPath]) -> Covered {
         let roots = resolve(roots);
         let mut wanted = folders;
@@ -55,13 +55,14 @@ impl Folders {
         let mut is_late = false;
         for root in others {
             if root.path.is_dir() {
-                // It came after the walk, or is another name of a root that was walked.
+                // The root was created after the walk, or is another name of a root that was
+                // walked.
                 is_late |= self.unwalked.insert(root.path.clone());
                 continue;
             }
             self.unwalked.remove(&root.path);
-            // Elsewhere a watch is for a whole tree, and nobody wants to hear all of the home
-            // folder: there the sweep finds new roots.
+            // On other systems a watch covers a whole tree, and the whole home folder would cause
+            // too many events: there the sweep finds new roots.
             if cfg!(target_os = "linux")
                 && let Some(path) = nearest(&root.path)
                 && seen.insert(path.clone())
@@ -78,7 +79,7 @@ impl Folders {
         drop(seen);
         let number = wanted.len();
         wanted.retain(|folder| !events.follows(&folder.path));
-        // If there are not enough watches for all, the folders that matter have them.
+        // If there are too few watches, the topmost and the most recently changed folders get them.
         let top = wanted.iter().map(|folder| depth(&folder.path)).min().unwrap_or(0);
         wanted.sort_by_cached_key(|folder| {
             (depth(&folder.path) > top + 1, std::cmp::Reverse(modified(&folder.path)))
@@ -87,7 +88,7 @@ impl Folders {
         for (index, folder) in wanted.iter().enumerate() {
             match events.follow(folder) {
                 Follow::Done => is_late = true,
-                // It is gone, or not ours to read: the next sweep sees.
+                // It is gone or not readable; the next sweep decides.
                 Follow::Refused => {}
                 Follow::NoneLeft => {
                     missing = wanted.len() - index;
@@ -104,7 +105,7 @@ impl Folders {
     }
 }
 
-/// The nearest folder above a root that is not there.
+/// Returns the nearest existing folder above a root that does not exist.
 fn nearest(root: &Path) -> Option<PathBuf> {
     root.ancestors().skip(1).find(|folder| folder.is_dir()).map(Path::to_owned)
 }

@@ -1,4 +1,6 @@
-//! What an event of the file system means, by the claims of the formats. Most events mean nothing.
+//! The meaning of a file-system event, by the claims of the formats. Most events have none.
+//!
+//! Never opens a file, and looks at the disk only to recognize links.
 
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -9,16 +11,16 @@ use quipu_transcript::format::{Claim, Node};
 use super::inbox::{Hint, Inbox};
 use crate::collect::{RootPath, claimed};
 
-/// What became of a path, as far as an event says it.
+/// The change of a path, as far as an event reports it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Happened {
-    /// It is a folder.
+    /// True for a folder.
     pub(super) is_folder: bool,
-    /// It was not there before, or is not any more.
+    /// True if the name appeared or disappeared.
     pub(super) is_another: bool,
 }
 
-/// Stands between the events of the system and the inbox.
+/// A filter between the events of the system and the inbox.
 #[derive(Debug)]
 pub(super) struct Filter {
     roots: RwLock<Vec<RootPath>>,
@@ -30,12 +32,12 @@ impl Filter {
         Filter { roots: RwLock::default(), inbox }
     }
 
-    /// Roots are looked for under these paths from now on.
+    /// Replaces the roots that events are compared with.
     pub(super) fn set_roots(&self, roots: Vec<RootPath>) {
         *self.roots.write().unwrap_or_else(PoisonError::into_inner) = roots;
     }
 
-    /// Something happened to a path.
+    /// Adds a hint if a format claims the changed path.
     pub(super) fn event(&self, path: &Path, happened: Happened) {
         let hint = {
             let roots = self.roots.read().unwrap_or_else(PoisonError::into_inner);
@@ -46,16 +48,16 @@ impl Filter {
         }
     }
 
-    /// Something happened, and nobody can say what.
+    /// Adds the hint that any file may have changed.
     pub(super) fn anything(&self) {
         self.inbox.put(Hint::All);
     }
 }
 
-/// What there is to look at after an event.
+/// Returns the hint for a changed path.
 fn hint(roots: &[RootPath], path: &Path, happened: Happened) -> Option<Hint> {
     roots.iter().find_map(|root| {
-        // A root, or a folder on the way to one, came or went.
+        // A root, or a folder above one, appeared or disappeared.
         if root.path.starts_with(path) {
             return Some(Hint::All);
         }
@@ -66,17 +68,17 @@ fn hint(roots: &[RootPath], path: &Path, happened: Happened) -> Option<Hint> {
         if claimed(root.format, inside).is_some() {
             return Some(Hint::File(path.to_owned()));
         }
-        // What is written to a database stands in its log first.
+        // Changes of a database appear in its log first.
         if inside.strip_suffix(b"-wal").is_some_and(|of| claimed(root.format, of).is_some()) {
             return Some(Hint::All);
         }
-        // A link to a folder is not called one.
+        // The event of a link to a folder does not report a folder.
         let may_lead_on = happened.is_another && is_entered(root, inside);
         (may_lead_on && path.is_symlink()).then_some(Hint::All)
     })
 }
 
-/// Whether the walk looks into a folder of that name.
+/// Returns whether the walk enters a folder with that path.
 fn is_entered(root: &RootPath, inside: &[u8]) -> bool {
     let above = inside.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| at);
     above
@@ -117,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_claims_is_nothing() {
+    fn unclaimed_paths_are_no_hints() {
         check("/h/.bash_history", WRITTEN, None);
         check("/h/.claude/settings.json", WRITTEN, None);
         check("/h/.claude/projects/-a/notes.txt", WRITTEN, None);

@@ -1,7 +1,7 @@
-//! What has happened and was not looked at yet. Threads put hints in, the watch takes them out.
+//! Hints that were not handled yet. Other threads put them in, the watch takes them out.
 //!
-//! Bounded: a storm of hints becomes one that says "anything". Whoever waits is woken by the first
-//! hint of its kind, not by each.
+//! Bounded: too many hints become a single `All`. A waiting watch is woken by the first hint of a
+//! kind, not by each one.
 
 use std::collections::HashSet;
 use std::path::PathBuf;
@@ -9,40 +9,40 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// More files than this are looked for with one walk.
+/// The number of files above which one walk replaces single looks.
 const MOST_FILES: usize = 256;
 
-/// Ends a watch, from any thread.
+/// A handle that ends a watch from any thread.
 #[derive(Debug, Clone, Default)]
 pub struct Stop {
     pub(super) inbox: Arc<Inbox>,
 }
 
 impl Stop {
-    /// A watch that nobody has stopped.
+    /// Creates a handle for a watch that is not stopped.
     pub fn new() -> Stop {
         Stop::default()
     }
 
-    /// Ends it, between two transactions if it is writing.
+    /// Ends the watch, between two transactions if it is writing.
     pub fn stop(&self) {
         self.inbox.is_stopped.store(true, Ordering::Relaxed);
-        // Whoever waits either sees it before it sleeps or is woken.
+        // Taking the lock ensures that the watch either sees the flag before it waits or is woken.
         drop(self.inbox.state());
         self.inbox.woken.notify_all();
     }
 }
 
-/// What a format's file may have gone through.
+/// A hint about a file that a format claims.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Hint {
-    /// This file.
+    /// This file may have changed.
     File(PathBuf),
-    /// Anything.
+    /// Any file may have changed.
     All,
 }
 
-/// Which kinds of hints there are.
+/// The kinds of hints in the inbox.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Noticed {
     pub(super) files: bool,
@@ -69,7 +69,7 @@ impl State {
 }
 
 impl Inbox {
-    /// Puts a hint in.
+    /// Adds a hint.
     pub(super) fn put(&self, hint: Hint) {
         let mut state = self.state();
         let before = state.noticed();
@@ -85,14 +85,14 @@ impl Inbox {
         }
     }
 
-    /// Waits until there are other kinds of hints than were `seen`, at most so long.
+    /// Waits until the kinds of hints differ from `seen`, for at most `longest`.
     pub(super) fn wait(&self, seen: Noticed, longest: Duration) -> Noticed {
         let unchanged = |state: &mut State| state.noticed() == seen && !self.is_stopped();
         let waited = self.woken.wait_timeout_while(self.state(), longest, unchanged);
         waited.map_or_else(|error| error.into_inner().0.noticed(), |(state, _)| state.noticed())
     }
 
-    /// Takes all hints out: the files, and whether it may be anything.
+    /// Takes all hints out: the files, and whether any other file may have changed.
     pub(super) fn take(&self) -> (HashSet<PathBuf>, bool) {
         let mut state = self.state();
         (std::mem::take(&mut state.files), std::mem::take(&mut state.all))
@@ -102,13 +102,13 @@ impl Inbox {
         self.is_stopped.load(Ordering::Relaxed)
     }
 
-    /// Set once the watch is to end.
+    /// Returns the flag that is set once the watch has to end.
     pub(super) fn stopped(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.is_stopped)
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        // Hints are as good as before if the thread that held them is gone.
+        // A panic of another thread leaves the hints intact.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn hints_of_a_kind_that_was_seen_wake_nobody() {
+    fn hints_of_a_seen_kind_do_not_wake() {
         let inbox = Inbox::default();
         inbox.put(Hint::File("a".into()));
         let seen = inbox.wait(Noticed::default(), Duration::from_secs(60));

@@ -1,12 +1,12 @@
-//! Collecting as files change, until somebody ends it.
+//! Collects files as they change, until it is stopped.
 //!
-//! Events of the file system are hints: they say where to look, never what is there. Whatever they
-//! miss (a full queue, too few watches, a network drive, a suspended machine) the sweep finds, which
-//! is an ordinary sync. Errors of the ledger pause the watch; nothing is lost meanwhile, because
-//! what is collected next is always what is on disk and not in the ledger.
+//! Events of the file system are hints: they name a file to look at, never its contents. Everything
+//! they miss (a full queue, too few watches, a network drive, a suspended machine) is found by the
+//! sweep, which is an ordinary sync. Errors of the ledger pause the watch. Nothing is lost
+//! meanwhile, because every sync collects all bytes that are on disk and not in the ledger.
 //!
-//! Read in this order: `policy` (when to do what), `hint` (what an event means), `folders` and
-//! `events` (where events come from), `inbox` (between the threads).
+//! Read in this order: `policy` (when to do what), `hint` (the meaning of an event), `folders` and
+//! `events` (the sources of events), `inbox` (between the threads).
 
 mod events;
 mod folders;
@@ -34,69 +34,69 @@ use policy::{Cover, Policy, Task};
 pub use inbox::Stop;
 pub use policy::Timing;
 
-/// If the wall clock gains so much on the clock of this process, the machine slept.
+/// The gain of the wall clock on the monotonic clock from which the machine counts as suspended.
 const SLEPT: Duration = Duration::from_secs(20);
 
-/// At most so many files are looked at once more.
+/// The largest number of changed files that are looked at a second time. A sweep finds the others.
 const MOST_RECENT: usize = 64;
 
-/// What a watch tells while it runs.
+/// A report of a running watch.
 #[derive(Debug)]
 pub enum Event<'a> {
-    /// A long collection is under way.
+    /// A long collection is running.
     Progress(Progress),
-    /// Everything that was there is collected, and this many folders are watched.
+    /// All existing files are collected, and this many folders are watched.
     Watching {
-        /// Folders.
+        /// The number of watched folders.
         folders: usize,
     },
-    /// Something new is in the ledger.
+    /// New records are in the ledger.
     Collected(&'a SyncReport),
-    /// Something should be read and cannot. Told once, until it can be read.
+    /// A file cannot be read. Reported once, until it can be read.
     Unreadable {
-        /// A file or folder.
+        /// The file or folder.
         path: &'a Path,
-        /// Why not.
+        /// The reason.
         why: &'a str,
     },
-    /// The system has too few watches: changes elsewhere are found by looking more often.
+    /// The system has too few watches. Changes in other folders are found by more frequent sweeps.
     TooFewWatches {
-        /// Folders that are watched.
+        /// The number of watched folders.
         watched: usize,
-        /// Of these.
+        /// The number of folders that should be watched.
         folders: usize,
     },
-    /// The ledger is another file than before: everything is collected again that is not in it.
+    /// Another file is at the ledger's path. Everything that it lacks is collected again.
     Replaced {
-        /// There was none, and a new one was begun.
+        /// True if there was no file and a new ledger was created.
         is_new: bool,
     },
-    /// The ledger cannot be written to now.
+    /// The ledger cannot be written to.
     Paused {
-        /// Why.
+        /// The reason.
         error: &'a Error,
-        /// When it is tried again.
+        /// The time until the next attempt.
         retry: Duration,
     },
-    /// It can be written to again, and everything was caught up with.
+    /// The ledger can be written to again, and everything is collected.
     Resumed,
 }
 
-/// Whom a watch tells. Whoever does not want to hear more ends it.
+/// The callback of a watch. `Break` ends the watch.
 pub type Tell<'a> = dyn FnMut(Event<'_>) -> ControlFlow<()> + 'a;
 
-/// Collects everything under `roots` into the ledger at `path`, which becomes that of `machine`, and goes on collecting what changes
-/// until `stop` says so.
+/// Collects everything under `roots` into the ledger at `path`, which `machine` adopts, and then
+/// collects changes until `stop` ends it.
 ///
-/// Ends with an error only if waiting does not help: the ledger is another program's, damaged, or
-/// a newer quipu's.
+/// Returns an error only if waiting does not help: the file belongs to another program, is damaged,
+/// or was written by a newer quipu.
 pub fn watch(
     path: &Path,
     machine: &str,
     roots: &[RootPath],
     timing: &Timing,
     stop: &Stop,
-    tell: &mut Tell<'_>,
+    report_event: &mut Tell<'_>,
 ) -> Result<()> {
     let inbox = Arc::clone(&stop.inbox);
     let mut watch = Watch {
@@ -113,17 +113,17 @@ pub fn watch(
         unreadable: HashMap::new(),
         trouble: None,
         is_late: false,
-        told_watching: false,
-        told_few: false,
+        reported_watching: false,
+        reported_few: false,
         policy: Policy::new(timing.clone()),
         began: Instant::now(),
-        tell: Box::new(|event| {
-            if tell(event).is_break() {
+        report_event: Box::new(|event| {
+            if report_event(event).is_break() {
                 stop.stop();
             }
         }),
     };
-    // Whoever starts it wants to know at once if there is no ledger to be had.
+    // The caller learns at once if the ledger cannot be opened.
     watch.open()?;
     watch.run()
 }
@@ -133,28 +133,28 @@ struct Watch<'a> {
     machine: &'a str,
     roots: &'a [RootPath],
     ledger: Option<Ledger>,
-    /// Which file the ledger was when it was opened last. Once that is closed, a new file may get
-    /// its number.
+    /// The file of the ledger that was opened last. Once that is closed, a new file may get the
+    /// same inode.
     file: Option<FileId>,
-    /// That one was closed because its name leads elsewhere.
+    /// True if that file was closed because another one has its path.
     was_closed: bool,
-    /// It is another one now, and has yet to be caught up with.
+    /// True if another file is at the path and no sweep has run since.
     is_replaced: bool,
     folders: Folders,
     inbox: Arc<Inbox>,
     /// Files that changed lately.
     recent: HashSet<PathBuf>,
-    /// What cannot be read, and why.
+    /// Files that cannot be read, with the reason.
     unreadable: HashMap<PathBuf, String>,
-    /// What the ledger's trouble is, while it lasts.
+    /// The kind of the ledger's problem, while it lasts.
     trouble: Option<Trouble>,
-    /// What was written between the last sweep and the watches that it began gave no event.
+    /// True if files may have changed between the last sweep and the watches that it added.
     is_late: bool,
-    told_watching: bool,
-    told_few: bool,
+    reported_watching: bool,
+    reported_few: bool,
     policy: Policy,
     began: Instant,
-    tell: Box<dyn FnMut(Event<'_>) + 'a>,
+    report_event: Box<dyn FnMut(Event<'_>) + 'a>,
 }
 
 impl Watch<'_> {
@@ -192,7 +192,8 @@ impl Watch<'_> {
         }
         self.close_replaced()?;
         if let Some(ledger) = &self.ledger {
-            // Whoever opens the ledger next finds all of it in one file, if nobody reads just now.
+            // The next process to open the ledger finds no log to replay, unless a reader prevents
+            // it.
             let _ = ledger.try_checkpoint();
         }
         Ok(())
@@ -212,12 +213,12 @@ impl Watch<'_> {
             Task::Settle => {
                 let recent = std::mem::take(&mut self.recent);
                 let files = self.readable(recent);
-                // What a sweep found by itself is found again by one.
+                // Changes that a sweep found without a hint are checked again by a sweep.
                 let looked = if files.is_empty() { None } else { self.look(&files)? };
                 self.or_sweep(task, looked)?
             }
             Task::Tidy => {
-                // Somebody reads just now: the next time will do.
+                // A reader may prevent it; the next time will do.
                 let tidied = self.open()?.try_checkpoint();
                 tracing::debug!(is_done = tidied.is_ok(), "Wrote the log back.");
                 (task, false)
@@ -232,20 +233,20 @@ impl Watch<'_> {
             self.policy.sweep_now(now);
         }
         if self.trouble.take().is_some() {
-            (self.tell)(Event::Resumed);
+            (self.report_event)(Event::Resumed);
         }
         Ok(())
     }
 
-    /// Looks at everything. True if the ledger was changed.
+    /// Collects everything. Returns whether the ledger changed.
     fn sweep(&mut self) -> Result<bool> {
         let (files, _) = self.inbox.take();
         let roots = self.roots;
         self.open()?;
         let Some(ledger) = &mut self.ledger else { return Ok(false) };
-        let tell = &mut self.tell;
+        let report_event = &mut self.report_event;
         let Sweep { report, folders, unreadable, .. } =
-            sweep(ledger, roots, &mut |progress| tell(Event::Progress(progress)))?;
+            sweep(ledger, roots, &mut |progress| report_event(Event::Progress(progress)))?;
         self.is_replaced = false;
         self.note(&report);
         let still: HashSet<&PathBuf> = unreadable.iter().map(|(path, _)| path).collect();
@@ -258,17 +259,17 @@ impl Watch<'_> {
         let now = self.now();
         self.policy.covered(now, covered.cover);
         self.is_late = covered.is_late;
-        if covered.cover != Cover::Full && !std::mem::replace(&mut self.told_few, true) {
+        if covered.cover != Cover::Full && !std::mem::replace(&mut self.reported_few, true) {
             let watched = covered.wanted - covered.missing;
-            (self.tell)(Event::TooFewWatches { watched, folders: covered.wanted });
+            (self.report_event)(Event::TooFewWatches { watched, folders: covered.wanted });
         }
-        if !std::mem::replace(&mut self.told_watching, true) {
-            (self.tell)(Event::Watching { folders: covered.wanted - covered.missing });
+        if !std::mem::replace(&mut self.reported_watching, true) {
+            (self.report_event)(Event::Watching { folders: covered.wanted - covered.missing });
         }
         Ok(wrote(&report))
     }
 
-    /// Looks at some files. `None` if it takes a look at everything.
+    /// Collects some files. Returns `None` if that needs a sweep.
     fn look(&mut self, files: &HashSet<PathBuf>) -> Result<Option<bool>> {
         if files.is_empty() {
             return Ok(Some(false));
@@ -280,9 +281,10 @@ impl Watch<'_> {
             return Ok(None);
         }
         let Some(ledger) = &mut self.ledger else { return Ok(None) };
-        let tell = &mut self.tell;
-        let looked =
-            look_at(ledger, roots, &paths, &mut |progress| tell(Event::Progress(progress)))?;
+        let report_event = &mut self.report_event;
+        let looked = look_at(ledger, roots, &paths, &mut |progress| {
+            report_event(Event::Progress(progress))
+        })?;
         Ok(looked.map(|Sweep { report, unreadable, .. }| {
             self.note(&report);
             for (path, why) in unreadable {
@@ -292,7 +294,7 @@ impl Watch<'_> {
         }))
     }
 
-    /// What was done in the end, and whether the ledger was changed.
+    /// Sweeps if looking was not enough. Returns the task that ran, and whether the ledger changed.
     fn or_sweep(&mut self, task: Task, looked: Option<bool>) -> Result<(Task, bool)> {
         match looked {
             Some(wrote) => Ok((task, wrote)),
@@ -300,7 +302,7 @@ impl Watch<'_> {
         }
     }
 
-    /// The ledger, opened again if another file has its name now.
+    /// Returns the ledger, opened again if another file is at its path.
     fn open(&mut self) -> Result<&mut Ledger> {
         self.close_replaced()?;
         match &mut self.ledger {
@@ -315,20 +317,20 @@ impl Watch<'_> {
                 let is_other = before.is_some() && before != file;
                 if std::mem::take(&mut self.was_closed) || is_other {
                     self.is_replaced = true;
-                    (self.tell)(Event::Replaced { is_new });
+                    (self.report_event)(Event::Replaced { is_new });
                 }
                 Ok(empty.insert(ledger))
             }
         }
     }
 
-    /// Closes a ledger whose name another file has now. Nothing else is opened before its log is
-    /// out of the way.
+    /// Closes the ledger if another file is at its path. Its log is moved away before anything else
+    /// is opened.
     fn close_replaced(&mut self) -> Result<()> {
         if let Some(ledger) = &self.ledger
             && ledger.is_replaced()
         {
-            ledger.leave()?;
+            ledger.detach_log()?;
             self.ledger = None;
             self.was_closed = true;
         }
@@ -337,13 +339,13 @@ impl Watch<'_> {
 
     fn failed(&mut self, error: &Error) {
         tracing::debug!(error = error as &dyn std::error::Error, "Paused.");
-        // A connection that failed may be the reason; the next attempt gets a new one.
+        // The connection may be the cause, so the next attempt opens a new one.
         if self.close_replaced().is_ok() {
             self.ledger = None;
         }
         let retry = self.policy.failed(self.now());
         if self.trouble.replace(error.trouble()) != Some(error.trouble()) {
-            (self.tell)(Event::Paused { error, retry });
+            (self.report_event)(Event::Paused { error, retry });
         }
     }
 
@@ -354,13 +356,13 @@ impl Watch<'_> {
             + report.renamed
             + report.gone;
         if news > 0 {
-            (self.tell)(Event::Collected(report));
+            (self.report_event)(Event::Collected(report));
         }
     }
 
     fn note_unreadable(&mut self, path: PathBuf, why: String) {
         if self.unreadable.get(&path) != Some(&why) {
-            (self.tell)(Event::Unreadable { path: &path, why: &why });
+            (self.report_event)(Event::Unreadable { path: &path, why: &why });
             self.unreadable.insert(path, why);
         }
     }
@@ -370,7 +372,7 @@ impl Watch<'_> {
         self.recent.extend(files.into_iter().take(room));
     }
 
-    /// Leaves out files that could not be read and still cannot, however often they change.
+    /// Leaves out files that could not be read and still cannot.
     fn readable(&self, mut files: HashSet<PathBuf>) -> HashSet<PathBuf> {
         files.retain(|path| {
             !self.unreadable.contains_key(path)
@@ -384,22 +386,22 @@ impl Watch<'_> {
     }
 }
 
-/// Whether a sync changed the ledger.
+/// Returns whether a sync changed the ledger.
 fn wrote(report: &SyncReport) -> bool {
     report.sources_changed + report.renamed + report.gone > 0
 }
 
-/// Whether waiting does not help.
+/// Returns whether waiting does not help.
 fn is_final(error: &Error) -> bool {
     match error {
         Error::Upgraded | Error::Newer { .. } | Error::NotALedger { .. } => true,
-        // Other damage may be a reader's that could not open the ledger for want of room.
+        // Other damage may only mean that a reader thread could not open the ledger on a full disk.
         Error::Sqlite(_) => error.trouble() == Trouble::Damaged,
         _ => false,
     }
 }
 
-/// The clock on the wall and the one that stands still while the machine sleeps.
+/// The wall clock, and the monotonic clock, which stops while the machine is suspended.
 struct Clocks {
     wall: SystemTime,
     own: Instant,
@@ -410,7 +412,7 @@ impl Clocks {
         Clocks { wall: SystemTime::now(), own: Instant::now() }
     }
 
-    /// True if the machine slept since the last time.
+    /// Returns whether the machine was suspended since the last call.
     fn have_slept(&mut self) -> bool {
         let now = Clocks::now();
         let wall = now.wall.duration_since(self.wall).unwrap_or_default();
@@ -420,7 +422,7 @@ impl Clocks {
     }
 }
 
-/// Whether the machine slept while the clocks went so far.
+/// Returns whether the machine was suspended while the clocks advanced by these durations.
 fn has_slept(wall: Duration, own: Duration) -> bool {
     wall.saturating_sub(own) > SLEPT
 }

@@ -1,31 +1,33 @@
-//! When to do what. Pure: it is told what happened and when, and says what is due.
+//! Decides when to do what. Pure: it gets events with their times, and returns the task that is
+//! due.
 //!
-//! Hints make a collection due after a short while, so that a burst of them costs one; the longer a
-//! collection took, the longer the next one waits. Everything else happens once after it became
-//! quiet, or with the sweep. In between there is nothing to do, and nobody is woken.
+//! A hint makes a collection due after a short delay, so that a burst of hints causes one
+//! collection. The longer a collection took, the longer the next one waits. Everything else runs
+//! once after the files became quiet, or with the sweep. In between the process sleeps.
 
 use std::time::Duration;
 
-/// How long to wait before what.
+/// The delays of a watch.
 #[derive(Debug, Clone)]
 pub struct Timing {
-    /// From the first hint of a burst to collecting.
+    /// The delay from the first hint of a burst to collecting.
     pub debounce: Duration,
-    /// Until files that changed are looked at once more: a last line without an end stands by then.
+    /// The delay after which changed files are looked at again: an unterminated last line stands
+    /// still then.
     pub settle: Duration,
-    /// Until the write-ahead log is written back.
+    /// The delay until the write-ahead log is written back.
     pub tidy: Duration,
-    /// Until a run of records that nothing was added to is sealed.
+    /// The delay until records without successors are sealed.
     pub seal: Duration,
-    /// Between two looks at everything, when every folder is watched.
+    /// The interval of sweeps when every folder is watched.
     pub sweep: Duration,
-    /// The same, when the system has watches for some folders only.
+    /// The interval of sweeps when the system has watches for some folders only.
     pub sweep_partly: Duration,
-    /// The same, when it has none.
+    /// The interval of sweeps when the system has no watches.
     pub sweep_blind: Duration,
-    /// Until the first new attempt after a failure; twice as long after each further one …
+    /// The delay before the first retry after a failure. It doubles with each further one.
     pub retry: Duration,
-    /// … up to this.
+    /// The longest delay before a retry.
     pub retry_at_most: Duration,
 }
 
@@ -35,7 +37,7 @@ impl Default for Timing {
             debounce: Duration::from_millis(100),
             settle: Duration::from_secs(6),
             tidy: Duration::from_secs(30),
-            // A little more than `chunks` calls left alone.
+            // A little longer than the time after which `chunks` seals pending records.
             seal: Duration::from_secs(10 * 60 + 2),
             sweep: Duration::from_secs(5 * 60),
             sweep_partly: Duration::from_secs(5),
@@ -46,19 +48,20 @@ impl Default for Timing {
     }
 }
 
-/// A collection is followed by a pause of at least this many times as long as it took.
+/// The pause after a collection, as a multiple of its duration.
 const REST: u32 = 2;
 
-/// No pause between two of a kind is shorter than this, …
+/// The shortest pause between two tasks of a kind.
 const SHORTEST_REST: Duration = Duration::from_millis(250);
 
-/// … or longer than this.
+/// The longest pause between two tasks of a kind.
 const LONGEST_REST: Duration = Duration::from_secs(2);
 
-/// Sweeps take at most this part of the time, however many files there are.
+/// The inverse of the largest share of time spent on sweeps: at most one 25th, with any number of
+/// files.
 const SWEEPS_ARE_ONE_IN: u32 = 25;
 
-/// How much of what is to be watched is watched.
+/// The share of folders that is watched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Cover {
     Full,
@@ -66,20 +69,20 @@ pub(super) enum Cover {
     Blind,
 }
 
-/// What can be due.
+/// A task of the watch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Task {
-    /// Look at everything.
+    /// Collects everything.
     Sweep,
-    /// Look at the files that there were hints about.
+    /// Collects the files with hints.
     Look,
-    /// Look at the files that changed last once more.
+    /// Looks again at the files that changed last.
     Settle,
-    /// Write the log back.
+    /// Writes the log back.
     Tidy,
 }
 
-/// What is due when. Times count from the start of the watch.
+/// The times at which tasks are due, counted from the start of the watch.
 #[derive(Debug)]
 pub(super) struct Policy {
     timing: Timing,
@@ -89,16 +92,16 @@ pub(super) struct Policy {
     settle_at: Option<Duration>,
     tidy_at: Option<Duration>,
     seal_at: Option<Duration>,
-    /// No hint makes a sweep due before this, …
+    /// The time before which no hint makes a sweep due.
     sweep_free_at: Duration,
-    /// … or a look.
+    /// The time before which no hint makes a look due.
     look_free_at: Duration,
-    /// After a failure: when to try again, and how long that was waited for.
+    /// After a failure: the time of the next attempt, and the delay before it.
     retry: Option<(Duration, Duration)>,
 }
 
 impl Policy {
-    /// A sweep is due at once.
+    /// Creates a policy with a sweep due at once.
     pub(super) fn new(timing: Timing) -> Policy {
         Policy {
             timing,
@@ -114,14 +117,14 @@ impl Policy {
         }
     }
 
-    /// What to do now, or how long there is nothing to do.
+    /// Returns the task that is due now, or the time until one is.
     pub(super) fn next(&self, now: Duration) -> Result<Task, Duration> {
         let (at, task) = self.due();
         if at <= now { Ok(task) } else { Err(at - now) }
     }
 
     fn due(&self) -> (Duration, Task) {
-        // After a failure nothing but a sweep catches up with everything.
+        // After a failure only a sweep finds everything that was missed.
         if let Some((at, _)) = self.retry {
             return (at, Task::Sweep);
         }
@@ -137,30 +140,30 @@ impl Policy {
         )
     }
 
-    /// A file may have changed.
+    /// Records that a file may have changed.
     pub(super) fn file_hinted(&mut self, now: Duration) {
         let soon = (now + self.timing.debounce).max(self.look_free_at);
         self.look_at = Some(self.look_at.unwrap_or(soon));
     }
 
-    /// Anything may have changed.
+    /// Records that any file may have changed.
     pub(super) fn all_hinted(&mut self, now: Duration) {
         let soon = (now + self.timing.debounce).max(self.sweep_free_at);
         self.sweep_at = self.sweep_at.min(soon);
     }
 
-    /// Time has passed unseen, or something was missed: look at everything now.
+    /// Makes a sweep due now, after a suspension or a missed event.
     pub(super) fn sweep_now(&mut self, now: Duration) {
         self.sweep_at = self.sweep_at.min(now);
     }
 
-    /// So much of everything is watched.
+    /// Records which share of the folders is watched.
     pub(super) fn covered(&mut self, now: Duration, cover: Cover) {
         self.cover = cover;
         self.sweep_at = self.sweep_at.min(now + self.pause());
     }
 
-    /// A task is done. `wrote` if it changed the ledger.
+    /// Records that a task is done. `wrote` if it changed the ledger.
     pub(super) fn done(&mut self, now: Duration, task: Task, took: Duration, wrote: bool) {
         self.retry = None;
         let free_at = now + (took * REST).clamp(SHORTEST_REST, LONGEST_REST);
@@ -169,7 +172,7 @@ impl Policy {
                 self.sweep_free_at = free_at;
                 self.sweep_at = now + self.pause().max(took * SWEEPS_ARE_ONE_IN);
                 self.look_at = None;
-                // The sweep seals; what it wrote goes back into the file.
+                // The sweep seals pending records, so the log is written back after it.
                 if self.seal_at.is_some_and(|seal| seal <= now) {
                     self.seal_at = None;
                     self.tidy_at = Some(now + self.timing.tidy);
@@ -189,7 +192,7 @@ impl Policy {
         }
     }
 
-    /// A task failed. Returns how long nothing is tried.
+    /// Records that a task failed. Returns the delay before the next attempt.
     pub(super) fn failed(&mut self, now: Duration) -> Duration {
         let delay = match self.retry {
             Some((_, delay)) => (delay * 2).min(self.timing.retry_at_most),
@@ -218,7 +221,7 @@ mod tests {
         Duration::from_millis(milliseconds)
     }
 
-    /// A clock, a policy, and a list of what was done when.
+    /// A clock, a policy, and the tasks that ran, with their times.
     struct Run {
         policy: Policy,
         now: Duration,
@@ -238,7 +241,7 @@ mod tests {
             run
         }
 
-        /// Lets time pass. `wrote` says whether a task changes the ledger.
+        /// Advances the clock. `wrote` decides whether a task changes the ledger.
         fn until(&mut self, milliseconds: u64, wrote: impl Fn(Task) -> bool) {
             let end = at(milliseconds);
             loop {
@@ -303,7 +306,7 @@ mod tests {
         policy.done(at(0), Task::Sweep, at(500), true);
         policy.all_hinted(at(0));
         assert_eq!(policy.next(at(0)), Err(at(1_000)));
-        // A look is another thing: one line does not wait for what a sweep took.
+        // A look does not wait for the pause after a sweep.
         policy.file_hinted(at(0));
         assert_eq!(policy.next(at(0)), Err(at(100)));
         policy.done(at(2_000), Task::Look, at(60_000), true);

@@ -1,9 +1,9 @@
 -- Projection: everything understood from truth. Dropped and derived again by `quipu rebuild`.
 -- Documented for SQL users in docs/schema.md. Times are milliseconds UTC, by the agents' clocks.
 
--- One conversation.
+-- Conversations.
 CREATE TABLE sessions (
-    id             INTEGER PRIMARY KEY,   -- the first entry that spoke of it
+    id             INTEGER PRIMARY KEY,   -- the first entry that names it
     format         TEXT    NOT NULL,
     agent          TEXT    NOT NULL,      -- '' where the format has no agents
     session_id     TEXT    NOT NULL,      -- the agent's id; sub-agents: <parent>/<agent file>
@@ -12,7 +12,7 @@ CREATE TABLE sessions (
     parent_id      TEXT,                  -- session_id of the session it works for
     parent_call    TEXT,                  -- the tool call that started it
     agent_type     TEXT,
-    fork_of        TEXT,                  -- session that it goes on from; what names none, as written
+    fork_of        TEXT,                  -- session that it continues; as written if it names none
     continued_in   TEXT,
     project        TEXT,                  -- Claude Code's project folder; never decoded
     cwd            TEXT,                  -- the first one
@@ -22,7 +22,7 @@ CREATE TABLE sessions (
     title          TEXT,
     title_rank     INTEGER,
     first_prompt   TEXT,
-    first_turn     INTEGER,               -- the turn that it began
+    first_turn     INTEGER,               -- the turn that it begins
     pull_request   TEXT,
     model          TEXT,                  -- the last one
     started_at     INTEGER,
@@ -39,16 +39,16 @@ CREATE TABLE sessions (
     UNIQUE (format, agent, session_id)
 ) STRICT;
 
--- Sub-agents of a session.
+-- Finds the sub-agents of a session.
 CREATE INDEX sessions_by_parent ON sessions (parent_id) WHERE parent_id IS NOT NULL;
--- Resumed and forked copies of a session.
+-- Finds resumed and forked copies of a session.
 CREATE INDEX sessions_by_first_uuid ON sessions (first_uuid) WHERE first_uuid IS NOT NULL;
--- A session by its id alone, however many there are.
+-- Finds a session by its id alone.
 CREATE INDEX sessions_by_id ON sessions (session_id);
--- Newest first, without reading all of them.
+-- Lists sessions newest first without reading all of them.
 CREATE INDEX sessions_by_time ON sessions (updated_at);
 
--- Which sources a session is made of.
+-- The sources that a session is made of.
 CREATE TABLE session_sources (
     session INTEGER NOT NULL,
     source  INTEGER NOT NULL,
@@ -58,7 +58,7 @@ CREATE TABLE session_sources (
 
 CREATE INDEX session_sources_by_session ON session_sources (session);
 
--- What a record says, as it is stored. Read it through the view `entries`.
+-- Entries as they are stored. Read them through the view `entries`.
 CREATE TABLE entry_rows (
     id            INTEGER PRIMARY KEY,
     session       INTEGER,
@@ -69,45 +69,47 @@ CREATE TABLE entry_rows (
     turn          INTEGER,
     time          INTEGER,
     superseded_by INTEGER,                -- newer version with the same uuid
-    content       INTEGER NOT NULL        -- hash that tells a repeated entry from a new version
+    content       INTEGER NOT NULL        -- hash that distinguishes a repeated entry from a new version
 ) STRICT;
 
--- Entries of a session, and an entry of a session by the agent's id. By all of it: whoever makes ids
--- that begin or end alike shall not make a ledger slow.
+-- Finds the entries of a session, and an entry by the agent's id. The whole id is indexed, so that
+-- ids with equal beginnings or ends cannot make a ledger slow.
 CREATE INDEX entries_by_session ON entry_rows (session, uuid);
--- Children that wait for a parent that may still come.
+-- Finds children whose parent was not seen yet.
 CREATE INDEX entries_by_missing_parent ON entry_rows (session, parent_uuid) WHERE parent_uuid IS NOT NULL;
--- Older versions, which a search shows only where the newer one does not match.
+-- Finds older versions, which search shows only where the newer one does not match.
 CREATE INDEX entries_superseded ON entry_rows (superseded_by) WHERE superseded_by IS NOT NULL;
 
--- What entries have in common: a few dozen rows for millions of entries. A provisional entry has a
--- kind of its own, with its own number, so that it leaves no trace.
+-- Properties that entries share, interned: a few dozen rows for millions of entries. A provisional
+-- entry has a row of its own with a negative id, so that nothing of it stays.
 CREATE TABLE kinds (
     id            INTEGER PRIMARY KEY,
     type          TEXT    NOT NULL,       -- as written
+    form          TEXT    NOT NULL,       -- what the format reads it as: message, compaction, …, unknown
     role          TEXT    NOT NULL,       -- '' where the entry has none
-    is_known      INTEGER NOT NULL,       -- this version understands the type
     is_meta       INTEGER NOT NULL,
     is_sidechain  INTEGER NOT NULL,
     is_mirror     INTEGER NOT NULL,
     is_error      INTEGER NOT NULL,
     is_side       INTEGER NOT NULL,
-    is_summary    INTEGER NOT NULL        -- stands for compacted history
+    is_summary    INTEGER NOT NULL,       -- stands for compacted history
+    folded        TEXT    NOT NULL        -- why a story hides it; '' where it does not
 ) STRICT;
 
 CREATE UNIQUE INDEX kinds_by_all ON kinds
-    (type, role, is_known, is_meta, is_sidechain, is_mirror, is_error, is_side, is_summary)
+    (type, form, role, is_meta, is_sidechain, is_mirror, is_error, is_side, is_summary, folded)
     WHERE id > 0;
 
--- What a record says. id = seq of the record; further entries of a welded line above 2^40;
--- negative: provisional, from the unterminated tail of generation -id.
+-- Entries: the meaning of records. id = seq of the record; further entries of a welded line have
+-- ids above 2^40; negative: provisional, from the unterminated tail of generation -id.
 CREATE VIEW entries AS
-    SELECT e.id, e.session, e.uuid, e.parent, e.parent_uuid, e.turn, k.type,
-           nullif(k.role, '') AS role, e.time, k.is_known, k.is_meta, k.is_sidechain, k.is_mirror,
-           k.is_error, k.is_side, k.is_summary, e.superseded_by, e.content
+    SELECT e.id, e.session, e.uuid, e.parent, e.parent_uuid, e.turn, k.type, k.form,
+           nullif(k.role, '') AS role, e.time, k.form <> 'unknown' AS is_known, k.is_meta,
+           k.is_sidechain, k.is_mirror, k.is_error, k.is_side, k.is_summary,
+           nullif(k.folded, '') AS folded, e.superseded_by, e.content
       FROM entry_rows e CROSS JOIN kinds k ON k.id = e.kind;
 
--- The same entry again, byte for byte, somewhere else.
+-- Further records that repeat an entry byte for byte.
 CREATE TABLE sightings (
     seq   INTEGER PRIMARY KEY,            -- the record that repeats it
     entry INTEGER NOT NULL
@@ -118,18 +120,18 @@ CREATE TABLE absent (
     seq INTEGER PRIMARY KEY
 ) STRICT;
 
--- Prose of user and assistant, as it is stored. Read it through the view `messages`.
+-- Prose of user and assistant as it is stored. Read it through the view `messages`.
 CREATE TABLE message_texts (
     id   INTEGER PRIMARY KEY,             -- entry
     text TEXT    NOT NULL
 ) STRICT;
 
--- Prose of user and assistant. Words beside a tool's result are the human's.
+-- Prose of user and assistant. Text beside a tool's result was written by the human.
 CREATE VIEW messages AS
     SELECT m.id, e.session, e.turn, iif(k.role = 'tool', 'user', k.role) AS role, e.time, m.text
       FROM message_texts m JOIN entry_rows e ON e.id = m.id CROSS JOIN kinds k ON k.id = e.kind;
 
--- One prompt and everything that answers it.
+-- A prompt and everything that answers it.
 CREATE TABLE turns (
     id                 INTEGER PRIMARY KEY, -- entry of the prompt
     session            INTEGER NOT NULL,
@@ -146,13 +148,13 @@ CREATE TABLE turns (
 
 CREATE INDEX turns_by_session ON turns (session);
 
--- A tool call with its result, as it is stored. Read it through the view `tool_calls`.
+-- Tool calls with their results, as they are stored. Read them through the view `tool_calls`.
 CREATE TABLE tool_call_rows (
     entry          INTEGER NOT NULL,
     ordinal        INTEGER NOT NULL,      -- within the entry
     session        INTEGER NOT NULL,
     tool           INTEGER NOT NULL,      -- in tools
-    call           TEXT,                  -- the call's id, after what it begins with
+    call           TEXT,                  -- the call's id
     target         ANY,                   -- the path, command or query it is about; or its number in targets
     result         INTEGER,               -- entry of the result
     is_error       INTEGER,               -- recorded by the agent; NULL without a result
@@ -162,36 +164,35 @@ CREATE TABLE tool_call_rows (
     PRIMARY KEY (entry, ordinal)
 ) STRICT, WITHOUT ROWID;
 
--- Pairs a result with its call. The end of an id tells nearly as much as all of it.
+-- Pairs a result with its call. The last four characters of an id are selective enough.
 CREATE INDEX tool_calls_by_call ON tool_call_rows (session, substr(call, -4));
--- Finds the call whose output a collected file is.
+-- Finds the call that a collected output file belongs to.
 CREATE INDEX tool_calls_by_output ON tool_call_rows (session, output_name) WHERE output_name IS NOT NULL;
 
--- What calls have in common: a few dozen rows for millions of calls.
+-- Properties that calls share, interned: a few dozen rows for millions of calls.
 CREATE TABLE tools (
     id          INTEGER PRIMARY KEY,
     name        TEXT    NOT NULL,
-    call_begins TEXT    NOT NULL,         -- how ids of its calls begin: toolu_01, call_, or nothing
     is_partial  INTEGER NOT NULL,         -- the calls were cut off
-    UNIQUE (name, call_begins, is_partial)
+    UNIQUE (name, is_partial)
 ) STRICT;
 
--- Paths and addresses that calls are about: the same few come again and again.
+-- Paths and addresses of calls, interned: the same few repeat.
 CREATE TABLE targets (
     id   INTEGER PRIMARY KEY,
     text TEXT NOT NULL UNIQUE
 ) STRICT;
 
--- A tool call with its result.
+-- Tool calls with their results.
 CREATE VIEW tool_calls AS
     SELECT c.entry, c.ordinal, c.session, (SELECT turn FROM entry_rows WHERE id = c.entry) AS turn,
-           t.call_begins || c.call AS call_id, t.name,
+           c.call AS call_id, t.name,
            iif(typeof(c.target) = 'integer', (SELECT text FROM targets WHERE id = c.target), c.target)
                AS target,
            t.is_partial, c.result, c.is_error, c.mentions_error, c.output_name, c.output
       FROM tool_call_rows c CROSS JOIN tools t ON t.id = c.tool;
 
--- Results whose call has not been seen.
+-- Results without a call so far.
 CREATE TABLE orphan_results (
     session        INTEGER NOT NULL,
     call_id        TEXT    NOT NULL,
@@ -219,33 +220,34 @@ CREATE TABLE usage_rows (
     is_counted     INTEGER NOT NULL
 ) STRICT;
 
--- What answered: a few dozen rows for millions of responses.
+-- Models that answered, interned: a few dozen rows for millions of responses.
 CREATE TABLE models (
     id       INTEGER PRIMARY KEY,
-    model    TEXT NOT NULL,               -- '' where the agent does not say
+    model    TEXT NOT NULL,               -- '' where the agent does not record it
     provider TEXT NOT NULL,
     api      TEXT NOT NULL,
     UNIQUE (model, provider, api)
 ) STRICT;
 
--- All copies of a response, by half of the hash. Not indexed by session: a session's entries lead there.
+-- Finds all copies of a response by half of the hash. Not indexed by session: its entries lead
+-- there.
 CREATE INDEX usage_by_message ON usage_rows (message % 2147483647);
 
--- One API response per session. Rows with is_counted = 1 add up to the bill, over all sessions.
+-- One API response per session. Rows with is_counted = 1 add up to the usage of all sessions.
 CREATE VIEW usage AS
     SELECT u.entry, e.session, e.turn, u.message, u.request, e.time, u.model, u.input, u.output,
            u.cache_read, u.cache_write, u.cache_write_1h, u.cost_usd, u.is_fast, u.is_sidechain,
            u.is_counted
       FROM usage_rows u CROSS JOIN entry_rows e ON e.id = u.entry;
 
--- The counted rows of usage added up, so that a report need not read them one by one. A quarter of
--- an hour, because every time zone's days begin with one.
+-- Sums of the counted rows of usage, so that a report need not read them one by one. One row per
+-- quarter of an hour, because the days of every time zone begin with one.
 CREATE TABLE usage_quarters (
     quarter        INTEGER NOT NULL,      -- milliseconds UTC where it begins; 0 when unknown
     session        INTEGER NOT NULL,
     model          INTEGER NOT NULL,      -- in models
     is_fast        INTEGER NOT NULL,
-    prompt_over    INTEGER NOT NULL,      -- prompts of more than so many tokens: 0, 100000, 200000, 272000
+    prompt_over    INTEGER NOT NULL,      -- the price step: prompts above 0, 100000, 200000 or 272000 tokens
     is_recorded    INTEGER NOT NULL,      -- the agent recorded what it cost
     responses      INTEGER NOT NULL,
     input          INTEGER NOT NULL,
@@ -288,20 +290,20 @@ CREATE TABLE labels (
 
 CREATE INDEX labels_by_session ON labels (session);
 
--- Whole files, one row for each version. Those that `absent` names are not the newest.
+-- Whole files, one row for each version. Versions listed in `absent` are not the newest.
 CREATE TABLE documents (
     id      INTEGER PRIMARY KEY,          -- entry
     session INTEGER,                      -- NULL for what belongs to no session
     source  INTEGER NOT NULL,
     part    TEXT    NOT NULL,             -- subagent_meta, tool_output, cron_jobs, note
-    agent   TEXT,                         -- whose it is, where the path tells
+    agent   TEXT,                         -- the owner, where the path names it
     name    TEXT    NOT NULL,             -- base name; of a note the path inside the workspace
     bytes   INTEGER NOT NULL
 ) STRICT;
 
 CREATE INDEX documents_by_session ON documents (session, name);
 
--- Prompts from the agents' own prompt lists; they outlive transcripts.
+-- Prompts from the agents' own prompt lists, which outlive transcripts.
 CREATE TABLE prompts (
     id      INTEGER PRIMARY KEY,          -- entry
     session INTEGER,
@@ -310,7 +312,7 @@ CREATE TABLE prompts (
     text    TEXT    NOT NULL
 ) STRICT;
 
--- What was odd. entry = the entry, or the seq of a record that says nothing.
+-- Oddities. entry = the entry, or the seq of a record without one.
 CREATE TABLE problems (
     entry   INTEGER NOT NULL,
     kind    TEXT    NOT NULL,
@@ -320,19 +322,29 @@ CREATE TABLE problems (
     PRIMARY KEY (entry, kind)
 ) STRICT, WITHOUT ROWID;
 
--- Where the next record of a source goes on.
+-- State of each source after its last record.
 CREATE TABLE source_tips (
     source     INTEGER PRIMARY KEY,
     session    INTEGER,
     last_entry INTEGER,
     last_turn  INTEGER,
-    generation INTEGER NOT NULL,          -- where the last record stood …
-    end        INTEGER NOT NULL,          -- … and ended
+    generation INTEGER NOT NULL,          -- generation of the last record
+    end        INTEGER NOT NULL,          -- offset where the last record ends
     has_header INTEGER NOT NULL,          -- a header, or a complaint about its absence, was seen
-    last_time  INTEGER                    -- the latest so far; after a clock went back, since then
+    last_time  INTEGER,                   -- the latest so far; after a clock went back, since then
+    model      TEXT,                      -- in effect: bills without a model take it …
+    provider   TEXT,                      -- … with its provider …
+    api        TEXT                       -- … and API
 ) STRICT;
 
--- Which tool call started which sub-agent, where the parent's transcript says so.
+-- Which version of each format's decoder the rows were derived with. A format that has no records
+-- here has no row.
+CREATE TABLE decoders (
+    format  TEXT    PRIMARY KEY,
+    version INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+-- Tool calls that started a sub-agent, as recorded in the parent's transcript.
 CREATE TABLE spawned_agents (
     session  INTEGER NOT NULL,            -- the parent
     agent_id TEXT    NOT NULL,
@@ -340,8 +352,9 @@ CREATE TABLE spawned_agents (
     PRIMARY KEY (session, agent_id)
 ) STRICT, WITHOUT ROWID;
 
--- Search. rowid = entry. Base64 is left out; at most 1 MiB of text per entry. The first column is
--- the one with the most words: only there FTS5 needs no column mark, which saves a tenth.
+-- Search index. rowid = entry. Base64 is left out; at most 1 MiB of text per entry. The first
+-- column is the one with the most words, because FTS5 stores no column number there, which saves a
+-- tenth.
 CREATE VIRTUAL TABLE search USING fts5 (
     tool_result,
     tool_input,
@@ -352,19 +365,19 @@ CREATE VIRTUAL TABLE search USING fts5 (
     tokenize = 'unicode61'
 );
 
--- Entries whose text is in the search index only in part.
+-- Entries of which only a part is in the search index.
 CREATE TABLE partly_indexed (
     entry INTEGER PRIMARY KEY,
-    bytes INTEGER NOT NULL                -- left out
+    bytes INTEGER NOT NULL                -- number of bytes left out
 ) STRICT;
 
--- What the newest version of each index says about a key.
+-- Session keys in the newest version of each index.
 CREATE TABLE session_keys (
     source       INTEGER NOT NULL,        -- the index
     key          TEXT    NOT NULL,        -- agent:main:main, agent:main:telegram:group:-100, …
     format       TEXT    NOT NULL,
     agent        TEXT    NOT NULL,
-    session_id   TEXT,                    -- where it leads now
+    session_id   TEXT,                    -- the session it leads to now
     parent_key   TEXT,                    -- of the session that this one works for
     channel      TEXT,
     chat_type    TEXT,
@@ -379,9 +392,9 @@ CREATE TABLE session_keys (
 
 CREATE INDEX session_keys_by_session ON session_keys (session_id) WHERE session_id IS NOT NULL;
 
--- Which key led to which session, ever; with identity, routing and state as they were.
+-- Sessions that a key has ever led to, with identity, routing and state at that time.
 CREATE TABLE key_history (
-    seq         INTEGER PRIMARY KEY,      -- the journal record that tells of it
+    seq         INTEGER PRIMARY KEY,      -- the journal record of it
     source      INTEGER NOT NULL,         -- the index
     format      TEXT    NOT NULL,
     agent       TEXT    NOT NULL,
@@ -396,7 +409,7 @@ CREATE INDEX key_history_by_session ON key_history (session_id, agent) WHERE ses
 CREATE INDEX key_history_by_key ON key_history (key);
 CREATE INDEX key_history_by_parent ON key_history (parent_key) WHERE parent_key IS NOT NULL;
 
--- Runs of scheduled jobs. What they cost is billed to the session that ran.
+-- Runs of scheduled jobs. Their usage is counted in the session that ran.
 CREATE TABLE cron_runs (
     id          INTEGER PRIMARY KEY,      -- entry
     source      INTEGER NOT NULL,
@@ -415,10 +428,10 @@ CREATE TABLE cron_runs (
     provider    TEXT
 ) STRICT;
 
--- What a job did, in order.
+-- Lists the runs of a job in order.
 CREATE INDEX cron_runs_by_job ON cron_runs (job_id, time);
 
--- Scheduled jobs, of the newest version of each list that can be read.
+-- Scheduled jobs in the newest readable version of each list.
 CREATE TABLE cron_jobs (
     source        INTEGER NOT NULL,
     job_id        TEXT    NOT NULL,
@@ -436,25 +449,25 @@ CREATE TABLE cron_jobs (
     PRIMARY KEY (source, job_id)
 ) STRICT, WITHOUT ROWID;
 
--- Who may speak to an agent, and who may not. Whoever is not here is unknown.
+-- Senders that were allowed or denied for an agent. All other senders are unknown.
 CREATE TABLE senders (
     agent    TEXT    NOT NULL,
     channel  TEXT    NOT NULL,
-    sender   TEXT    NOT NULL,            -- their id there, in small letters
+    sender   TEXT    NOT NULL,            -- the sender's id there, in lower case
     state    TEXT    NOT NULL,            -- allowed, denied
     since    INTEGER NOT NULL,            -- when that was decided
-    seq      INTEGER NOT NULL,            -- the journal record that tells of it
+    seq      INTEGER NOT NULL,            -- the journal record of it
     PRIMARY KEY (agent, channel, sender)
 ) STRICT, WITHOUT ROWID;
 
--- Who asked to be paired and was not answered. A request stands for an hour; older ones stay here
--- until somebody else asks on the same channel.
+-- Open pairing requests. A request is valid for an hour; an expired one is deleted when another
+-- sender asks on the same channel.
 CREATE TABLE pairing_requests (
     agent    TEXT    NOT NULL,
     channel  TEXT    NOT NULL,
     sender   TEXT    NOT NULL,
-    code     TEXT    NOT NULL,            -- what they were told
+    code     TEXT    NOT NULL,            -- the code that the sender was sent
     asked_at INTEGER NOT NULL,
-    seq      INTEGER NOT NULL,            -- the journal record that tells of it
+    seq      INTEGER NOT NULL,            -- the journal record of it
     PRIMARY KEY (agent, channel, sender)
 ) STRICT, WITHOUT ROWID;

@@ -1,5 +1,5 @@
-//! What tables look like, whatever the statements that made them: columns that were added later stand
-//! at the end of a table, and mean the same.
+//! Descriptions of tables by what they hold, not by the statements that made them: a column that
+//! was added later stands at the end of its table and means the same.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,17 +7,17 @@ use rusqlite::Connection;
 
 use crate::Result;
 
-/// Tables, and what each consists of.
+/// The columns and indexes of each table.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Shape(BTreeMap<String, BTreeSet<String>>);
 
 impl Shape {
-    /// Describes those of `tables` that there are.
+    /// Describes those of `tables` that exist.
     pub(crate) fn of(conn: &Connection, tables: &[&str]) -> Result<Shape> {
         let mut shape = BTreeMap::new();
         for table in tables {
             let mut parts = BTreeSet::new();
-            // What is said of a column is what constrains its values; a default does not.
+            // Only what constrains a column's values is compared; a default does not.
             let mut columns = conn.prepare_cached(
                 "SELECT format('column %s %s%s%s', name, type, iif(\"notnull\", ' NOT NULL', ''),
                                iif(pk, ' PRIMARY KEY ' || pk, ''))
@@ -41,7 +41,7 @@ impl Shape {
         Ok(Shape(shape))
     }
 
-    /// What first keeps `other` from being this, in words.
+    /// Returns the first difference of `other` from this shape, in words.
     pub(crate) fn difference(&self, other: &Shape) -> Option<String> {
         for (table, parts) in &self.0 {
             let Some(found) = other.0.get(table) else {
@@ -51,20 +51,20 @@ impl Shape {
                 return Some(format!("table {table} lacks {part}"));
             }
             if let Some(part) = found.difference(parts).next() {
-                return Some(format!("table {table} has {part}, which is not quipu's"));
+                return Some(format!("table {table} has {part}, which quipu does not create"));
             }
         }
         None
     }
 }
 
-/// Whether a table has that column. False if there is no such table.
+/// Returns whether a table has the column. False if there is no such table.
 pub(crate) fn has_column(conn: &Connection, table: &str, column: &str) -> Result<bool> {
     let sql = "SELECT EXISTS (SELECT 1 FROM pragma_table_xinfo(?1) WHERE name = ?2)";
     Ok(conn.prepare_cached(sql)?.query_row([table, column], |row| row.get(0))?)
 }
 
-/// Makes the tables and indexes of `from` in `to`, without rows.
+/// Creates the tables and indexes of `from` in `to`, without rows.
 pub(super) fn copy(from: &Connection, to: &Connection, tables: &[&str]) -> Result<()> {
     let mut statement = from.prepare(
         "SELECT sql FROM sqlite_schema

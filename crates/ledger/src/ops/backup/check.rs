@@ -1,7 +1,7 @@
-//! Is a copy sound? Asked before it gets its name, and before it takes a ledger's place.
+//! Checks a copy before it gets its name, and before it replaces a ledger.
 //!
-//! SQLite's quick check finds pages that do not fit together; opening every chunk finds flipped bits
-//! in what was collected. Both read the whole file once, which costs about what copying it did.
+//! SQLite's quick check finds inconsistent pages; opening every chunk finds flipped bits in
+//! collected bytes. Both read the whole file once, which costs about as much as copying it.
 
 use std::fs;
 use std::path::Path;
@@ -9,38 +9,38 @@ use std::path::Path;
 use rusqlite::{Connection, OpenFlags};
 
 use super::copy;
-use crate::file::ledger_path::{Found, inspect};
-use crate::file::schema;
+use crate::file::ledger_path::{FoundAtPath, inspect};
+use crate::file::schema::{self, Derived};
 use crate::ops::doctor::brief;
 use crate::truth::chunks::verify;
 use crate::truth::sums;
 use crate::{Error, Result};
 
-/// What a copy holds.
+/// The contents of a copy.
 #[derive(Debug, Clone)]
 pub(super) struct Summary {
     pub(super) bytes: u64,
     pub(super) records: u64,
     pub(super) sessions: u64,
-    /// Whose copy it is.
+    /// The id of the copied ledger.
     pub(super) ledger_id: String,
 }
 
-/// Checks the copy at `path`, which people know as `name`. `progress` is told how many of how many
-/// bytes are checked.
+/// Checks the copy at `path`, which errors call `name`. `progress` gets the number of checked bytes
+/// and of all bytes.
 pub(super) fn check(
     path: &Path,
     name: &Path,
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<Summary> {
-    if let Found::Nothing = inspect(path)? {
+    if let FoundAtPath::Nothing = inspect(path)? {
         return Err(Error::Absent { path: name.to_owned() });
     }
     let bytes = fs::metadata(path).map_err(Error::io("look at", path))?.len();
     let conn = copy::open(path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
     let unsound = |what: String| Error::Unsound { path: name.to_owned(), what };
     inspect_inside(&conn, name, bytes, progress).map_err(|error| match error {
-        // What SQLite cannot read is damage, wherever it stumbles over it.
+        // A file that SQLite cannot read is damaged.
         Error::Sqlite(error) => unsound(brief(&error.to_string())),
         Error::Damaged { what } | Error::Shape { what, .. } => unsound(what),
         error => error,
@@ -59,17 +59,14 @@ fn inspect_inside(
         let known = schema::truth_version();
         return Err(Error::Newer { path: name.to_owned(), found, known });
     }
-    let projection = number("SELECT projection_version FROM ledger")?;
-    if projection > schema::projection_version() {
-        return Err(Error::Newer {
-            path: name.to_owned(),
-            found: projection,
-            known: schema::projection_version(),
-        });
+    if let Derived::Newer { found, known } = schema::derived(conn)? {
+        return Err(Error::Newer { path: name.to_owned(), found, known });
     }
     let pages = number("PRAGMA page_count")?.saturating_mul(number("PRAGMA page_size")?);
     if pages.cast_unsigned() != bytes {
-        return Err(Error::damaged(format!("it is {bytes} bytes long and says {pages}")));
+        return Err(Error::damaged(format!(
+            "it is {bytes} bytes long, but its header says {pages}"
+        )));
     }
     progress(0, bytes);
     let first: String = conn.query_row("PRAGMA quick_check(1)", [], |row| row.get(0))?;
@@ -90,7 +87,7 @@ fn inspect_inside(
     let mut damaged = None;
     sums::check_all(conn, &mut |bad| _ = damaged.get_or_insert(bad))?;
     if let Some(bad) = damaged {
-        return Err(Error::damaged(format!("{bad} is not what was stored")));
+        return Err(Error::damaged(format!("{bad} does not match its checksum")));
     }
     progress(bytes, bytes);
     let count = |query| number(query).map(i64::cast_unsigned);

@@ -1,4 +1,6 @@
-//! Which copies of a ledger there are, as far as it knows. They stand in the journal.
+//! The copies of a ledger that it knows of. They are recorded in the journal.
+//!
+//! Never deletes a copy: only a person does.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -13,21 +15,21 @@ use crate::base::clock;
 use crate::file::ledger::Ledger;
 use crate::truth::journal::{self, Event};
 
-/// A copy of the ledger that nothing done to the ledger reaches.
+/// A copy of the ledger, which does not change with the ledger.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Backup {
-    /// Where it was written.
+    /// The path it was written to.
     pub path: PathBuf,
-    /// When, milliseconds UTC; the last time if it was replaced.
+    /// The time it was written, milliseconds UTC; the last time if it was replaced.
     pub at: i64,
-    /// It is the ledger that stood here before a restore.
+    /// True if it is the former ledger that a restore moved away.
     pub put_aside: bool,
-    /// Something is still there.
+    /// True if a file is still there.
     pub exists: bool,
 }
 
-/// Every copy that was ever made of this ledger, by path. Those that were moved are listed where
-/// they were made.
+/// Returns every copy that was ever made of this ledger, by path. A copy that was moved later is
+/// listed with its original path.
 pub fn backups(ledger: &Ledger) -> Result<Vec<Backup>> {
     of(ledger.conn())
 }
@@ -49,7 +51,7 @@ pub(super) fn of(conn: &Connection) -> Result<Vec<Backup>> {
     Ok(copies.collect())
 }
 
-/// Notes a copy that is about to get its name.
+/// Records a copy before it gets its name.
 pub(super) fn remember(ledger: &mut Ledger, path: &Path) -> Result<()> {
     ledger.write(|tx| note(tx, path, clock::now_ms(), false))
 }

@@ -1,11 +1,10 @@
-//! Copies of the whole ledger: made while others write, checked before they get their name, and
-//! remembered, so that whoever forgets something can name the copies that still hold it.
+//! Copies of the whole ledger: made while other processes write, checked before they get their
+//! name, and recorded, so that `forget` can name the copies that still hold a session.
 //!
-//! The copy is made page by page with SQLite's backup interface inside one read transaction: it is
-//! the ledger of one moment, however many write meanwhile, and nothing starts over because of them.
-//! `VACUUM INTO` would give the same moment and a slightly smaller file, but it cannot say how far
-//! it is, takes longer, and takes no path that is not UTF-8. A copy has no write-ahead log: it is
-//! one file, which can be read from anywhere.
+//! SQLite's backup interface copies page by page inside one read transaction: the copy is the
+//! ledger of one moment, and writers never make it start again. `VACUUM INTO` would give the same
+//! moment and a slightly smaller file, but it reports no progress, takes longer, and accepts only
+//! UTF-8 paths. A copy has no write-ahead log: it is one file that can be read anywhere.
 
 mod check;
 mod copy;
@@ -26,44 +25,44 @@ use crate::base::sidecar::beside;
 use crate::file::ledger::Ledger;
 use crate::project::rebuild;
 use crate::wire::BackupReport;
-use crate::{Error, Result};
+use crate::{Error, Result, Trouble};
 use temporary::Temporary;
 
-/// What is told while a copy is made.
+/// A progress report of a backup.
 #[derive(Debug, Clone, Copy)]
 pub enum BackupProgress {
-    /// So many of so many bytes are copied.
+    /// Bytes are being copied.
     Copied {
-        /// Done.
+        /// The number of bytes copied.
         done: u64,
-        /// Of these.
+        /// The number of all bytes.
         total: u64,
     },
-    /// So many of so many bytes of the copy are checked.
+    /// The copy is being checked.
     Checked {
-        /// Done.
+        /// The number of bytes checked.
         done: u64,
-        /// Of these.
+        /// The number of all bytes.
         total: u64,
     },
 }
 
-/// Where a backup goes.
+/// The target of a backup.
 #[derive(Debug, Clone, Copy)]
 pub struct BackupTarget<'a> {
     /// The file.
     pub path: &'a Path,
-    /// Replace a file that is there already, once the new one is complete and checked.
+    /// True to replace an existing file, once the new one is complete and checked.
     pub replace: bool,
 }
 
-/// What lies beside a ledger and belongs to it.
+/// The suffixes of a ledger's own files.
 const SIDECARS: [&str; 6] = ["", "-wal", "-shm", "-journal", ".lock", ".wait"];
 
-/// Copies the ledger to a file, checks the copy, and gives it its name.
+/// Copies the ledger to a file, checks the copy, and then renames it to its final name.
 ///
-/// Until then it is a hidden file beside the target. A ledger that is opened for reading only
-/// cannot remember the copy.
+/// Until then it is a hidden file beside the target. A read-only ledger, or one on a full disk, cannot
+/// record the copy.
 pub fn backup(
     ledger: &mut Ledger,
     target: BackupTarget<'_>,
@@ -73,9 +72,9 @@ pub fn backup(
     let path = std::path::absolute(target.path).map_err(Error::io("find", target.path))?;
     refuse(ledger.path(), &path, target.replace)?;
     temporary::remove_left_over(&path);
-    // A copy cannot be brought up later. Whatever else is missing, it is a copy all the same.
+    // A copy cannot be projected later, so the projection is brought up to date first, if possible.
     if ledger.is_writable() {
-        rebuild::keep_up(ledger)?;
+        if_room(rebuild::keep_up(ledger))?;
     }
     let copy = Temporary::beside(&path)?;
     copy::copy(ledger.conn(), copy.path(), &mut |done, total| {
@@ -85,11 +84,8 @@ pub fn backup(
         progress(BackupProgress::Checked { done, total });
     })?;
     copy.sync()?;
-    // First the note, then the name: a copy that the ledger does not know of must not exist.
-    let remembered = ledger.is_writable();
-    if remembered {
-        list::remember(ledger, &path)?;
-    }
+    // Recorded before it is renamed: there must be no copy that the ledger does not know of.
+    let remembered = ledger.is_writable() && if_room(list::remember(ledger, &path))?.is_some();
     copy.rename(&path, target.replace)?;
     Ok(BackupReport {
         file: path.display().to_string(),
@@ -101,13 +97,21 @@ pub fn backup(
     })
 }
 
-/// Refuses targets that are no place for a backup.
+/// Returns `None` if a full disk prevented the write.
+fn if_room<T>(written: Result<T>) -> Result<Option<T>> {
+    match written {
+        Err(error) if error.trouble() == Trouble::DiskFull => Ok(None),
+        written => written.map(Some),
+    }
+}
+
+/// Refuses targets that cannot hold a backup.
 fn refuse(ledger: &Path, target: &Path, replace: bool) -> Result<()> {
     let refused = |why| Err(Error::Target { path: target.to_owned(), why });
     let Some(name) = target.file_name().filter(|_| !ends_like_a_folder(target)) else {
         return refused("it is a folder; name a file in it");
     };
-    // The ledger's own files, also under another name of their folder.
+    // The ledger's own files are refused, also under another path of their folder.
     let folder = target.parent().filter(|folder| !folder.as_os_str().is_empty());
     let folder = folder.and_then(|folder| fs::canonicalize(folder).ok());
     let own = ledger.parent().and_then(|folder| fs::canonicalize(folder).ok());

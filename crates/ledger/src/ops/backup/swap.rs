@@ -1,12 +1,13 @@
-//! Puts a backup in the ledger's place.
+//! Replaces the ledger by a backup.
 //!
-//! SQLite finds a write-ahead log by its name alone and would apply the log of the old file to the
-//! new one. So the old ledger is first closed off: SQLite itself writes its log back, removes it,
-//! and locks everybody out, which it does only if nobody else has the file open. Then there is one
-//! file and nothing beside it, and one rename puts another in its place. Who opens it at that very
-//! moment looks again ([`crate::file::ledger`]); who still has the old one cannot write to it any more.
+//! SQLite finds a write-ahead log by name and would apply the log of the old file to the new one.
+//! So the old ledger is closed off first: SQLite writes its log back, removes it, and takes an
+//! exclusive lock, which it does only if no other process has the file open. Then there is one file
+//! and nothing beside it, and one rename replaces it. A process that opens it at that moment
+//! notices and opens it again ([`crate::file::ledger`]); a process that still has the old one
+//! cannot write to it any more.
 //!
-//! Killed at any point, the old or the new ledger stands at the path, whole.
+//! If the process is killed at any point, the old or the new ledger is at the path, complete.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -24,21 +25,21 @@ use super::temporary::{self, Temporary};
 use crate::base::clock;
 use crate::base::sidecar::beside;
 use crate::file::ledger::Ledger;
-use crate::file::ledger_path::{self, Found, in_real_folder};
+use crate::file::ledger_path::{self, FoundAtPath, in_real_folder};
 use crate::file::lock::WriteLock;
-use crate::file::open_files::Opened;
+use crate::file::open_files::OpenFile;
 use crate::file::{read_only, schema};
 use crate::wire::BackupRestored;
 use crate::{Error, Result};
 
-/// How long others may keep the ledger open.
+/// The time that other processes may keep the ledger open.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// How long to wait before looking whether they are gone.
+/// The pause between two attempts to lock the ledger.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// A backup that was checked and lies beside the ledger, ready to take its place. Dropping it
-/// changes nothing.
+/// A backup that was checked and lies beside the ledger, ready to replace it. Dropping it changes
+/// nothing.
 #[derive(Debug)]
 pub struct Prepared {
     ledger: PathBuf,
@@ -49,8 +50,8 @@ pub struct Prepared {
     is_of_another: bool,
 }
 
-/// Copies and checks a backup. `puts_aside_anything`: what stands at the ledger's path may be no
-/// ledger (any more).
+/// Copies and checks a backup. With `puts_aside_anything`, the file at the ledger's path need not
+/// be a ledger.
 pub fn prepare_restore(
     ledger: &Path,
     from: &Path,
@@ -66,8 +67,8 @@ pub fn prepare_restore(
         true => Error::Unsound { path: from.clone(), what: "SQLite cannot read it".to_owned() },
         false => error,
     };
-    let source = Ledger::open_as_it_is(&from).map_err(unsound)?;
-    stands_at(ledger, puts_aside_anything)?;
+    let source = Ledger::open_any_version(&from).map_err(unsound)?;
+    inspect_path(ledger, puts_aside_anything)?;
     ledger_path::make_room(ledger)?;
     temporary::remove_left_over(ledger);
     let copy = Temporary::beside(ledger)?;
@@ -79,29 +80,29 @@ pub fn prepare_restore(
     let summary = check::check(copy.path(), &from, &mut |done, total| {
         progress(BackupProgress::Checked { done, total });
     })?;
-    // One that cannot say who it is has nobody to be mistaken for.
+    // A file without an id cannot be confused with another ledger.
     let is_of_another = id_of(ledger).is_some_and(|id| id != summary.ledger_id);
     let ledger = ledger.to_owned();
     Ok(Prepared { ledger, from, copy, summary, puts_aside_anything, is_of_another })
 }
 
 impl Prepared {
-    /// Sessions in the backup, sub-agents included.
+    /// Returns the number of sessions in the backup, including sub-agents.
     pub fn sessions(&self) -> u64 {
         self.summary.sessions
     }
 
-    /// Records in the backup, those of the journal not counted.
+    /// Returns the number of records in the backup, without the journal.
     pub fn records(&self) -> u64 {
         self.summary.records
     }
 
-    /// Whether it is no copy of the ledger that it would replace, but of another one.
+    /// Returns whether the backup is a copy of another ledger than the one it would replace.
     pub fn is_of_another_ledger(&self) -> bool {
         self.is_of_another
     }
 
-    /// Puts it in the ledger's place, and keeps what stood there beside it.
+    /// Replaces the ledger, and keeps the old file beside it.
     pub fn swap(self) -> Result<BackupRestored> {
         let Prepared { ledger: path, from, copy, summary, puts_aside_anything, .. } = self;
         let lock = WriteLock::beside(&path)?;
@@ -110,10 +111,10 @@ impl Prepared {
         if !held.is_held() {
             return Err(in_use());
         }
-        let old = match stands_at(&path, puts_aside_anything)? {
-            Standing::Nothing => None,
-            Standing::Ledger => Some(Old::close_off(&path, in_use)?),
-            Standing::Other => Some(Old { conn: None, known: Known::default() }),
+        let old = match inspect_path(&path, puts_aside_anything)? {
+            AtPath::Nothing => None,
+            AtPath::Ledger => Some(Old::close_off(&path, in_use)?),
+            AtPath::Other => Some(Old { conn: None, known: OldFacts::default() }),
         };
         let name = free_name(&path)?;
         let known = old.as_ref().map(|old| &old.known);
@@ -122,7 +123,8 @@ impl Prepared {
         copy.sync()?;
 
         if old.as_ref().is_none_or(|old| old.conn.is_none()) {
-            // No connection vouches for the log: it must not be found by the new ledger's name.
+            // The old log was not written back, so it must not have the name of the new ledger's
+            // log.
             ledger_path::set_log_aside(&path, &name)?;
         }
         if let Some(old) = &old {
@@ -143,30 +145,30 @@ impl Prepared {
     }
 }
 
-/// What stands at the ledger's path.
-enum Standing {
+/// The file at the ledger's path.
+enum AtPath {
     Nothing,
     Ledger,
-    /// A file that is no ledger, or none any more.
+    /// A file that is not a ledger, or not any more.
     Other,
 }
 
-fn stands_at(path: &Path, puts_aside_anything: bool) -> Result<Standing> {
+fn inspect_path(path: &Path, puts_aside_anything: bool) -> Result<AtPath> {
     match ledger_path::inspect(path) {
-        Ok(Found::Nothing) => Ok(Standing::Nothing),
-        Ok(Found::Ledger { .. }) => Ok(Standing::Ledger),
+        Ok(FoundAtPath::Nothing) => Ok(AtPath::Nothing),
+        Ok(FoundAtPath::Ledger { .. }) => Ok(AtPath::Ledger),
         Err(Error::NotALedger { .. })
             if puts_aside_anything
                 && fs::symlink_metadata(path).is_ok_and(|meta| meta.is_file()) =>
         {
-            Ok(Standing::Other)
+            Ok(AtPath::Other)
         }
         Err(error) => Err(error),
     }
 }
 
-/// The id of the ledger that stands at a path. It never changes, so whatever is in the log does not
-/// matter, and nothing is left beside the file.
+/// Returns the id of the ledger at a path. The id never changes, so the log need not be read, and
+/// no file is created beside it.
 fn id_of(path: &Path) -> Option<String> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
         | OpenFlags::SQLITE_OPEN_NO_MUTEX
@@ -176,27 +178,28 @@ fn id_of(path: &Path) -> Option<String> {
     conn.query_row("SELECT ledger_id FROM ledger", [], |row| row.get(0)).ok()
 }
 
-/// What the old ledger knows and the backup does not.
+/// Facts of the old ledger that the backup lacks.
 #[derive(Debug, Default)]
-struct Known {
+struct OldFacts {
     backups: Vec<Backup>,
-    /// Format, agent, session.
+    /// The forgotten sessions: format, agent, session.
     forgotten: Vec<[String; 3]>,
 }
 
 /// The ledger that is replaced.
 struct Old {
-    /// Locks everybody out. `None` if SQLite cannot read the file: then nobody else can either.
-    conn: Option<(Connection, Opened)>,
-    known: Known,
+    /// The exclusive lock. `None` if SQLite cannot read the file, so that no other process can
+    /// either.
+    conn: Option<(Connection, OpenFile)>,
+    known: OldFacts,
 }
 
 impl Old {
-    /// Has the log written back and removed, and locks everybody out.
+    /// Writes the log back, removes it, and takes the exclusive lock.
     fn close_off(path: &Path, in_use: impl Fn() -> Error) -> Result<Old> {
-        let unreadable = || Ok(Old { conn: None, known: Known::default() });
+        let unreadable = || Ok(Old { conn: None, known: OldFacts::default() });
         crate::file::free_space::check(path)?;
-        let opened = Opened::at(path)?;
+        let opened = OpenFile::at(path)?;
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
             | OpenFlags::SQLITE_OPEN_NO_MUTEX
             | OpenFlags::SQLITE_OPEN_NOFOLLOW;
@@ -207,14 +210,14 @@ impl Old {
                 Err(error) => return Err(error),
             };
         conn.busy_timeout(Duration::ZERO)?;
-        // A damaged ledger may not say what it knows; it is replaced all the same.
-        let known = Known {
+        // These facts of a damaged ledger may be unreadable; it is replaced all the same.
+        let known = OldFacts {
             backups: list::of(&conn).unwrap_or_default(),
             forgotten: forgotten(&conn).unwrap_or_default(),
         };
         let began = Instant::now();
         loop {
-            match lock_out(&conn, path) {
+            match lock_exclusively(&conn, path) {
                 Ok(true) => return Ok(Old { conn: Some((conn, opened)), known }),
                 Ok(false) if began.elapsed() >= PATIENCE => return Err(in_use()),
                 Ok(false) => std::thread::sleep(PAUSE),
@@ -224,7 +227,7 @@ impl Old {
         }
     }
 
-    /// Gives the file a second name. A crash from here on leaves it under both.
+    /// Links the file to a second name. After a crash it has both.
     fn keep(&self, path: &Path, aside: &Path) -> Result<()> {
         match fs::hard_link(path, aside) {
             Ok(()) => return ledger_path::sync_folder(aside),
@@ -233,7 +236,7 @@ impl Old {
             }
             Err(_) => {}
         }
-        // A file system without links: a copy, through SQLite where it can read the file.
+        // A file system without links: a copy, made by SQLite if it can read the file.
         match &self.conn {
             Some((conn, _)) => {
                 let copy = Temporary::beside(aside)?;
@@ -246,8 +249,8 @@ impl Old {
     }
 }
 
-/// Tries to be the only one. False if somebody else has the file open.
-fn lock_out(conn: &Connection, path: &Path) -> Result<bool> {
+/// Tries to take the exclusive lock. Returns false if another process has the file open.
+fn lock_exclusively(conn: &Connection, path: &Path) -> Result<bool> {
     let is_busy = |error: &Error| error.trouble() == crate::Trouble::Busy;
     let alone = conn
         .pragma_update_and_check(None, "journal_mode", "DELETE", |row| row.get::<_, String>(0))
@@ -256,7 +259,7 @@ fn lock_out(conn: &Connection, path: &Path) -> Result<bool> {
             Ok(mode == "delete" && conn.execute_batch("BEGIN EXCLUSIVE").map(|()| true)?)
         });
     match alone {
-        // Somebody may have come between the two and begun a log again.
+        // Another process may have begun a log between the two statements.
         Ok(true) if beside(path, "-wal").exists() => {
             conn.execute_batch("ROLLBACK")?;
             Ok(false)
@@ -271,7 +274,7 @@ fn is_damage(error: &Error) -> bool {
     error.trouble() == crate::Trouble::Damaged
 }
 
-/// A name beside the ledger that nothing has.
+/// Returns a free name beside the ledger.
 fn free_name(path: &Path) -> Result<PathBuf> {
     let time: String = Connection::open_in_memory()?.query_row(
         "SELECT strftime('%Y%m%dT%H%M%SZ', 'now')",
@@ -283,19 +286,19 @@ fn free_name(path: &Path) -> Result<PathBuf> {
         number => beside(path, &format!(".before-{time}-{number}")),
     });
     let mut free = name.filter(|name| fs::symlink_metadata(name).is_err());
-    free.next().ok_or_else(|| Error::damaged("no name is free".to_owned()))
+    free.next().ok_or_else(|| Error::damaged("no free file name".to_owned()))
 }
 
-/// Makes a copy the ledger: a new epoch, so that old cursors are refused, and what the old ledger
-/// knows of other copies. Returns the sessions that were forgotten since and are back.
+/// Turns a copy into the ledger: gives it a new epoch, so that old cursors are refused, and the old
+/// ledger's list of backups. Returns the sessions that were forgotten since and are restored.
 fn adopt(
     copy: &Path,
     from: &Path,
     aside: Option<&Path>,
-    known: Option<&Known>,
+    known: Option<&OldFacts>,
 ) -> Result<Vec<String>> {
     let mut conn = copy::open(copy, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
-    // If we die now, the copy is removed.
+    // The copy is removed if the process is killed now, so nothing has to be synced.
     conn.pragma_update(None, "synchronous", "OFF")?;
     conn.pragma_update(None, "journal_mode", "MEMORY")?;
     let still_forgotten = forgotten(&conn)?;

@@ -1,7 +1,8 @@
-//! A file that has no name of its own yet: hidden, beside its target, readable by its owner only.
+//! A temporary file: hidden, beside its target, readable by its owner only.
 //!
-//! Its owner holds a lock on it, which dies with the owner. What a killed process leaves behind can
-//! so be told from what another process is still writing, also on a folder that machines share.
+//! Its process holds a lock on it, which the kernel drops with the process. So a file that a killed
+//! process left behind differs from one that another process is still writing, also in a folder
+//! that several machines share.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::ErrorKind;
@@ -14,16 +15,16 @@ use crate::base::sidecar::beside;
 use crate::file::ledger_path;
 use crate::{Error, Result};
 
-/// How the names begin; 32 hex digits follow.
+/// The beginning of the names; 32 hex digits follow.
 const PREFIX: &str = ".quipu-backup-";
 
-/// What SQLite may put beside it for a moment.
+/// The suffixes of files that SQLite may create beside it for a moment.
 const COMPANIONS: [&str; 3] = ["-journal", "-wal", "-shm"];
 
-/// How often a name is tried.
+/// The number of attempts to create a file.
 const TRIES: usize = 8;
 
-/// A file that is removed unless it gets its name.
+/// A file that is removed unless it gets its final name.
 #[derive(Debug)]
 pub(super) struct Temporary {
     path: PathBuf,
@@ -32,7 +33,7 @@ pub(super) struct Temporary {
 }
 
 impl Temporary {
-    /// Creates one in the folder of `target`.
+    /// Creates a temporary file in the folder of `target`.
     pub(super) fn beside(target: &Path) -> Result<Temporary> {
         for _ in 0..TRIES {
             let name = format!("{PREFIX}{}", uuid::Uuid::new_v4().simple());
@@ -44,26 +45,27 @@ impl Temporary {
                 .mode(0o600)
                 .open(&path)
                 .map_err(Error::io("create a file beside", target))?;
-            // A file system without locks has none to offer; then nobody removes left-overs there.
+            // On a file system without locks it fails, and no process removes left-over files
+            // there.
             let _ = file.lock();
-            // Somebody who looked between the two lines above took it for a left-over.
+            // Another process may have removed the file between the two calls above.
             if is_at(&file, &path) {
                 return Ok(Temporary { path, file, has_name: false });
             }
         }
-        Err(Error::Target { path: target.to_owned(), why: "its folder is being cleaned up" })
+        Err(Error::Target { path: target.to_owned(), why: "its folder is being cleaned" })
     }
 
     pub(super) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Waits until the disk has it.
+    /// Syncs the file to disk.
     pub(super) fn sync(&self) -> Result<()> {
         self.file.sync_all().map_err(Error::io("write", &self.path))
     }
 
-    /// Gives it its name, at once and for good.
+    /// Renames the file to its final name.
     pub(super) fn rename(mut self, target: &Path, replace: bool) -> Result<()> {
         let renamed = if replace {
             fs::rename(&self.path, target)
@@ -87,7 +89,7 @@ impl Drop for Temporary {
     }
 }
 
-/// Removes what killed processes left beside `target`. Failing to do so hurts nobody.
+/// Removes the files that killed processes left beside `target`. Errors are ignored.
 pub(super) fn remove_left_over(target: &Path) {
     let folder = target.parent().unwrap_or(Path::new("."));
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
@@ -105,13 +107,13 @@ pub(super) fn remove_left_over(target: &Path) {
                 tracing::debug!(path = %path.display(), "Removed an unfinished backup.");
                 remove(&path);
             }
-            // Somebody is writing it, or nobody can tell.
+            // Another process is writing it, or the file system has no locks.
             Ok(()) | Err(TryLockError::WouldBlock | TryLockError::Error(_)) => {}
         }
     }
 }
 
-/// True for the names that [`Temporary::beside`] gives, and for no others.
+/// Returns whether a name is one that [`Temporary::beside`] chooses.
 fn is_ours(name: &[u8]) -> bool {
     name.strip_prefix(PREFIX.as_bytes()).is_some_and(|rest| {
         rest.len() == 32 && rest.iter().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))

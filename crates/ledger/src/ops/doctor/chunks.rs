@@ -1,5 +1,5 @@
-//! Every record's bytes are somewhere, once: in a chunk, pending, or in the record they are the same
-//! as. Walks records and chunks side by side.
+//! Checks that every record's bytes are stored exactly once: in a chunk, in `pending`, or in the
+//! record named by `same_as`. Walks records and chunks side by side.
 
 use rusqlite::{Connection, Row};
 
@@ -7,14 +7,14 @@ use super::finding::{Findings, RESCUE, Tally};
 use crate::Result;
 use crate::wire::Severity;
 
-/// No chunk is longer before compression.
+/// The largest length of a chunk before compression, in bytes.
 const LONGEST: i64 = 16 << 20;
 
 struct Chunk {
     first: i64,
     first_offset: i64,
     last: i64,
-    /// Bytes that no record has claimed yet.
+    /// The number of bytes that no record has claimed yet.
     left: i64,
 }
 
@@ -30,15 +30,15 @@ impl Chunk {
 }
 
 #[derive(Default)]
-struct Found {
+struct Mismatches {
     missing: Tally,
     surplus: Tally,
     pending: Tally,
 }
 
-/// Compares.
+/// Compares records, chunks and pending bytes.
 pub(super) fn complete(conn: &Connection, findings: &mut Findings) -> Result<()> {
-    let mut found = Found::default();
+    let mut found = Mismatches::default();
     let mut chunks = conn.prepare(
         "SELECT first_seq, first_offset, last_seq, raw_length FROM chunks
           ORDER BY first_seq, first_offset",
@@ -75,7 +75,7 @@ pub(super) fn complete(conn: &Connection, findings: &mut Findings) -> Result<()>
                 if let Some(chunk) = open.take().filter(|chunk| chunk.last > seq) {
                     found.surplus.add(|| chunk.name());
                 }
-                // Chunks that begin before this record belong to none.
+                // A chunk that begins before this record belongs to no record.
                 while let Some(early) =
                     next.take_if(|chunk| (chunk.first, chunk.first_offset) < (seq, offset))
                 {
@@ -120,8 +120,13 @@ pub(super) fn complete(conn: &Connection, findings: &mut Findings) -> Result<()>
     )?;
     (0..stray).for_each(|_| found.pending.add(|| "no record".to_owned()));
     findings.tally(Severity::Error, found.missing, "records whose bytes are missing", RESCUE);
-    findings.tally(Severity::Error, found.surplus, "chunks that do not fit their records", RESCUE);
-    findings.tally(Severity::Error, found.pending, "bytes that do not fit their record", RESCUE);
+    findings.tally(
+        Severity::Error,
+        found.surplus,
+        "chunks that do not match their records",
+        RESCUE,
+    );
+    findings.tally(Severity::Error, found.pending, "bytes that do not match their record", RESCUE);
     Ok(())
 }
 

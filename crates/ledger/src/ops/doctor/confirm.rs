@@ -1,8 +1,8 @@
 //! Confirms damage before it is reported, and once more with no writer active before advice is
 //! given that could lose data.
 //!
-//! Nothing is written: the writers' queue and SQLite's write lock are held while a few checks run
-//! again, and given back.
+//! Never writes. The writers' queue and SQLite's write lock are held while a few checks run again,
+//! and then released.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -15,25 +15,25 @@ use rusqlite::{Connection, ErrorCode, OpenFlags};
 use super::finding::RESCUE;
 use crate::base::sidecar::beside;
 use crate::file::ledger_path::in_real_folder;
-use crate::file::lock::{Held, WriteLock, has_queue};
+use crate::file::lock::{Turn, WriteLock, has_queue};
 use crate::wire::{Diagnosis, Severity};
 
-/// How long the examination waits for writers to be done.
+/// The time that the examination waits for writers to finish.
 pub(super) const LONGEST_WAIT: Duration = Duration::from_secs(10);
 
-/// Writers that wait are kept waiting no longer than this.
+/// The longest time that waiting writers are blocked.
 const LONGEST_HOLD: Duration = Duration::from_secs(3);
 
-/// Examinations until two in a row agree.
+/// The largest number of examinations until two in a row agree.
 const TRIES: usize = 3;
 
-/// What to do about damage that was seen while others may have been writing.
+/// The advice for damage that was seen while another process may have been writing.
 const STOP_WRITERS: &str = "change nothing yet: stop everything that writes to the ledger \
     (`quipu service`, `quipu watch`, agents that keep their sessions in it) and run `quipu doctor` \
-    again; only with no writer active can it tell damage from a write in progress";
+    again; only without a writer can it distinguish damage from a write in progress";
 
-/// Examines until two examinations in a row find errors in the same checks, or none. Only errors of
-/// checks in which both found some are reported.
+/// Examines until two examinations in a row find errors in the same checks, or none. Reports errors
+/// only of checks that failed in both.
 pub(super) fn twice(examine: &mut dyn FnMut() -> Diagnosis) -> Diagnosis {
     let mut found = examine();
     for _ in 1..TRIES {
@@ -54,7 +54,7 @@ pub(super) fn twice(examine: &mut dyn FnMut() -> Diagnosis) -> Diagnosis {
     found
 }
 
-/// The checks that found errors.
+/// Returns the checks that found errors.
 fn failed(diagnosis: &Diagnosis) -> Vec<String> {
     let errors = diagnosis.findings.iter().filter(|finding| finding.severity == Severity::Error);
     let mut failed: Vec<String> = errors.map(|finding| finding.check.clone()).collect();
@@ -63,13 +63,13 @@ fn failed(diagnosis: &Diagnosis) -> Vec<String> {
     failed
 }
 
-/// Whether the diagnosis advises to replace the ledger.
+/// Returns whether the diagnosis advises to replace the ledger.
 pub(super) fn is_grave(diagnosis: &Diagnosis) -> bool {
     diagnosis.findings.iter().any(|finding| finding.advice == RESCUE)
 }
 
-/// Replaces the advice of grave findings: those that `again` finds too, with no writer active, say
-/// what would be lost; the others say how to find out.
+/// Replaces the advice of grave findings by one advice for all: what to do and the possible losses if
+/// `again` confirms one of them with no writer active, otherwise how to find out.
 pub(super) fn advise(
     diagnosis: &mut Diagnosis,
     path: &Path,
@@ -79,47 +79,52 @@ pub(super) fn advise(
     let confirmed = match Quiet::begin(path, longest) {
         Some(quiet) => {
             let confirmed = again(&quiet);
-            // A writer that waited too long may have gone on.
+            // A writer that waited too long may have written without its turn.
             if quiet.is_over() { Vec::new() } else { confirmed }
         }
         None => Vec::new(),
     };
-    let is_confirmed = !confirmed.is_empty();
-    let advice = format!("{RESCUE}; {}", losses(path));
-    for finding in diagnosis.findings.iter_mut().filter(|finding| finding.advice == RESCUE) {
-        let is_note = finding.severity != Severity::Error;
-        finding.advice = match confirmed.contains(&finding.check) || (is_note && is_confirmed) {
-            true => advice.clone(),
-            false => STOP_WRITERS.to_owned(),
-        };
+    let mut grave: Vec<_> =
+        diagnosis.findings.iter_mut().filter(|finding| finding.advice == RESCUE).collect();
+    let advice = match grave.iter().any(|finding| confirmed.contains(&finding.check)) {
+        true => format!("{RESCUE}; {}", losses(path)),
+        false => STOP_WRITERS.to_owned(),
+    };
+    for finding in &mut grave {
+        finding.advice.clone_from(&advice);
     }
 }
 
-/// Says which sessions a backup or the files on disk cannot give back.
+/// Describes the sessions that neither a backup nor files on disk can restore.
 fn losses(path: &Path) -> String {
-    let count = crate::Ledger::open_as_it_is(path).ok().and_then(|ledger| {
+    let count = crate::Ledger::open_any_version(path).ok().and_then(|ledger| {
         let sessions = "SELECT count(*) FROM sources
                          WHERE kind = 'native' AND generation IS NOT NULL AND refused IS NULL";
         ledger.conn().query_row(sessions, [], |row| row.get::<_, i64>(0)).ok()
     });
     let which = match count {
-        Some(0) => return "it holds no sessions of `quipu session`, which no file has".to_owned(),
-        Some(1) => "1 session of `quipu session` is in no file but this one".to_owned(),
-        Some(count) => format!("{count} sessions of `quipu session` are in no file but this one"),
-        None => "sessions of `quipu session` are in no file but this one".to_owned(),
+        Some(0) => {
+            return "it has no sessions of `quipu session`, which exist in no other file"
+                .to_owned();
+        }
+        Some(1) => "1 session of `quipu session` exists only in this file".to_owned(),
+        Some(count) => format!("{count} sessions of `quipu session` exist only in this file"),
+        None => "sessions of `quipu session` exist only in this file".to_owned(),
     };
-    format!("{which}: of those, what was appended since the backup is lost, without a backup all")
+    format!(
+        "{which}: entries appended since the backup are lost; without a backup, all entries are"
+    )
 }
 
 /// A time in which no other process writes.
 pub(super) struct Quiet {
     watch: Watch,
-    // In this order: the write lock is given back before the turn.
+    // Declared in this order: the write lock is released before the turn.
     _writer: Option<Connection>,
-    _turn: Option<Held>,
+    _turn: Option<Turn>,
 }
 
-/// Ends the quiet time for writers that wait.
+/// Ends the quiet time when writers have waited too long.
 #[derive(Clone)]
 struct Watch {
     began: Instant,
@@ -133,7 +138,7 @@ impl Watch {
     }
 
     fn is_over(&self) -> bool {
-        let is_waited_for = || self.queue.as_ref().is_some_and(|queue| queue.someone_waits());
+        let is_waited_for = || self.queue.as_ref().is_some_and(|queue| queue.has_waiters());
         if self.began.elapsed() > LONGEST_HOLD && is_waited_for() {
             self.is_over.store(true, Ordering::Relaxed);
         }
@@ -142,7 +147,8 @@ impl Watch {
 }
 
 impl Quiet {
-    /// Waits until no process writes, at most `longest`. `None` if one does, or if it cannot be known.
+    /// Waits for at most `longest` until no process writes. Returns `None` if that cannot be
+    /// ensured.
     fn begin(path: &Path, longest: Duration) -> Option<Quiet> {
         if !has_queue(path) && !beside(path, "-wal").exists() {
             // A copy that no process ever opened for writing.
@@ -157,7 +163,7 @@ impl Quiet {
         let writer = match write_lock(path, longest.saturating_sub(began.elapsed())) {
             Ok(conn) => Some(conn),
             Err(error) => match error.sqlite_error_code() {
-                // What SQLite cannot open, no other process can write to.
+                // No other process can write to a file that SQLite cannot open.
                 Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => None,
                 _ => return None,
             },
@@ -165,30 +171,67 @@ impl Quiet {
         Some(Quiet { watch: Watch::over(Some(queue)), _writer: writer, _turn: Some(turn) })
     }
 
-    /// Whether a writer has waited for too long. From then on it may go on without its turn.
+    /// Returns whether a writer has waited too long. From then on it may write without its turn.
     pub(super) fn is_over(&self) -> bool {
         self.watch.is_over()
     }
 
-    /// Interrupts what is asked of `conn` when the quiet time is over.
+    /// Interrupts queries on `conn` when the quiet time is over.
     pub(super) fn watch(&self, conn: &mut Connection) {
-        /// Steps of SQLite's machine between two looks at the queue.
+        /// The number of SQLite's virtual machine steps between two checks of the queue.
         const STEPS: i32 = 100_000;
         let watch = self.watch.clone();
-        // Without it, the checks take as long as they take.
+        // If it fails, the checks run to their end.
         let _ = conn.progress_handler(STEPS, Some(move || watch.is_over()));
     }
 }
 
-/// Takes SQLite's write lock and changes nothing.
+/// Takes SQLite's write lock without changing anything.
 fn write_lock(path: &Path, longest: Duration) -> rusqlite::Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
         | OpenFlags::SQLITE_OPEN_NO_MUTEX
         | OpenFlags::SQLITE_OPEN_NOFOLLOW;
     let conn = Connection::open_with_flags(in_real_folder(path), flags)?;
-    // The log stays where it is, also if this is the last connection.
+    // The log is not checkpointed, even if this is the last connection.
     conn.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
     conn.busy_timeout(longest)?;
     conn.execute_batch("BEGIN IMMEDIATE")?;
     Ok(conn)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::Finding;
+
+    /// Of two findings, the second look confirms one or none: there is one thing to do in any case.
+    #[test]
+    fn all_grave_findings_have_the_same_advice() {
+        let folder = tempfile::tempdir().unwrap();
+        let grave = |check: &str| Finding {
+            check: check.to_owned(),
+            severity: Severity::Error,
+            what: String::new(),
+            count: None,
+            examples: Vec::new(),
+            advice: RESCUE.to_owned(),
+        };
+        for confirmed in [&["file"][..], &[]] {
+            let mut diagnosis = Diagnosis {
+                ok: false,
+                ledger: String::new(),
+                deep: false,
+                checks: Vec::new(),
+                findings: vec![grave("file"), grave("projection")],
+            };
+            let path = folder.path().join("ledger.db");
+            advise(&mut diagnosis, &path, Duration::ZERO, &mut |_| {
+                confirmed.iter().map(|check| (*check).to_owned()).collect()
+            });
+            let advice: Vec<&str> =
+                diagnosis.findings.iter().map(|it| it.advice.as_str()).collect();
+            assert_eq!(advice[0], advice[1]);
+            assert_eq!(advice[0].contains("--restore"), !confirmed.is_empty());
+        }
+    }
 }

@@ -1,5 +1,5 @@
-//! Cursors against files: what changed on disk since the last sync, and, when looked at deeply,
-//! whether what did not change is what the ledger holds.
+//! Compares cursors with files: what changed on disk since the last sync. The deep check also
+//! compares the bytes of unchanged files with the ledger.
 
 use std::collections::HashMap;
 
@@ -8,23 +8,17 @@ use super::{Check, DoctorProgress, Patient};
 use crate::base::foreign;
 use crate::base::paths::{absolute, path_bytes};
 use crate::collect::known::{self, HEAD};
-use crate::collect::{View, same_content};
+use crate::collect::{Gate, View, same_content};
 use crate::truth::chunks::RecordReader;
-use crate::truth::forgotten::Forgotten;
-use crate::truth::forgotten::shared_lines::Judge;
 use crate::wire::Severity;
 use crate::{Error, Result};
 
-pub(super) const CHECK: Check = Check {
-    name: "cursors",
-    fine: "every file is as it was when it was read",
-    run,
-    needs_ledger: true,
-};
+pub(super) const CHECK: Check =
+    Check { name: "cursors", fine: "no file changed since it was read", run, needs_ledger: true };
 
 fn run(patient: &mut Patient<'_>, findings: &mut Findings) -> Result<()> {
     let Some(ledger) = &patient.ledger else { return Ok(()) };
-    let forgotten = Forgotten::load(ledger.conn())?;
+    let gate = Gate::load(ledger.conn())?;
     let mut records = RecordReader::new(ledger.conn());
     let by_path = known::by_path(&patient.known);
     let roots: Vec<Vec<u8>> = patient.resolved.iter().map(|root| path_bytes(&root.path)).collect();
@@ -32,7 +26,7 @@ fn run(patient: &mut Patient<'_>, findings: &mut Findings) -> Result<()> {
     let (mut back, mut other) = (Tally::default(), Tally::default());
     let mut unread = 0_u64;
     let mut found_at = HashMap::new();
-    let total = patient.known.iter().map(known::Known::reached).fold(0, u64::saturating_add);
+    let total = patient.known.iter().map(known::KnownSource::reached).fold(0, u64::saturating_add);
     let mut done = 0_u64;
     for found in &patient.discovery.found {
         let Some(root) = patient.resolved.get(found.root) else { continue };
@@ -46,7 +40,7 @@ fn run(patient: &mut Patient<'_>, findings: &mut Findings) -> Result<()> {
             back.add(name);
         } else if source.refused.is_some() {
         } else if source.is_kept_whole() || source.is_compressed() {
-            // Their length on disk says nothing about how much of them was read.
+            // The size of these files on disk does not show how much of them was read.
             if found.stat != source.stat {
                 changed.add(name);
                 unread = unread.saturating_add(found.stat.size);
@@ -61,16 +55,16 @@ fn run(patient: &mut Patient<'_>, findings: &mut Findings) -> Result<()> {
             let file = foreign::open(&root.path, &path, found.stat.file());
             let mut read = 0;
             let origin = root.format.origin(&source.first_path);
-            let judge = Judge::new(&forgotten, root.format, &origin);
+            let gate = gate.file(root.format, &origin);
             let size = found.stat.size;
             let is_other = file
-                .and_then(|file| View::through(file, size, judge.as_ref()))
+                .and_then(|file| View::through(file, size, gate))
                 .map_err(Error::Source)
                 .and_then(|file| same_content(&mut records, &file, size, source, &mut read))
                 .map(|same| same.is_none());
             match is_other {
                 Ok(true) => other.add(name),
-                // Whether files can be read is another check's question.
+                // The check of sources reports files that cannot be read.
                 Ok(false) | Err(Error::Source(_)) => {}
                 Err(error) => return Err(error),
             }
@@ -89,18 +83,19 @@ fn run(patient: &mut Patient<'_>, findings: &mut Findings) -> Result<()> {
             missing.add(|| String::from_utf8_lossy(&source.path).into_owned());
         }
     }
-    // The ledger's own bytes were found whole before: it is the files that are others.
-    let what = "files were changed without their size or time telling: before something that was \
-                appended, or by somebody who set the time back; the ledger holds what was read first";
-    let advice = "`touch` them and run `quipu sync`: what was touched is compared as a whole, and both \
-                  versions are kept";
+    // The ledger's own bytes passed their checks, so the files are the ones that changed.
+    let what = "files were changed while their size and time did not show it: before lines that \
+                were appended, or with the time set back; the ledger has what was read first";
+    let advice = "`touch` them and run `quipu sync`: it then compares the whole files and keeps both \
+                  versions";
     findings.tally(Severity::Warning, other, what, advice);
     let what = format!("files changed since they were read; about {unread} bytes are new");
     findings.tally(Severity::Note, changed, &what, SYNC);
-    let what = "files are shorter than what was read of them; what they held is kept";
+    let what = "files became shorter after they were read; their old contents are kept";
     findings.tally(Severity::Note, shorter, what, SYNC);
-    findings.tally(Severity::Note, back, "files that were gone are there again", SYNC);
-    let what = "files were moved, removed or left out since they were read; what they held is kept";
+    findings.tally(Severity::Note, back, "files that were gone exist again", SYNC);
+    let what =
+        "files were moved, deleted or left out since they were read; their contents are kept";
     findings.tally(Severity::Note, missing, what, SYNC);
     Ok(())
 }

@@ -1,4 +1,6 @@
-//! The file: does it open as ours, do its pages fit together, who can read it.
+//! Checks the file: it opens as a ledger, its pages are consistent, and only its owner can read it.
+//!
+//! Never repairs anything.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -17,18 +19,18 @@ use crate::wire::Severity;
 use crate::{Error, Result};
 
 pub(super) const CHECK: Check =
-    Check { name: "file", fine: "opens, and its pages fit together", run, needs_ledger: true };
+    Check { name: "file", fine: "opens, and its pages are consistent", run, needs_ledger: true };
 
-/// A log longer than this is kept from being written back by somebody who reads.
+/// The length of a log, in bytes, that only a long-running reader can cause.
 const LONG_LOG: u64 = 256 << 20;
 
-/// Free space that is worth a word.
+/// The unused space, in bytes, from which it is reported.
 const MUCH_FREE: i64 = 64 << 20;
 
-/// SQLite reports at most this many faults.
+/// The largest number of faults that SQLite reports.
 const FAULTS: usize = 100;
 
-/// Opens the ledger for reading, or says why it cannot be opened.
+/// Opens the ledger for reading. Adds a finding if it cannot be opened.
 pub(super) fn open(path: &Path, findings: &mut Findings) -> Option<Ledger> {
     let error = match Ledger::open_up_to_date(path) {
         Ok(ledger) => return Some(ledger),
@@ -37,26 +39,30 @@ pub(super) fn open(path: &Path, findings: &mut Findings) -> Option<Ledger> {
     match error {
         Error::Absent { .. } => {
             findings.error(
-                "there is no ledger: nothing is kept",
-                "run `quipu sync` to make one, or say where it is with --ledger",
+                "there is no ledger",
+                "run `quipu sync` to create one, or name it with --ledger",
             );
         }
         Error::Newer { .. } => {
-            findings.error(error.to_string(), "use the newest quipu with this ledger")
+            findings.error(error.to_string(), "use a newer quipu with this ledger")
         }
         Error::Older { .. } => findings.warning(
             error.to_string(),
-            "run `quipu sync` to bring it up to date, then check again; of a backup, restore a copy \
+            "run `quipu sync` to migrate it, then check again; for a backup, restore a copy \
              (`quipu backup --restore FILE --ledger NEW`) and check that",
         ),
         Error::NoRoom { .. } => findings.error(
             format!("the ledger cannot be checked: {error}"),
-            "make room on that disk, then check again; nothing is wrong with what is in the ledger",
+            "free some space on that disk, then check again; the ledger itself is not damaged",
+        ),
+        Error::Companion { .. } => findings.error(
+            format!("the ledger cannot be checked: {error}"),
+            "move it away or remove it, then check again",
         ),
         Error::NotALedger { .. } => findings.error(error.to_string(), RESCUE),
         Error::Io { source, .. } => findings.error(
             format!("the ledger cannot be opened: {source}"),
-            "make the file readable for you, or name another with --ledger",
+            "make the file readable, or name another ledger with --ledger",
         ),
         error => findings.unfinished(&error),
     }
@@ -69,11 +75,14 @@ fn run(patient: &mut Patient<'_>, findings: &mut Findings) -> Result<()> {
     let conn = patient.conn()?;
     pages(conn, is_deep, findings)?;
     length(conn, patient.path, findings)?;
+    if patient.ledger.as_ref().is_some_and(|ledger| !ledger.has_log()) {
+        findings.note("it is a backup or was copied by hand: it has no write-ahead log", SYNC);
+    }
     shape(conn, findings)?;
     identity(conn, findings)
 }
 
-/// What can be said without opening it.
+/// Checks permissions, file system and log, without opening the file.
 fn surroundings(path: &Path, findings: &mut Findings) {
     let mut open_to_others = Tally::default();
     for file in ["", "-wal", "-shm"].map(|suffix| beside(path, suffix)) {
@@ -82,21 +91,22 @@ fn surroundings(path: &Path, findings: &mut Findings) {
         }
     }
     let advice = "run `chmod 600` on these files";
-    let what = "other users of this machine may read or change the ledger";
+    let what = "other users of this machine can read or change the ledger";
     findings.tally(Severity::Warning, open_to_others, what, advice);
     if let Err(error) = ledger_path::refuse_remote(path) {
-        findings.warning(error.to_string(), "move the ledger to a disk of this machine");
+        findings.warning(error.to_string(), "move the ledger to a local disk");
     }
     let log = log_length(path);
     if log > LONG_LOG {
         findings.note(
             format!("the write-ahead log is {} MB long", log >> 20),
-            "end what has been reading the ledger for long; the next sync then shortens the log",
+            "stop the process that has been reading the ledger for a long time; then the next sync shortens the log",
         );
     }
 }
 
-/// SQLite's own check: structure of every page, and with `is_deep` every index against its table.
+/// Runs SQLite's own check: the structure of every page, and if `is_deep` every index against its
+/// table.
 fn pages(conn: &Connection, is_deep: bool, findings: &mut Findings) -> Result<()> {
     let check = if is_deep { "integrity_check" } else { "quick_check" };
     let mut statement = conn.prepare(&format!("PRAGMA {check}({FAULTS})"))?;
@@ -109,10 +119,10 @@ fn pages(conn: &Connection, is_deep: bool, findings: &mut Findings) -> Result<()
             Ok(None) => break,
             Err(error) => error.to_string(),
         };
-        // One answer may hold many faults, and says first which database it speaks of.
+        // One row may hold many faults; its first line names the database.
         for fault in fault.lines().filter(|line| *line != "ok" && !line.starts_with("***")) {
             match fault {
-                // The search index is derived; nothing is lost with it.
+                // The search index is derived, so nothing is lost with it.
                 fault if fault.contains("FTS5") => search.add(|| brief(fault)),
                 fault => faults.add(|| brief(fault)),
             }
@@ -121,7 +131,7 @@ fn pages(conn: &Connection, is_deep: bool, findings: &mut Findings) -> Result<()
             break;
         }
     }
-    findings.tally(Severity::Error, faults, "pages of the file do not fit together", RESCUE);
+    findings.tally(Severity::Error, faults, "pages of the file are inconsistent", RESCUE);
     findings.tally(Severity::Error, search, "the search index is damaged", REBUILD);
     let mut broken = Tally::default();
     let mut statement = conn.prepare("PRAGMA foreign_key_check")?;
@@ -130,48 +140,47 @@ fn pages(conn: &Connection, is_deep: bool, findings: &mut Findings) -> Result<()
         let (table, row): (String, Option<i64>) = (row.get(0)?, row.get(1)?);
         broken.add(|| format!("{table} {}", row.unwrap_or_default()));
     }
-    findings.tally(Severity::Error, broken, "rows refer to rows that are not there", RESCUE);
+    findings.tally(Severity::Error, broken, "rows refer to rows that do not exist", RESCUE);
     Ok(())
 }
 
-/// Is the file as long as it says? And how much of that is unused?
+/// Checks the length of the file against its header, and reports unused space.
 fn length(conn: &Connection, path: &Path, findings: &mut Findings) -> Result<()> {
     let number =
         |name: &str| -> Result<i64> { Ok(conn.pragma_query_value(None, name, |row| row.get(0))?) };
     let (pages, size, free) =
         (number("page_count")?, number("page_size")?, number("freelist_count")?);
-    let says = pages.saturating_mul(size);
+    let in_header = pages.saturating_mul(size);
     let has_log = log_length(path) > 0;
-    let is = fs::metadata(path).map_err(Error::io("look at", path))?.len();
-    // What is still in the log has not reached the file.
-    if !has_log && says.cast_unsigned() != is {
-        findings.error(format!("the file is {is} bytes long, and says {says}"), RESCUE);
-    }
-    let unused = free.saturating_mul(size);
-    if unused > MUCH_FREE && unused > says / 4 {
-        findings.note(
-            format!("{} MB of the file are unused", unused >> 20),
-            "nothing need be done; the next sync that changes something gives them back",
+    let on_disk = fs::metadata(path).map_err(Error::io("look at", path))?.len();
+    // Pages in the log are not in the file yet.
+    if !has_log && in_header.cast_unsigned() != on_disk {
+        findings.error(
+            format!("the file is {on_disk} bytes long, but its header says {in_header}"),
+            RESCUE,
         );
     }
-    let mode: String = conn.pragma_query_value(None, "journal_mode", |row| row.get(0))?;
-    if !mode.eq_ignore_ascii_case("wal") {
-        findings.note("it is a backup, or was restored by hand: it has no write-ahead log", SYNC);
+    let unused = free.saturating_mul(size);
+    if unused > MUCH_FREE && unused > in_header / 4 {
+        findings.note(
+            format!("{} MB of the file are unused", unused >> 20),
+            "nothing to do; the next sync that changes something frees them",
+        );
     }
     Ok(())
 }
 
-/// Are the tables those of this version?
+/// Checks that the tables are those of this version.
 fn shape(conn: &Connection, findings: &mut Findings) -> Result<()> {
     let version: i64 =
         conn.query_row("SELECT projection_version FROM ledger", [], |row| row.get(0))?;
     let is_current = version == schema::projection_version();
     if version < schema::projection_version() {
-        let what = "another version of quipu derived what is readable";
-        findings.note(what, "nothing need be done; the next sync derives it again");
+        let what = "the readable tables are from another version of quipu";
+        findings.note(what, "nothing to do; the next sync rebuilds them");
     } else if !is_current {
-        let what = "a newer quipu derived what is readable, or the number that says so is damaged";
-        findings.error(what, "use the newest quipu with this ledger, or `quipu rebuild`");
+        let what = "the readable tables are from a newer quipu, or their version number is damaged";
+        findings.error(what, "use a newer quipu with this ledger, or run `quipu rebuild`");
     }
     let truth: i64 = conn.pragma_query_value(None, "user_version", |row| row.get(0))?;
     if truth != schema::truth_version() {
@@ -185,7 +194,7 @@ fn shape(conn: &Connection, findings: &mut Findings) -> Result<()> {
     let (expected, found) = (objects(&fresh)?, objects(conn)?);
     let derived = schema::projection_tables(conn)?;
     let mut other = Tally::default();
-    // Tables of truth may have been altered on their way here: what they are counts.
+    // Migrations alter tables of truth, so their shape is compared and not their SQL.
     let truth = |conn| Shape::of(conn, schema::TRUTH_TABLES);
     if let Some(difference) = truth(&fresh)?.difference(&truth(conn)?) {
         other.add(|| difference);
@@ -196,12 +205,12 @@ fn shape(conn: &Connection, findings: &mut Findings) -> Result<()> {
         .chain(found.iter().filter(|object| !expected.contains(object)))
         .filter(|object| !object.is_truth)
     {
-        // The tables of another version look otherwise, and are made anew.
+        // Projection tables of another version differ, and are replaced by the next sync.
         if is_current || !derived.contains(&object.table) {
             other.add(|| object.name.clone());
         }
     }
-    findings.tally(Severity::Error, other, "tables are not those that quipu made", RESCUE);
+    findings.tally(Severity::Error, other, "tables differ from those that quipu creates", RESCUE);
     Ok(())
 }
 
@@ -210,12 +219,12 @@ struct Object {
     name: String,
     table: String,
     sql: Option<String>,
-    /// A table of truth, or an index of one.
+    /// True for a table of truth, or an index of one.
     is_truth: bool,
 }
 
 fn objects(conn: &Connection) -> Result<Vec<Object>> {
-    // What a person's own tools added (Datasette's, ANALYZE's) is none of our business.
+    // Tables that other tools add (those of Datasette and ANALYZE) are ignored.
     let mut statement = conn.prepare(
         "SELECT name, tbl_name, sql, type IN ('table', 'index') FROM sqlite_schema
           WHERE name NOT LIKE 'sqlite\\_%' ESCAPE '\\'",
@@ -228,7 +237,7 @@ fn objects(conn: &Connection) -> Result<Vec<Object>> {
     Ok(objects.collect::<Result<_, _>>()?)
 }
 
-/// Does it say who it is?
+/// Checks the ledger's ids.
 fn identity(conn: &Connection, findings: &mut Findings) -> Result<()> {
     let mut statement = conn.prepare("SELECT ledger_id, epoch, created_at FROM ledger")?;
     let rows = statement.query_map([], |row| {
@@ -241,7 +250,7 @@ fn identity(conn: &Connection, findings: &mut Findings) -> Result<()> {
         _ => false,
     };
     if !is_fine {
-        findings.error("the ledger does not say who it is", RESCUE);
+        findings.error("the ledger has no id", RESCUE);
     }
     Ok(())
 }

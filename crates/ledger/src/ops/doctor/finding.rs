@@ -1,28 +1,30 @@
-//! What checks find, collected.
+//! The findings of the checks.
+//!
+//! Collects and counts them; each check decides what is one.
 
 use crate::Error;
 use crate::wire::{Finding, Severity};
 
-/// At most this many examples are named.
+/// The largest number of examples in a finding.
 const EXAMPLES: usize = 5;
 
-/// No message is longer than this many characters.
+/// The longest message, in characters.
 const LONGEST: usize = 200;
 
-/// What to do about a file that is damaged where truth is.
-pub(super) const RESCUE: &str = "copy the file aside as it is; then put a sound backup in its place \
-    (`quipu backup --restore FILE`), or move it away and run `quipu sync`: whatever is still on disk \
-    is collected again, and `quipu restore --all --ledger OLD` gives back what only the old file has, \
-    as far as it can be read";
+/// The advice for a file with damaged truth.
+pub(super) const RESCUE: &str = "keep a copy of the file; then restore a backup \
+    (`quipu backup --restore FILE`), or move the file away and run `quipu sync`: everything still on \
+    disk is collected again, and `quipu restore --all --ledger OLD` restores what only the old file \
+    has, as far as it can be read";
 
-/// What to do about derived rows that are wrong.
+/// The advice for wrong rows of the projection.
 pub(super) const REBUILD: &str =
-    "run `quipu rebuild`: it derives all of it again from the collected bytes";
+    "run `quipu rebuild`: it derives all of it again from the stored raw data";
 
-/// What to do about sources that changed.
+/// The advice for changed sources.
 pub(super) const SYNC: &str = "run `quipu sync`";
 
-/// A message of SQLite's, which may be pages long, on one line that can be read.
+/// Shortens a message of SQLite, which may be pages long, to one readable line.
 pub(crate) fn brief(message: &str) -> String {
     let lines = message.lines().map(str::trim);
     let mut lines = lines.filter(|line| !line.is_empty() && !line.starts_with("***"));
@@ -49,7 +51,7 @@ impl Findings {
         Findings { check, list: Vec::new() }
     }
 
-    /// What is found from now on was found by this check.
+    /// Attributes the following findings to this check.
     pub(super) fn begin(&mut self, check: &'static str) {
         self.check = check;
     }
@@ -58,7 +60,7 @@ impl Findings {
         self.list
     }
 
-    /// True if a check found something wrong.
+    /// Returns whether a check found an error.
     pub(super) fn has_errors(&self, check: &str) -> bool {
         let mut found = self.list.iter().filter(|finding| finding.check == check);
         found.any(|finding| finding.severity == Severity::Error)
@@ -76,14 +78,14 @@ impl Findings {
         self.add(Severity::Note, what.into(), None, Vec::new(), advice);
     }
 
-    /// Adds a finding about what was counted, if anything was.
+    /// Adds a finding about counted problems, if there are any.
     pub(super) fn tally(&mut self, severity: Severity, tally: Tally, what: &str, advice: &str) {
         if tally.count > 0 {
             self.add(severity, what.to_owned(), Some(tally.count), tally.examples, advice);
         }
     }
 
-    /// A check that could not be finished found that out, at least.
+    /// Adds a finding for a check that could not be finished.
     pub(super) fn unfinished(&mut self, error: &Error) {
         use std::error::Error as _;
         let mut what = format!("this check could not be finished: {}", brief(&error.to_string()));
@@ -94,7 +96,7 @@ impl Findings {
         }
         let advice = match error.trouble() {
             crate::Trouble::Busy => "try again when the other process is done",
-            crate::Trouble::DiskFull => "make room on the disk, then check again",
+            crate::Trouble::DiskFull => "free some space on the disk, then check again",
             _ => RESCUE,
         };
         self.error(what, advice);
@@ -119,7 +121,7 @@ impl Findings {
     }
 }
 
-/// How often something was seen, and where first.
+/// The number of occurrences, and the first of them.
 #[derive(Debug, Default)]
 pub(super) struct Tally {
     pub(super) count: u64,
@@ -134,7 +136,7 @@ impl Tally {
         }
     }
 
-    /// Those of somebody who counted for himself.
+    /// Creates a tally from a finished count.
     pub(super) fn of(count: u64, examples: impl IntoIterator<Item = String>) -> Tally {
         Tally { count, examples: examples.into_iter().take(EXAMPLES).collect() }
     }

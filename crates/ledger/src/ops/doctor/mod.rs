@@ -1,9 +1,9 @@
-//! Is the ledger sound, can its sources be read, is anything about to be lost?
+//! Checks whether the ledger is sound, its sources can be read, and anything is about to be lost.
 //!
-//! Each kind of check is a file and a line in [`CHECKS`]. A check says what it found and what to do
-//! about it; one that cannot be finished is a finding itself, so a ledger of which nothing can be
-//! read still gets an answer. Nothing is changed, in the ledger or elsewhere. All checks read one
-//! state of the ledger, and errors are confirmed (`confirm`).
+//! Each kind of check is a file and a line in [`CHECKS`]. A finding names a problem and the action
+//! that resolves it. A check that cannot be finished is a finding itself, so even a ledger of which
+//! nothing can be read gets a diagnosis. Never changes anything. All checks read one snapshot of
+//! the ledger, and errors are confirmed (`confirm`).
 
 mod chunks;
 mod confirm;
@@ -34,14 +34,14 @@ pub(crate) use finding::brief;
 pub(crate) struct Check {
     /// Its stable name.
     pub(crate) name: &'static str,
-    /// What holds when nothing was found.
+    /// The fact that holds when nothing was found.
     pub(crate) fine: &'static str,
     run: fn(&mut Patient<'_>, &mut Findings) -> Result<()>,
-    /// There is nothing to check without a ledger.
+    /// True if the check needs a ledger.
     needs_ledger: bool,
 }
 
-/// All checks, in the order in which they run: each may trust what those before it found sound.
+/// All checks, in the order in which they run: each may rely on those before it.
 pub(crate) const CHECKS: &[Check] = &[
     file::CHECK,
     truth::CHECK,
@@ -52,17 +52,17 @@ pub(crate) const CHECKS: &[Check] = &[
     risk::CHECK,
 ];
 
-/// What a check looks at.
+/// The objects of a check.
 pub(crate) struct Patient<'a> {
     path: &'a Path,
     ledger: Option<Ledger>,
-    /// As they were given, and by their real paths.
+    /// The roots as given; `resolved` has their real paths.
     roots: &'a [RootPath],
     resolved: Vec<RootPath>,
     discovery: Discovery,
-    known: Vec<known::Known>,
+    known: Vec<known::KnownSource>,
     is_deep: bool,
-    /// Whether truth was found whole: what it says can be followed without care.
+    /// True if truth passed its check, so that its numbers can be used safely.
     is_whole: bool,
     progress: &'a mut dyn FnMut(DoctorProgress),
 }
@@ -74,22 +74,22 @@ impl Patient<'_> {
     }
 }
 
-/// How far a long check is.
+/// The progress of a long check.
 #[derive(Debug, Clone, Copy)]
 pub struct DoctorProgress {
-    /// What it is doing.
+    /// The current work, as a verb.
     pub doing: &'static str,
-    /// Done.
+    /// The finished units.
     pub done: u64,
-    /// Of these.
+    /// All units.
     pub total: u64,
 }
 
-/// Examines the ledger at `path` and the sources under `roots`. `is_deep`: reads every collected
-/// byte, compares it with its source, and derives everything again to compare that, too.
+/// Examines the ledger at `path` and the sources under `roots`. If `is_deep`, reads every collected
+/// byte, compares it with its source, and compares the whole projection with a fresh one.
 ///
-/// All checks read one state of the ledger. An error is reported if a second examination finds it,
-/// too; advice to replace the ledger is given for what was found with no writer active.
+/// All checks read one snapshot of the ledger. An error is reported only if a second examination
+/// confirms it. Advice to replace the ledger is given only for damage found with no writer active.
 pub fn doctor(
     path: &Path,
     roots: &[RootPath],
@@ -99,7 +99,7 @@ pub fn doctor(
     doctor_waiting(path, roots, is_deep, confirm::LONGEST_WAIT, progress)
 }
 
-/// The same; waits no longer than `longest` until no process writes.
+/// Examines the ledger, waiting at most `longest` until no process writes.
 pub fn doctor_waiting(
     path: &Path,
     roots: &[RootPath],
@@ -112,7 +112,7 @@ pub fn doctor_waiting(
     if confirm::is_grave(&diagnosis) {
         let grave = diagnosis.findings.iter().filter(|finding| finding.advice == finding::RESCUE);
         let grave: Vec<String> = grave.map(|finding| finding.check.clone()).collect();
-        // The truth is checked with care only if the file was found wanting.
+        // The check of truth depends on the result of the check of the file.
         let is_asked = |name: &str| grave.iter().any(|check| check == name) || name == "file";
         confirm::advise(&mut diagnosis, path, longest, &mut |quiet| {
             let again = examine(path, roots, is_deep, &is_asked, Some(quiet), &mut *progress);
@@ -124,7 +124,7 @@ pub fn doctor_waiting(
     diagnosis
 }
 
-/// Runs the checks that are asked for on one state of the ledger.
+/// Runs the checks selected by `is_asked` on one snapshot of the ledger.
 fn examine(
     path: &Path,
     roots: &[RootPath],
@@ -146,7 +146,7 @@ fn examine(
     let known = ledger.as_ref().map(|ledger| known::all(ledger.conn()));
     let known = known.transpose().unwrap_or_default().unwrap_or_default();
     let resolved = resolve(roots);
-    // What is on disk is no question for those who keep writers waiting.
+    // Sources are not examined while writers are kept waiting.
     let mut discovery = if quiet.is_some() {
         Discovery::default()
     } else {
@@ -176,7 +176,7 @@ fn examine(
             break;
         }
         if can_run && let Err(error) = (check.run)(&mut patient, &mut findings) {
-            // Whoever stumbles over collected bytes that cannot be read has found damaged truth.
+            // Collected bytes that cannot be read are damage of truth, whichever check found it.
             if matches!(error, Error::Damaged { .. }) {
                 findings.begin(truth::CHECK.name);
             }
@@ -188,7 +188,8 @@ fn examine(
     Diagnosis { ok: true, ledger, deep: is_deep, checks, findings: findings.into_list() }
 }
 
-/// Says what holds. Known at the end only: a check may find what belongs to an earlier one.
+/// Fills in the facts that hold. Only possible at the end: a check may add findings to an earlier
+/// one.
 fn conclude(diagnosis: &mut Diagnosis) {
     let Diagnosis { ok, checks, findings, .. } = diagnosis;
     for (report, check) in checks.iter_mut().zip(CHECKS) {

@@ -1,4 +1,6 @@
-//! Named: does an index lead to transcripts that nobody has?
+//! Checks that every transcript that an index names exists.
+//!
+//! Compares tables of the ledger. Never looks at the disk.
 
 use super::finding::{Findings, Tally};
 use super::{Check, Patient};
@@ -7,7 +9,7 @@ use crate::wire::Severity;
 
 pub(super) const CHECK: Check = Check {
     name: "named",
-    fine: "every transcript that an index names is here",
+    fine: "every transcript listed in an index is stored",
     run,
     needs_ledger: true,
 };
@@ -32,9 +34,9 @@ fn run(patient: &mut Patient<'_>, findings: &mut Findings) -> Result<()> {
         let (key, session): (String, String) = (row.get(0)?, row.get(1)?);
         absent.add(|| format!("{key} leads to {session}"));
     }
-    let what = "keys lead to sessions of which there is no transcript, here or on disk";
-    let advice = "a session that never had a message has none; otherwise put the transcript back \
-                  from a backup of the agent's folder and run `quipu sync`";
+    let what = "session keys lead to sessions without a transcript, in the ledger or on disk";
+    let advice = "a session without messages has none; otherwise restore the transcript from a \
+                  backup of the agent's folder and run `quipu sync`";
     findings.tally(Severity::Warning, absent, what, advice);
     Ok(())
 }

@@ -1,5 +1,5 @@
-//! The projection: does it say what the records say? A sample of records is read again; looked at
-//! deeply, everything is derived again in a temporary place and compared row by row.
+//! Checks that the projection agrees with the records. A sample of records is decoded again. The
+//! deep check projects everything into a temporary file and compares it row by row.
 
 use rusqlite::{Connection, OptionalExtension};
 
@@ -7,7 +7,7 @@ use super::finding::{Findings, REBUILD, RESCUE, SYNC, Tally};
 use super::{Check, Patient, replay};
 use crate::Result;
 use crate::base::ids::{EntryId, GenerationId, PackedId, Seq};
-use crate::file::schema;
+use crate::file::schema::{self, Derived};
 use crate::project::draft::DraftEntry;
 use crate::project::rebuild::{self, Home};
 use crate::truth::chunks::RecordReader;
@@ -15,37 +15,37 @@ use crate::wire::Severity;
 
 pub(super) const CHECK: Check = Check {
     name: "projection",
-    fine: "what is readable is what the bytes say",
+    fine: "the readable tables match the stored raw data",
     run,
     needs_ledger: true,
 };
 
-/// Records that are read again, spread over the ledger.
+/// The number of records that are decoded again, spread over the ledger.
 const SAMPLE: i64 = 200;
 
 fn run(patient: &mut Patient<'_>, findings: &mut Findings) -> Result<()> {
     let Some(ledger) = &patient.ledger else { return Ok(()) };
     let conn = ledger.conn();
     if !patient.is_whole {
-        findings.note("not compared: the collected bytes come first", RESCUE);
+        findings.note("not compared, because the raw data is damaged", RESCUE);
         return Ok(());
     }
-    let (version, to, last): (i64, i64, i64) = conn.query_row(
-        "SELECT projection_version, projected_to, (SELECT coalesce(max(seq), 0) FROM records) FROM ledger",
+    if schema::derived(conn)? != Derived::Current {
+        return Ok(());
+    }
+    let (to, last): (i64, i64) = conn.query_row(
+        "SELECT projected_to, (SELECT coalesce(max(seq), 0) FROM records) FROM ledger",
         [],
-        |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)),
+        |row| Ok((row.get(0)?, row.get(1)?)),
     )?;
-    if version != schema::projection_version() {
-        return Ok(());
-    }
     if to > last || to < 0 {
-        findings.error("more was derived than there is", REBUILD);
+        findings.error("the readable tables have more records than the ledger", REBUILD);
     } else if to < last {
         let behind = Tally::of((last - to).unsigned_abs(), []);
-        findings.tally(Severity::Note, behind, "records that nothing was derived from yet", SYNC);
+        findings.tally(Severity::Note, behind, "records that are not projected yet", SYNC);
     }
     if patient.is_deep && to == last {
-        return replay::compare(conn, ledger.path(), patient.progress, findings);
+        return replay::compare(ledger, patient.progress, findings);
     }
     sample(conn, to, findings)
 }
@@ -75,16 +75,11 @@ fn sample(conn: &Connection, to: i64, findings: &mut Findings) -> Result<()> {
             }
         }
     }
-    findings.tally(
-        Severity::Error,
-        wrong,
-        "entries that do not say what their record says",
-        REBUILD,
-    );
+    findings.tally(Severity::Error, wrong, "entries that differ from their record", REBUILD);
     Ok(())
 }
 
-/// Whether the entry, or the one that it repeats, is in the table as the record has it.
+/// Returns whether the entry, or the one that it repeats, is stored as the record has it.
 fn is_there(conn: &Connection, id: EntryId, entry: &DraftEntry) -> Result<bool> {
     let row = conn
         .prepare_cached(
@@ -103,7 +98,7 @@ fn is_there(conn: &Connection, id: EntryId, entry: &DraftEntry) -> Result<bool> 
         .optional()?;
     let Some((uuid, type_name, role, time, content)) = row else { return Ok(false) };
     Ok(uuid == entry.uuid
-        && type_name == entry.kind.type_name
+        && *type_name == *entry.kind.type_name
         && role.as_deref() == entry.role.map(quipu_transcript::entry::Role::as_str)
         && time == entry.time
         && content == entry.content)

@@ -1,5 +1,5 @@
-//! Derives the whole projection again, into a temporary database that vanishes by itself, and
-//! compares it with the one in the ledger: a flipped bit in any derived row or posting is found.
+//! Projects the whole ledger into a temporary database, which is removed automatically, and
+//! compares it with the ledger's projection. Finds a flipped bit in any row or posting.
 
 use std::fmt::Write as _;
 use std::os::unix::ffi::OsStrExt;
@@ -11,35 +11,38 @@ use rusqlite::{Connection, OpenFlags, Rows};
 use super::DoctorProgress;
 use super::finding::{Findings, REBUILD, Tally};
 use crate::Result;
-use crate::file::{ledger, schema};
+use crate::file::ledger::{Ledger, set_up};
+use crate::file::schema;
 use crate::project::rebuild;
 use crate::wire::Severity;
 
-/// Compares.
+/// Compares the ledger's projection with a fresh one.
 pub(super) fn compare(
-    held: &Connection,
-    path: &Path,
+    ledger: &Ledger,
     progress: &mut dyn FnMut(DoctorProgress),
     findings: &mut Findings,
 ) -> Result<()> {
-    // No name: a temporary file that nobody else can open and that ends with the connection. The
-    // tables of truth are found in the ledger, those of the projection in the temporary file.
+    // Without a name, SQLite creates a temporary file that ends with the connection. The names of
+    // truth tables resolve to the ledger, those of projection tables to the temporary file.
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
         | OpenFlags::SQLITE_OPEN_CREATE
         | OpenFlags::SQLITE_OPEN_URI
         | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let mut conn = Connection::open_with_flags("", flags)?;
-    ledger::set_up(&conn)?;
+    set_up(&conn)?;
     conn.pragma_update(None, "journal_mode", "OFF")?;
     conn.pragma_update(None, "synchronous", "OFF")?;
-    conn.execute("ATTACH ?1 AS held", [uri(path)])?;
+    let held = ledger.conn();
+    // Where the ledger is read without its log, there may be no room for one.
+    let parameters = if ledger.is_immutable() { "mode=ro&immutable=1" } else { "mode=ro" };
+    conn.execute("ATTACH ?1 AS held", [uri(ledger.path(), parameters)])?;
     let tx = conn.transaction()?;
     let now: i64 = tx
         .query_row("SELECT max(seq) FROM held.records", [], |row| row.get::<_, Option<i64>>(0))?
         .unwrap_or(0);
     let to: i64 = tx.query_row("SELECT projected_to FROM held.ledger", [], |row| row.get(0))?;
     if now != to {
-        // Somebody is writing: what is derived is behind for a moment.
+        // Another process is writing, so the projection is behind for a moment.
         return Ok(());
     }
     schema::create_projection(&tx)?;
@@ -55,7 +58,7 @@ pub(super) fn compare(
             tables.add(|| table.clone());
         }
     }
-    let what = "tables that differ from what the collected bytes say";
+    let what = "tables that differ from the stored raw data";
     findings.tally(Severity::Error, tables, what, REBUILD);
     tx.execute_batch(
         "CREATE VIRTUAL TABLE temp.words_again USING fts5vocab(main, search, instance);
@@ -66,12 +69,12 @@ pub(super) fn compare(
     if !are_same(&tx, &words("words_again"), &words("words_held"))?
         || !are_same(&tx, &sizes("main"), &sizes("held"))?
     {
-        findings.error("the search index differs from what the collected bytes say", REBUILD);
+        findings.error("the search index differs from the stored raw data", REBUILD);
     }
     Ok(())
 }
 
-/// Primary key and all columns of a table.
+/// Returns the primary key and all other columns of a table.
 fn columns(conn: &Connection, table: &str) -> Result<String> {
     let mut statement = conn.prepare(
         "SELECT name, pk FROM pragma_table_info(?1) ORDER BY CASE pk WHEN 0 THEN 1000 ELSE pk END",
@@ -90,7 +93,7 @@ fn is_same(conn: &Connection, table: &str, columns: &str) -> Result<bool> {
     are_same(conn, &rows("main"), &rows("held"))
 }
 
-/// Whether two queries give the same rows in the same order.
+/// Returns whether two queries give the same rows in the same order.
 fn are_same(conn: &Connection, one: &str, other: &str) -> Result<bool> {
     let (mut one, mut other) = (conn.prepare(one)?, conn.prepare(other)?);
     let width = one.column_count();
@@ -109,8 +112,8 @@ fn next(rows: &mut Rows<'_>, width: usize) -> Result<Option<Vec<Value>>> {
     Ok(Some((0..width).map(|column| row.get(column)).collect::<rusqlite::Result<_>>()?))
 }
 
-/// A path as SQLite takes it where it wants a name: whatever bytes it has.
-fn uri(path: &Path) -> String {
+/// Returns the URI of a path with any bytes, as `ATTACH` accepts it.
+fn uri(path: &Path, parameters: &str) -> String {
     let mut uri = "file:".to_owned();
     for byte in path.as_os_str().as_bytes() {
         match byte {
@@ -121,6 +124,6 @@ fn uri(path: &Path) -> String {
             byte => _ = write!(uri, "%{byte:02X}"),
         }
     }
-    uri.push_str("?mode=ro");
-    uri
+    uri.push('?');
+    uri + parameters
 }

@@ -1,4 +1,6 @@
-//! Risk: what will be lost if nobody does anything?
+//! Finds transcripts that will be lost unless a person acts.
+//!
+//! Compares times and sizes. Never opens a source.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -12,8 +14,8 @@ use crate::Result;
 use crate::base::clock;
 use crate::base::paths::path_bytes;
 use crate::base::sidecar::beside;
-use crate::collect::known::{self, Known};
-use crate::collect::{Found, Retention};
+use crate::collect::known::{self, KnownSource};
+use crate::collect::{FoundFile, Retention};
 use crate::ops::backup;
 use crate::truth::forgotten::Forgotten;
 use crate::wire::Severity;
@@ -23,10 +25,10 @@ pub(super) const CHECK: Check =
 
 const DAY_MS: i64 = 24 * 60 * 60 * 1000;
 
-/// Transcripts that the agent deletes within so many days are worth a warning.
+/// The number of days before its deletion from which an uncollected transcript is a warning.
 const SOON: i64 = 7;
 
-/// A ledger that was not written to for so long, while there was something to collect.
+/// The time without a sync, with uncollected files present, from which a warning is given.
 const LONG: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
 fn run(patient: &mut Patient<'_>, findings: &mut Findings) -> Result<()> {
@@ -35,7 +37,7 @@ fn run(patient: &mut Patient<'_>, findings: &mut Findings) -> Result<()> {
     only_here(patient, findings)
 }
 
-/// Transcripts, or parts of them, that are on disk only. Returns how many there are.
+/// Finds transcripts, or parts of them, that are only on disk. Returns their number.
 fn uncollected(patient: &Patient<'_>, findings: &mut Findings) -> Result<u64> {
     let forgotten = match &patient.ledger {
         Some(ledger) => Forgotten::load(ledger.conn())?,
@@ -73,28 +75,28 @@ fn uncollected(patient: &Patient<'_>, findings: &mut Findings) -> Result<u64> {
         let title = format.title();
         let why = match retention {
             Retention::Assumed => format!(
-                "if it keeps them for its default of {days} days (its settings are never opened; \
-                 say what they are with `retention.{name}` in the configuration)"
+                "if it keeps them for its default of {days} days (quipu never opens its settings; \
+                 set `retention.{name}` in the configuration)"
             ),
             _ => format!("because `retention.{name}` in the configuration is {days}"),
         };
         let what = format!(
-            "transcripts that are not collected and that {title} deletes within {SOON} days, {why}"
+            "transcripts that are not collected and that {title} will delete within {SOON} days, {why}"
         );
         findings.tally(Severity::Warning, soon, &what, "run `quipu sync` now");
     }
     findings.tally(
         Severity::Note,
         later,
-        "transcripts that are not, or not wholly, collected yet",
+        "transcripts that are not completely collected yet",
         SYNC,
     );
     Ok(count)
 }
 
-/// Whether all that can be collected of a file was. The length of a compressed one on disk says
-/// nothing about how much of it was read.
-fn is_collected(source: &Known, found: &Found) -> bool {
+/// Returns whether a file is collected completely. The size of a compressed file on disk does not
+/// show how much of it was read.
+fn is_collected(source: &KnownSource, found: &FoundFile) -> bool {
     source.refused.is_some()
         || match source.is_compressed() {
             true => source.stat == found.stat,
@@ -102,8 +104,8 @@ fn is_collected(source: &Known, found: &Found) -> bool {
         }
 }
 
-/// A transcript that no setting leaves out.
-fn is_wanted(found: &Found) -> bool {
+/// Returns whether the file is a transcript that no setting leaves out.
+fn is_wanted(found: &FoundFile) -> bool {
     found.part.is_transcript() && !found.is_left_out
 }
 
@@ -116,15 +118,15 @@ fn last_sync(patient: &Patient<'_>, new: u64, findings: &mut Findings) {
     if new > 0 && ago > LONG {
         findings.warning(
             format!(
-                "nothing was collected for {} days although there is something",
+                "nothing was collected for {} days, although there are new files",
                 ago.as_secs() / 86_400
             ),
-            "run `quipu sync`, and have it run by itself: from cron, or with `quipu watch`",
+            "run `quipu sync`, and keep it running with `quipu service install` or from cron",
         );
     }
 }
 
-/// What nobody else has should be there twice.
+/// Recommends a backup if files exist only in the ledger.
 fn only_here(patient: &Patient<'_>, findings: &mut Findings) -> Result<()> {
     let Some(ledger) = &patient.ledger else { return Ok(()) };
     let gone = patient.known.iter().filter(|known| known.is_gone).count() as u64;
@@ -132,7 +134,7 @@ fn only_here(patient: &Patient<'_>, findings: &mut Findings) -> Result<()> {
     {
         return Ok(());
     }
-    let what = "files are gone from disk, the ledger alone has them, and no backup of it is known";
+    let what = "files exist only in the ledger, and no backup of it is known";
     findings.tally(Severity::Note, Tally::of(gone, []), what, "run `quipu backup FILE`");
     Ok(())
 }

@@ -1,4 +1,6 @@
-//! Sources: can everything that should be collected be read?
+//! Checks that every source that should be collected can be read.
+//!
+//! Lists files and permissions. Never opens a source.
 
 use std::collections::BTreeMap;
 
@@ -8,19 +10,15 @@ use super::finding::{Findings, Tally};
 use super::{Check, Patient};
 use crate::Result;
 use crate::base::paths::absolute;
-use crate::collect::damaged_indexes;
-use crate::collect::known::{self, Known};
+use crate::collect::known::{self, KnownSource};
 use crate::collect::rows::databases;
 use crate::collect::{Reason, RootState, rows};
+use crate::ops::damaged_indexes;
 use crate::truth::forgotten::{FORGOTTEN, Forgotten};
 use crate::wire::{Severity, UNREADABLE};
 
-pub(super) const CHECK: Check = Check {
-    name: "sources",
-    fine: "everything that should be collected can be read",
-    run,
-    needs_ledger: false,
-};
+pub(super) const CHECK: Check =
+    Check { name: "sources", fine: "all source files can be read", run, needs_ledger: false };
 
 fn run(patient: &mut Patient<'_>, findings: &mut Findings) -> Result<()> {
     let mut unreadable: BTreeMap<&str, Tally> = BTreeMap::new();
@@ -34,7 +32,7 @@ fn run(patient: &mut Patient<'_>, findings: &mut Findings) -> Result<()> {
             Reason::LeavesRoot => leaves.add(name),
             Reason::LeadsNowhere => nowhere.add(name),
             Reason::NotAFile => no_file.add(name),
-            // Left out on purpose, or for a good reason; `status` lists them.
+            // Left out on purpose, or with a good reason; `status` lists them.
             Reason::LeftOut(_)
             | Reason::Denied
             | Reason::OtherRoot
@@ -47,26 +45,21 @@ fn run(patient: &mut Patient<'_>, findings: &mut Findings) -> Result<()> {
     }
     for (why, tally) in unreadable {
         let what = format!("files or folders that cannot be read: {why}");
-        let advice = "make them readable for you, then run `quipu sync`; until then nothing new of them is kept";
+        let advice = "make them readable, then run `quipu sync`; until then nothing new is collected from them";
         findings.tally(Severity::Warning, tally, &what, advice);
     }
-    let what = "symbolic links that lead out of their root; not followed";
-    let advice = "if transcripts are behind them, name the folder that they lead to under [roots] in \
-                  the configuration, beside the root itself; it has to be laid out like one, or, for \
-                  Claude Code, to hold its folders of projects (`-home-ada-dev`). Anything else has to \
-                  lie inside the root, by a bind mount if need be";
+    let what = "symbolic links out of their root; not followed";
+    let advice = "if there are transcripts behind them, add the folder that they lead to under [roots] \
+                  in the configuration, next to the root itself; it must be laid out like a root, or, \
+                  for Claude Code, contain its project folders (`-home-ada-dev`). Anything else has to \
+                  be inside the root, for example as a bind mount";
     findings.tally(Severity::Warning, leaves, what, advice);
-    let what = "symbolic links that lead nowhere";
-    let advice = "if transcripts are behind them, on a disk that is not mounted perhaps, put back what \
-                  they lead to; if not, nothing need be done";
+    let what = "broken symbolic links";
+    let advice = "if they should lead to transcripts, for example on a disk that is not mounted, restore \
+                  their target; otherwise nothing to do";
     findings.tally(Severity::Warning, nowhere, what, advice);
-    let what = "names of transcripts that are no regular files";
-    findings.tally(
-        Severity::Note,
-        no_file,
-        what,
-        "nothing need be done; `quipu status` names them",
-    );
+    let what = "transcript names that are not regular files";
+    findings.tally(Severity::Note, no_file, what, "nothing to do; `quipu status` lists them");
     refused(patient, findings);
     databases(patient, findings)?;
     damaged(patient, findings)?;
@@ -75,7 +68,7 @@ fn run(patient: &mut Patient<'_>, findings: &mut Findings) -> Result<()> {
     Ok(())
 }
 
-/// Databases that cannot be read, or not all of them.
+/// Finds databases that cannot be read, or only in part.
 fn databases(patient: &Patient<'_>, findings: &mut Findings) -> Result<()> {
     let Some(ledger) = &patient.ledger else { return Ok(()) };
     let (mut whole, mut parts) = (Tally::default(), Tally::default());
@@ -84,7 +77,7 @@ fn databases(patient: &Patient<'_>, findings: &mut Findings) -> Result<()> {
             whole.add(|| format!("{}: {why}", String::from_utf8_lossy(&known.path)));
         }
         for (reason, named) in rows::Unread::load(ledger.conn(), known.source)?.0 {
-            // A setting that leaves something out is somebody's wish.
+            // A setting that leaves something out is not a fault.
             let Some(why) = reason.strip_prefix(UNREADABLE) else { continue };
             for path in &named.paths {
                 parts.add(|| format!("{path}: {why}"));
@@ -93,12 +86,12 @@ fn databases(patient: &Patient<'_>, findings: &mut Findings) -> Result<()> {
         }
     }
     let what = "databases of an agent that cannot be read";
-    let advice = "what was collected of them stays; if the agent cannot open its database either, \
-                  mend it there; the next `quipu sync` after it changes tries again";
+    let advice = "everything collected from them is kept; if the agent cannot open its database either, \
+                  repair it there; `quipu sync` tries again after it changes";
     findings.tally(Severity::Warning, whole, what, advice);
-    let what = "transcripts in databases that cannot be read, or not to their end; all others are";
-    let advice = "what was collected of them stays; if the agent cannot show them either, mend its \
-                  database with its own tools; the next `quipu sync` after it changes tries again";
+    let what = "transcripts in databases that cannot be read completely; all others can";
+    let advice = "everything collected from them is kept; if the agent cannot show them either, repair \
+                  its database with its own tools; `quipu sync` tries again after it changes";
     findings.tally(Severity::Warning, parts, what, advice);
     let mut newer = Tally::default();
     for format in FORMATS {
@@ -107,14 +100,13 @@ fn databases(patient: &Patient<'_>, findings: &mut Findings) -> Result<()> {
             newer.add(|| format!("{path}: {}", database.reason));
         }
     }
-    let what = "databases of a newer release than this quipu knows";
-    let advice =
-        "use the newest quipu; until then compare what `quipu sessions` shows with the agent";
+    let what = "databases from a newer release than this quipu supports";
+    let advice = "use a newer quipu; until then compare `quipu sessions` with the agent's own list";
     findings.tally(Severity::Warning, newer, what, advice);
     Ok(())
 }
 
-/// Compressed files that cannot be decompressed to their end.
+/// Finds compressed files that cannot be decompressed to their end.
 fn damaged(patient: &Patient<'_>, findings: &mut Findings) -> Result<()> {
     let Some(ledger) = &patient.ledger else { return Ok(()) };
     let mut statement = ledger.conn().prepare(
@@ -130,20 +122,19 @@ fn damaged(patient: &Patient<'_>, findings: &mut Findings) -> Result<()> {
         let tally = if is_kept { &mut kept } else { &mut too_large };
         tally.add(|| format!("{}: {why}", String::from_utf8_lossy(path)));
     }
-    let what = "compressed files that cannot be decompressed to their end; the whole lines before \
-                that are collected, and the files are kept as they are";
-    let advice = "nothing need be done; if there is a sound copy of one, put it in its place, and the \
-                  next `quipu sync` reads it (`quipu restore` gives back the damaged one)";
+    let what = "compressed files that cannot be decompressed completely; the lines before the damage \
+                are collected, and the files are stored unchanged";
+    let advice = "nothing to do; if there is an intact copy, replace the file with it, and the next \
+                  `quipu sync` reads it (`quipu restore` restores the damaged one)";
     findings.tally(Severity::Note, kept, what, advice);
-    let what = "compressed files that cannot be decompressed to their end and are larger than 256 MiB; \
-                only the whole lines before that are collected";
-    let advice =
-        "keep the files themselves, or put sound copies in their place and run `quipu sync`";
+    let what = "compressed files that cannot be decompressed completely and are larger than 256 MiB; \
+                only the lines before the damage are collected";
+    let advice = "keep the files, or replace them with intact copies and run `quipu sync`";
     findings.tally(Severity::Warning, too_large, what, advice);
     Ok(())
 }
 
-/// Indexes that made no sense when they were last looked at.
+/// Finds indexes that could not be read at the last sync.
 fn indexes(patient: &Patient<'_>, findings: &mut Findings) -> Result<()> {
     let Some(ledger) = &patient.ledger else { return Ok(()) };
     let forgotten = Forgotten::load(ledger.conn())?;
@@ -152,15 +143,15 @@ fn indexes(patient: &Patient<'_>, findings: &mut Findings) -> Result<()> {
         tally.add(|| format!("{}: {why}", String::from_utf8_lossy(&known.path)));
     }
     let what = "indexes that cannot be read; transcripts are collected without them";
-    let advice = "what they said last is kept; if the agent cannot read them either, let it write \
-                  them anew or put back a copy, and run `quipu sync`";
+    let advice = "their last readable version is kept; if the agent cannot read them either, let it \
+                  rewrite them or restore a copy, and run `quipu sync`";
     findings.tally(Severity::Warning, tally, what, advice);
     Ok(())
 }
 
-/// Known files in which nothing was found that a format understands.
+/// Finds known files in which no line is a record.
 fn refused(patient: &Patient<'_>, findings: &mut Findings) {
-    let is_refused = |known: &&Known| {
+    let is_refused = |known: &&KnownSource| {
         !known.is_gone && known.refused.as_deref().is_some_and(|why| why != FORGOTTEN)
     };
     let refused = patient.known.iter().filter(is_refused);
@@ -168,8 +159,8 @@ fn refused(patient: &Patient<'_>, findings: &mut Findings) {
     for known in refused {
         tally.add(|| String::from_utf8_lossy(&known.path).into_owned());
     }
-    let what = "files with a transcript's name in which no line is a record; not collected";
-    let advice = "nothing need be done; a file that gets one later is collected then";
+    let what = "files with a transcript's name but without a record; not collected";
+    let advice = "nothing to do; a file is collected when it gets a record";
     findings.tally(Severity::Note, tally, what, advice);
 }
 
@@ -182,13 +173,13 @@ fn roots(patient: &Patient<'_>, findings: &mut Findings) {
             RootState::Absent => absent.add(|| root.path.display().to_string()),
         }
     }
-    let advice = "if transcripts are elsewhere, name their folder under [roots] in the configuration; \
-                  `quipu formats` says where quipu looks";
+    let advice = "if transcripts are elsewhere, add their folder under [roots] in the configuration; \
+                  `quipu formats` lists where quipu looks";
     if !is_anything {
-        findings.tally(Severity::Warning, absent, "no folder of any agent is there", advice);
+        findings.tally(Severity::Warning, absent, "no folder of any agent exists", advice);
         return;
     }
-    // A folder that was collected from and is gone is worth more than a word.
+    // A root that was collected from before and is gone gets a warning.
     let mut lost = Tally::default();
     for (root, state) in patient.resolved.iter().zip(&patient.discovery.roots) {
         let bytes = crate::base::paths::path_bytes(&root.path);
@@ -198,6 +189,6 @@ fn roots(patient: &Patient<'_>, findings: &mut Findings) {
             lost.add(|| root.path.display().to_string());
         }
     }
-    let what = "folders that were collected from are not there any more; what they held is kept";
+    let what = "folders that were collected from do not exist any more; their contents are kept";
     findings.tally(Severity::Warning, lost, what, advice);
 }

@@ -1,7 +1,7 @@
-//! Truth: do the spans of every generation cover it, are all its records there, and are their bytes?
+//! Checks truth: the spans of every generation cover it, and all its records and bytes are stored.
 //!
-//! Nothing that the rows say is followed before it was found to fit: a damaged number must be a
-//! finding, never a crash.
+//! No number of a row is used before it was checked: a damaged number has to be a finding, never a
+//! crash.
 
 use rusqlite::Connection;
 
@@ -11,12 +11,12 @@ use super::{Check, DoctorProgress, Patient};
 use crate::Result;
 use crate::base::ids::GenerationId;
 use crate::collect::known::{HEAD, MARKER, print};
-use crate::truth::chunks::verify;
+use crate::truth::chunks::{RecordReader, verify};
 use crate::truth::{journal, spans, sums, tails};
 use crate::wire::Severity;
 
 pub(super) const CHECK: Check =
-    Check { name: "truth", fine: "every collected byte has its place", run, needs_ledger: true };
+    Check { name: "truth", fine: "all collected bytes are stored", run, needs_ledger: true };
 
 fn run(patient: &mut Patient<'_>, findings: &mut Findings) -> Result<()> {
     let conn = patient.ledger.as_ref().map(crate::Ledger::conn);
@@ -43,12 +43,12 @@ fn run(patient: &mut Patient<'_>, findings: &mut Findings) -> Result<()> {
     Ok(())
 }
 
-/// Whether asking makes sense at all.
+/// Returns whether the tables can be read at all.
 fn is_readable(conn: &Connection) -> bool {
     conn.query_row("SELECT count(*) FROM records", [], |_| Ok(())).is_ok()
 }
 
-/// Numbers that cannot be, and rows that refer to nothing.
+/// Finds impossible numbers, and rows that refer to missing rows.
 fn rows(conn: &Connection, findings: &mut Findings) -> Result<()> {
     for (query, what) in [
         (
@@ -63,17 +63,17 @@ fn rows(conn: &Connection, findings: &mut Findings) -> Result<()> {
             "SELECT s.id FROM sources s LEFT JOIN generations g ON g.id = s.generation
               WHERE (s.generation IS NOT NULL AND g.source IS NOT s.id)
                  OR g.number < (SELECT max(number) FROM generations WHERE source = s.id)",
-            "sources whose newest generation is not theirs",
+            "sources whose newest generation belongs to another source",
         ),
         (
             "SELECT g.id FROM generations g LEFT JOIN sources s ON s.id = g.source WHERE s.id IS NULL",
-            "generations of sources that are not there",
+            "generations of sources that do not exist",
         ),
         (
             "SELECT g.id FROM generations g
               WHERE g.records <> (SELECT coalesce(sum(last_seq - first_seq + 1), 0) FROM spans
                                    WHERE generation = g.id AND first_seq IS NOT NULL)",
-            "generations that say another number of records than they have",
+            "generations with a wrong number of records",
         ),
         (
             "SELECT r.seq FROM records r LEFT JOIN generations g ON g.id = r.generation
@@ -84,7 +84,7 @@ fn rows(conn: &Connection, findings: &mut Findings) -> Result<()> {
             "SELECT r.seq FROM records r LEFT JOIN records o ON o.seq = r.same_as
               WHERE r.same_as IS NOT NULL
                 AND (o.seq IS NULL OR o.same_as IS NOT NULL OR o.length <> r.length OR o.seq >= r.seq)",
-            "records whose bytes are said to be in a record that does not have them",
+            "records whose bytes are missing in the record that should have them",
         ),
         (
             "SELECT d.generation FROM damaged d LEFT JOIN generations g ON g.id = d.generation
@@ -117,7 +117,8 @@ fn rows(conn: &Connection, findings: &mut Findings) -> Result<()> {
     Ok(())
 }
 
-/// Spans cover each generation from its start to its cursor, and records fill their spans.
+/// Checks that spans cover each generation from its start to its cursor, and that records fill
+/// their spans.
 fn covered(conn: &Connection, findings: &mut Findings) -> Result<()> {
     let mut holes = Tally::default();
     let mut unfilled = Tally::default();
@@ -129,7 +130,7 @@ fn covered(conn: &Connection, findings: &mut Findings) -> Result<()> {
     let mut own = conn.prepare(
         "SELECT start, length FROM records WHERE seq BETWEEN ?1 AND ?2 AND generation = ?3 ORDER BY seq",
     )?;
-    // Spans refer to where a record begins or ends, in an earlier generation.
+    // Spans refer to positions inside the spans of an earlier generation.
     let mut edge = conn.prepare(
         "SELECT EXISTS (SELECT 1 FROM spans WHERE generation = ?1 AND start <= ?2 AND start + length >= ?2)
             AND ?1 < ?3",
@@ -184,41 +185,41 @@ fn covered(conn: &Connection, findings: &mut Findings) -> Result<()> {
         }
     }
     let records: i64 = conn.query_row("SELECT count(*) FROM records", [], |row| row.get(0))?;
-    findings.tally(Severity::Error, holes, "files of which a part is missing", RESCUE);
-    findings.tally(Severity::Error, unfilled, "runs of records that are not complete", RESCUE);
-    findings.tally(Severity::Error, stray, "parts of files that lead nowhere", RESCUE);
+    findings.tally(Severity::Error, holes, "files with a missing part", RESCUE);
+    findings.tally(Severity::Error, unfilled, "incomplete runs of records", RESCUE);
+    findings.tally(Severity::Error, stray, "parts of files that refer to nothing", RESCUE);
     if records != claimed {
         findings
-            .error(format!("{records} records are there, and files are made of {claimed}"), RESCUE);
+            .error(format!("{records} records are stored, but files refer to {claimed}"), RESCUE);
     }
     Ok(())
 }
 
-/// The bytes after the last newline are as many as they should be.
+/// Checks that the number of bytes after the last newline is the stored one.
 fn last_lines(conn: &Connection, findings: &mut Findings) -> Result<()> {
     let mut wrong = Tally::default();
     let mut statement = conn.prepare(tails::LENGTHS)?;
     let mut rows = statement.query([])?;
     while let Some(row) = rows.next()? {
-        let (id, says): (i64, i64) = (row.get(0)?, row.get(1)?);
-        let (is, spans): (i64, i64) = (row.get(2)?, row.get(3)?);
-        if says != is || says != spans {
+        let (id, expected): (i64, i64) = (row.get(0)?, row.get(1)?);
+        let (stored, spanned): (i64, i64) = (row.get(2)?, row.get(3)?);
+        if expected != stored || expected != spanned {
             wrong.add(|| format!("generation {id}"));
         }
     }
-    findings.tally(Severity::Error, wrong, "unterminated last lines that are not complete", RESCUE);
+    findings.tally(Severity::Error, wrong, "unfinished last lines that are incomplete", RESCUE);
     Ok(())
 }
 
-/// What is in no chunk has checksums of its own.
+/// Checks the checksums of bytes that are in no chunk.
 fn waiting(conn: &Connection, findings: &mut Findings) -> Result<()> {
     let mut bad = Tally::default();
     sums::check_all(conn, &mut |what| bad.add(|| what.clone()))?;
-    findings.tally(Severity::Error, bad, "collected bytes that are not what was stored", RESCUE);
+    findings.tally(Severity::Error, bad, "stored bytes that do not match their checksum", RESCUE);
     Ok(())
 }
 
-/// Every line of the journal says something.
+/// Checks that every line of the journal is an event.
 fn journal_reads(conn: &Connection, findings: &mut Findings) -> Result<()> {
     let mut odd = Tally::default();
     journal::lines(conn, &mut |seq, line| {
@@ -230,11 +231,11 @@ fn journal_reads(conn: &Connection, findings: &mut Findings) -> Result<()> {
             odd.add(|| seq.0.to_string());
         }
     })?;
-    findings.tally(Severity::Error, odd, "lines of the journal that say nothing", RESCUE);
+    findings.tally(Severity::Error, odd, "unreadable lines of the journal", RESCUE);
     Ok(())
 }
 
-/// Every chunk holds what was put into it.
+/// Checks the checksum of every chunk.
 fn checksums(
     conn: &Connection,
     progress: &mut dyn FnMut(DoctorProgress),
@@ -249,13 +250,15 @@ fn checksums(
         &mut |chunk| bad.add(|| format!("records {} to {}", chunk.first_seq, chunk.last_seq)),
         &mut |done| progress(DoctorProgress { doing: "reading", done, total }),
     )?;
-    findings.tally(Severity::Error, bad, "chunks that do not hold what was put into them", RESCUE);
+    findings.tally(Severity::Error, bad, "chunks that do not match their checksum", RESCUE);
     Ok(())
 }
 
-/// Every generation begins and ends with the bytes that it was seen to.
+/// Checks that every generation begins and ends with the bytes that were fingerprinted.
 fn ends(conn: &Connection, findings: &mut Findings) -> Result<()> {
     let mut wrong = Tally::default();
+    // One reader for all, because copies of a session share chunks, which it keeps.
+    let mut reader = RecordReader::new(conn);
     let mut statement = conn.prepare(
         "SELECT g.id, g.head, g.head_length, g.marker
            FROM generations g JOIN sources s ON s.id = g.source
@@ -277,13 +280,13 @@ fn ends(conn: &Connection, findings: &mut Findings) -> Result<()> {
             last.drain(..surplus);
             Ok(())
         };
-        spans::stream(conn, id, &mut take)?;
+        spans::stream_from(&mut reader, id, &mut take)?;
         tails::stream(conn, id, &mut take)?;
         if print(&first)[..] != head[..] || print(&last)[..] != marker[..] {
             wrong.add(|| format!("generation {}", id.0));
         }
     }
-    let what = "files that do not begin or end with the bytes that they had";
+    let what = "files whose stored beginning or end differs from what was read";
     findings.tally(Severity::Error, wrong, what, RESCUE);
     Ok(())
 }

@@ -1,5 +1,5 @@
-//! Collected Claude Code sessions as the files that they were, so that `claude --resume` finds them:
-//! the transcript, those of its sub-agents, and what its tools gave back.
+//! Exports collected Claude Code sessions as their original files, so that `claude --resume` finds
+//! them: the transcript, those of its sub-agents, and its tool outputs.
 
 use std::collections::HashSet;
 use std::io::Write;
@@ -15,25 +15,25 @@ use crate::ops::restore::{safe, sources_of};
 use crate::truth::{spans, tails};
 use crate::wire::Session;
 
-/// The format whose files are given back.
+/// The exported format.
 const CLAUDE_CODE: &str = "claude-code";
 
 /// A file of a session.
 #[derive(Debug, Clone)]
 pub struct ClaudeFile {
-    /// Where it was below Claude Code's folder.
+    /// Its path below Claude Code's folder.
     pub path: PathBuf,
     /// The session's id.
     pub session: String,
-    /// When it was last written, nanoseconds since 1970.
+    /// The modification time, nanoseconds since 1970.
     pub mtime_ns: i64,
     generation: GenerationId,
 }
 
-/// Files of sessions, and the sessions that have none: the id, and why.
+/// The files of sessions, and the sessions without files: the id and the reason.
 type Files = (Vec<ClaudeFile>, Vec<(String, String)>);
 
-/// The files of some sessions and of their sub-agents.
+/// Returns the files of some sessions and of their sub-agents.
 pub fn claude_files(ledger: &Ledger, sessions: &[(SessionRow, Session)]) -> Result<Files> {
     let conn = ledger.conn();
     let (mut files, mut left_out) = (Vec::new(), Vec::new());
@@ -41,14 +41,14 @@ pub fn claude_files(ledger: &Ledger, sessions: &[(SessionRow, Session)]) -> Resu
     for (row, session) in sessions {
         let mut leave = |why: &str| left_out.push((session.id.clone(), why.to_owned()));
         if session.format != CLAUDE_CODE {
-            leave("it is no session of Claude Code's");
+            leave("it is not a Claude Code session");
             continue;
         }
         let own = of(conn, *row, &session.id)?;
         if own.is_empty() {
-            leave("no file of it was ever collected");
+            leave("no file of it was collected");
         }
-        // Sub-agents are chosen with their sessions, and may be chosen themselves.
+        // A sub-agent may be selected itself and with its session, so each file is taken once.
         files.extend(own.into_iter().filter(|file| taken.insert(file.path.clone())));
     }
     Ok((files, left_out))
@@ -77,7 +77,7 @@ fn of(conn: &Connection, row: SessionRow, id: &str) -> Result<Vec<ClaudeFile>> {
 }
 
 impl ClaudeFile {
-    /// Writes it, byte for byte.
+    /// Writes the file, byte for byte.
     pub fn write(&self, ledger: &Ledger, out: &mut dyn Write) -> Result<(), Failure> {
         let mut written = Ok(());
         let mut put = |part: &[u8]| {

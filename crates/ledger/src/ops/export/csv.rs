@@ -1,4 +1,6 @@
-//! The index of sessions as rows for a spreadsheet: the fields of `sessions --json`, in their order.
+//! The list of sessions as CSV: the fields of `sessions --json`, in their order.
+//!
+//! Quoting is the job of `quipu_transcript`.
 
 use std::borrow::Cow;
 use std::io::{self, Write};
@@ -9,7 +11,7 @@ use crate::wire::Session;
 
 type Cell = fn(&Session) -> Cow<'_, str>;
 
-/// The columns.
+/// The columns, each with the function that renders its cell.
 const COLUMNS: &[(&str, Cell)] = &[
     ("id", |s| text(&s.id)),
     ("key", |s| option(s.key.as_deref())),

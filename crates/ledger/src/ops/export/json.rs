@@ -1,5 +1,5 @@
-//! A story as one JSON document: the session as `sessions --json` shows it, its entries as
-//! `show --json` does.
+//! A story as one JSON document: the session in the shape of `sessions --json`, its entries in the
+//! shape of `show --json`.
 
 use std::io::{self, Write};
 
@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use crate::wire::{Session, ShownEntry};
 
-/// Writes a story as JSON, one line for each entry.
+/// A rendering that writes a story as JSON, one line per entry.
 #[derive(Debug)]
 pub struct Json {
     session: Session,
@@ -18,7 +18,7 @@ pub struct Json {
 }
 
 impl Json {
-    /// Of this session, as far as it is to be told.
+    /// Creates the rendering of a session, with the parts that `telling` requests.
     pub fn new(session: Session, telling: Telling) -> Json {
         Json { session, telling, is_empty: true }
     }

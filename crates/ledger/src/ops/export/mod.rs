@@ -1,5 +1,5 @@
-//! What an export needs of the ledger: a session's own bytes, its row of the index as text, and its
-//! story in the shapes of the wire. The other kinds are in `quipu_transcript::render`.
+//! The ledger's part of an export: a session's own bytes, its row as text, and its story in the
+//! shapes of `wire`. All other renderings are in `quipu_transcript::render`.
 
 mod claude_code;
 mod csv;
@@ -19,7 +19,7 @@ pub use csv::{csv_header, csv_row};
 pub use json::Json;
 pub use transcripts::{Transcript, transcripts};
 
-/// What a rendering begins with.
+/// Returns the header of a rendering.
 pub fn header(session: &Session, head: Option<&StoryHead>) -> Header {
     let program = format::by_name(&session.format).map_or(&*session.format, |f| f.title());
     Header {
@@ -44,12 +44,12 @@ pub fn header(session: &Session, head: Option<&StoryHead>) -> Header {
     }
 }
 
-/// A row of the index without secrets.
+/// Returns the session with secrets masked.
 pub fn masked(session: &Session, redactor: &mut Redactor) -> Session {
     let mut text = |text: &str| redactor.mask_cut(text).into_owned();
     let cwd = session.cwd.as_deref().map(&mut text);
-    // What was made of the folder's name is made anew of what is left of it: a secret in it may
-    // have been cut at its front, or be spelled in another way.
+    // Names derived from the folder are derived again from the masked folder: a secret may have
+    // been cut at its front, or be spelled differently in them.
     let (project, slug) = match &cwd {
         Some(masked) if cwd != session.cwd => {
             let slug = masked.replace(|letter: char| !letter.is_ascii_alphanumeric(), "-");

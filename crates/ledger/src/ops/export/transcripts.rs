@@ -1,4 +1,6 @@
-//! The files of a session, byte for byte.
+//! The transcripts of a session, byte for byte.
+//!
+//! Never masks secrets: these are the original bytes.
 
 use std::ops::ControlFlow;
 
@@ -7,7 +9,7 @@ use crate::file::ledger::Ledger;
 use crate::truth::{spans, tails};
 use crate::{Error, Result};
 
-/// A file, or the rows of a database, that a session stands in.
+/// A file, or the rows of a database, with a session's transcript.
 #[derive(Debug, Clone)]
 pub struct Transcript {
     generation: GenerationId,
@@ -15,8 +17,8 @@ pub struct Transcript {
     pub path: String,
 }
 
-/// The files of a session, the one that its agent would go on with first. Copies, archives and
-/// former names follow. Empty for a session that is known from elsewhere only.
+/// Returns the transcripts of a session. The one that its agent would continue comes first; copies,
+/// archives and former names follow. Empty for a session without a collected transcript.
 pub fn transcripts(ledger: &Ledger, session: SessionRow) -> Result<Vec<Transcript>> {
     let mut statement = ledger.conn().prepare_cached(
         "SELECT g.id, s.path
@@ -39,8 +41,8 @@ pub fn transcripts(ledger: &Ledger, session: SessionRow) -> Result<Vec<Transcrip
 }
 
 impl Transcript {
-    /// Hands its bytes to `each`, piece by piece, until it has enough: those that `restore` would
-    /// write.
+    /// Calls `each` with the bytes that `restore` would write, piece by piece, until it returns
+    /// `Break`.
     pub fn stream(
         &self,
         ledger: &Ledger,
@@ -49,7 +51,7 @@ impl Transcript {
         let mut has_enough = false;
         let mut put = |part: &[u8]| {
             has_enough = has_enough || each(part).is_break();
-            // Any error ends the reading; this one is taken back below.
+            // Any error ends the reading; this one is discarded below.
             if has_enough { Err(Error::Upgraded) } else { Ok(()) }
         };
         let read = spans::stream(ledger.conn(), self.generation, &mut put)

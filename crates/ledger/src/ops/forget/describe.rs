@@ -1,4 +1,6 @@
-//! Says what goes and what stays elsewhere, for the person who decides.
+//! Describes what is removed and what stays in other places, for the person who decides.
+//!
+//! Never changes anything.
 
 use std::fs;
 use std::path::Path;
@@ -12,10 +14,10 @@ use crate::read::query::find;
 use crate::wire::{ForgetReport, ForgottenSession};
 use crate::{Error, Result};
 
-/// At most this many sessions are named that hold copies of forgotten lines.
+/// The largest number of sessions with copies of forgotten lines that are listed.
 const MOST_NAMED: usize = 20;
 
-/// Describes what is in the ledger of these sessions. Must come before it is removed.
+/// Describes what the ledger holds of these sessions. Must run before the removal.
 pub(super) fn describe(conn: &Connection, scope: &Scope) -> Result<ForgetReport> {
     let copied_in = copied_in(conn, scope)?;
     let mut report = ForgetReport {
@@ -54,7 +56,7 @@ pub(super) fn describe(conn: &Connection, scope: &Scope) -> Result<ForgetReport>
     Ok(report)
 }
 
-/// Describes a session that was forgotten before. `None` if `name` means one that is there.
+/// Describes a session that was forgotten before. Returns `None` if `name` means an existing one.
 pub(super) fn forgotten_before(ledger: &Ledger, name: &str) -> Result<Option<ForgetReport>> {
     complete(ledger, &mut |conn| before(conn, name))
 }
@@ -84,7 +86,7 @@ fn before(conn: &Connection, name: &str) -> Result<Option<ForgetReport>> {
         })?
         .collect::<Result<Vec<_>, _>>()?;
     let Some(first) = found.first() else { return Err(not_found) };
-    // Sub-agents of a session begin with its id.
+    // The ids of sub-agents begin with the id of their session.
     let is_one = found.iter().all(|other| other.session_id.starts_with(&first.session_id));
     if !is_one {
         let candidates = found.into_iter().map(|session| session.session_id).collect();
@@ -94,12 +96,12 @@ fn before(conn: &Connection, name: &str) -> Result<Option<ForgetReport>> {
     Ok(Some(ForgetReport { already: true, ..describe(conn, &scope)? }))
 }
 
-/// The agents' own files that still hold it.
+/// Returns the agents' own files that still hold it.
 fn on_disk(scope: &Scope) -> Vec<String> {
     let paths = scope.sources.iter().map(|source| &source.path).chain(&scope.lines.files);
     let mut on_disk: Vec<String> = paths
         .filter_map(|path| {
-            // A session in a database is in the file that the path goes through.
+            // The path of a database session leads through the file of the database.
             let database = path.parent().filter(|parent| parent.is_file());
             let is_there = |path: &&Path| fs::symlink_metadata(path).is_ok();
             Some(path.as_path()).filter(is_there).or(database)
@@ -110,8 +112,8 @@ fn on_disk(scope: &Scope) -> Vec<String> {
     on_disk
 }
 
-/// Other sessions that hold lines of these: resumed, forked and copied ones. Short ids repeat by
-/// chance, so with those the whole line has to be the same.
+/// Returns other sessions that hold lines of these: resumed, forked and copied ones. Short ids
+/// repeat by chance, so for those the whole line has to be equal.
 fn copied_in(conn: &Connection, scope: &Scope) -> Result<Vec<ForgottenSession>> {
     let rows: Vec<String> = scope.rows.iter().map(|row| row.0.to_string()).collect();
     let rows = rows.join(", ");
@@ -134,8 +136,8 @@ fn copied_in(conn: &Connection, scope: &Scope) -> Result<Vec<ForgottenSession>> 
     Ok(scope::titled(conn, found)?.into_iter().map(|(_, session)| session).collect())
 }
 
-/// Threads of these sessions: OpenClaw gives each a transcript of its own, which is another session
-/// that stays.
+/// Returns the threads of these sessions. OpenClaw gives each thread a transcript of its own, which
+/// is a session that stays.
 fn threads(conn: &Connection, scope: &Scope) -> Result<Vec<ForgottenSession>> {
     let mut statement = conn.prepare_cached(
         "SELECT format, agent, session_id, part, project, id FROM sessions
@@ -153,8 +155,8 @@ fn threads(conn: &Connection, scope: &Scope) -> Result<Vec<ForgottenSession>> {
     Ok(scope::titled(conn, found)?.into_iter().map(|(_, session)| session).collect())
 }
 
-/// Files that may hold what was forgotten and that only a person can remove: backups that the
-/// ledger knows of, and whatever lies beside it under its name.
+/// Returns the files that may hold forgotten data and that only a person can remove: known backups,
+/// and other files beside the ledger whose names begin with its name.
 pub(super) fn backups(ledger: &Ledger) -> Result<Vec<String>> {
     let known = crate::ops::backup::backups(ledger)?;
     let mut backups: Vec<String> = known
@@ -170,7 +172,7 @@ pub(super) fn backups(ledger: &Ledger) -> Result<Vec<String>> {
     Ok(backups)
 }
 
-/// What lies beside the ledger and begins with its name, but is no part of it.
+/// Returns the files beside the ledger whose names begin with its name and that are not part of it.
 fn beside(ledger: &Path) -> Vec<String> {
     let (Some(folder), Some(name)) = (ledger.parent(), ledger.file_name()) else {
         return Vec::new();
@@ -190,5 +192,5 @@ fn beside(ledger: &Path) -> Vec<String> {
     found
 }
 
-/// How the names of the ledger's own files go on.
+/// The suffixes of the ledger's own files.
 const OWN: &[&[u8]] = &[b"", b"-wal", b"-shm", b"-journal", b".lock", b".wait"];

@@ -1,16 +1,16 @@
-//! Forgetting a session: the one destructive act.
+//! Forgets a session: the only destructive operation.
 //!
 //! ```text
-//! scope    what belongs to it                        (scope, shared)
-//! remove   out of truth, and a mark that stays       (remove, repack, marks)   one transaction,
+//! scope    find what belongs to it                   (scope, shared)
+//! remove   out of truth, and add a mark that stays   (remove, repack, marks)   one transaction,
 //! empty    the projection                                                      all or nothing
-//! clean    write the file anew, cut the log off      (clean)
+//! clean    rewrite the file, truncate the log        (clean)
 //! rebuild  the projection, from what is left
 //! ```
 //!
-//! Whoever is killed after the transaction leaves the rest to the next command that writes. The marks
-//! are obeyed in every source: files are not opened ([`Forgotten::claims`]), lines of shared files are
-//! blanks before anything is compared or stored (`truth::forgotten::shared_lines`).
+//! If the process is killed after the transaction, the next command that writes does the rest.
+//! Every source obeys the marks: files are not opened ([`Forgotten::claims`]), and lines of shared
+//! files are blanked before anything is compared or stored (`truth::forgotten::shared_lines`).
 
 mod describe;
 mod ranges;
@@ -33,10 +33,10 @@ use crate::truth::journal::{self, Event};
 use crate::wire::{ForgetReport, ForgottenSession};
 use describe::{backups, describe, forgotten_before};
 
-/// What runtimes have appended a moment ago is folded in first, for about so long.
+/// The longest time spent on projecting records that runtimes appended just before.
 const LONGEST_FOLLOW: Duration = Duration::from_millis(500);
 
-/// Says what [`forget`] would remove. Removes nothing.
+/// Describes what [`forget`] would remove. Removes nothing.
 pub fn foresee(ledger: &mut Ledger, name: &str) -> Result<ForgetReport> {
     rebuild::bring_up(ledger, &mut |_, _| {})?;
     if let Some(report) = forgotten_before(ledger, name)? {
@@ -50,11 +50,11 @@ pub fn foresee(ledger: &mut Ledger, name: &str) -> Result<ForgetReport> {
     Ok(report)
 }
 
-/// Removes a session, its sub-agents and everything that was derived from them, for good, and marks
-/// them so that they are not collected again. `name` is an unambiguous beginning of its id. On a
-/// session that is forgotten already, it finishes what was interrupted.
+/// Removes a session, its sub-agents and everything derived from them for good, and marks them so
+/// that they are never collected again. `name` is an unambiguous prefix of its id. For a session
+/// that is forgotten already, finishes an interrupted cleaning.
 ///
-/// The projection is derived again; `progress` is told how many of how many records are done.
+/// The projection is rebuilt; `progress` gets the number of projected records and of all records.
 pub fn forget(
     ledger: &mut Ledger,
     name: &str,
@@ -65,14 +65,14 @@ pub fn forget(
         if let Some(report) = forgotten_before(ledger, name)? {
             break report;
         }
-        // Another process may have begun to derive the projection again.
+        // Another process may have begun to rebuild the projection.
         if let Some(report) = ledger.write(|tx| remove(tx, name))? {
             break report;
         }
     };
     report.forgotten = true;
     let cleaned =
-        crate::truth::forgotten::clean::clean(ledger, crate::truth::forgotten::clean::PATIENT);
+        crate::truth::forgotten::clean::clean(ledger, crate::truth::forgotten::clean::FORGET_WAIT);
     rebuild::catch_up(ledger, progress)?;
     ledger.checkpoint()?;
     report.cleaned = cleaned?;
@@ -80,7 +80,8 @@ pub fn forget(
     Ok(report)
 }
 
-/// The transaction. `None` if the projection cannot tell which sessions there are.
+/// Runs the transaction. Returns `None` if the projection is incomplete, so that sessions may be
+/// missing.
 fn remove(tx: &Transaction<'_>, name: &str) -> Result<Option<ForgetReport>> {
     if rebuild::follow(tx, &mut Fold::default(), LONGEST_FOLLOW)? != Followed::Wholly {
         return Ok(None);
@@ -93,8 +94,8 @@ fn remove(tx: &Transaction<'_>, name: &str) -> Result<Option<ForgetReport>> {
             agent: agent.clone(),
             session_id: session_id.clone(),
         };
-        let told_by = journal::append(tx, &event)?;
-        crate::truth::forgotten::mark(tx, format, agent, session_id, told_by)?;
+        let event_seq = journal::append(tx, &event)?;
+        crate::truth::forgotten::mark(tx, format, agent, session_id, event_seq)?;
     }
     let scope = scope::scope(tx, rows, sessions)?;
     let report = describe(tx, &scope)?;

@@ -1,6 +1,8 @@
-//! Sets of seqs as runs: a session's records are mostly consecutive.
+//! Sets of seqs as ranges: a session's records are mostly consecutive.
+//!
+//! Knows nothing of records or chunks.
 
-/// Runs of seqs, first to last, in order and apart.
+/// Ranges of seqs, first to last, in order and not adjacent.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Ranges {
     runs: Vec<(i64, i64)>,
@@ -29,7 +31,7 @@ impl Ranges {
         self.touches(seq, seq)
     }
 
-    /// Whether one of `first` to `last` is in the set.
+    /// Returns whether one of `first` to `last` is in the set.
     pub(super) fn touches(&self, first: i64, last: i64) -> bool {
         let next = self.runs.partition_point(|run| run.1 < first);
         self.runs.get(next).is_some_and(|run| run.0 <= last)

@@ -1,5 +1,5 @@
-//! Removes a session from truth. The one place where rows of `records` are deleted or changed, and
-//! where bytes of a record change: lines of shared files become blanks of the same length.
+//! Removes a session from truth. Only this module deletes or changes rows of `records` and changes
+//! bytes of a record: lines of shared files become blanks of the same length.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashSet};
@@ -11,13 +11,13 @@ use super::marks_of;
 use super::repack::{self, Changes};
 use super::scope::Scope;
 use crate::base::ids::{GenerationId, SourceId};
-use crate::collect::{Ends, without_forgotten};
+use crate::collect::Ends;
+use crate::truth::forgotten::Forgotten;
 use crate::truth::forgotten::shared_lines;
-use crate::truth::forgotten::{FORGOTTEN, Forgotten};
-use crate::truth::{indexes, spans, sums, tails};
+use crate::truth::{indexes, sources, spans, sums, tails};
 use crate::{Error, Result};
 
-/// Removes everything in `scope`, in one transaction with whatever else the caller does.
+/// Removes everything in `scope`, in the caller's transaction.
 pub(super) fn remove(tx: &Transaction<'_>, scope: &Scope) -> Result<()> {
     refuse_dangling(tx, scope)?;
     let mut changes = Changes {
@@ -45,8 +45,7 @@ pub(super) fn remove(tx: &Transaction<'_>, scope: &Scope) -> Result<()> {
     repack::swap(tx, &repacked)?;
     for generation in &scope.lines.tails {
         tails::delete(tx, *generation)?;
-        tx.prepare_cached("UPDATE generations SET tail_length = 0, tail_stands = 0 WHERE id = ?1")?
-            .execute([generation])?;
+        sources::drop_tail(tx, *generation)?;
     }
     for generation in &scope.lines.generations {
         print_again(tx, *generation)?;
@@ -54,7 +53,7 @@ pub(super) fn remove(tx: &Transaction<'_>, scope: &Scope) -> Result<()> {
     shorten_indexes(tx, &marks_of(&scope.sessions))
 }
 
-/// Leaves what is said about forgotten sessions out of the indexes.
+/// Removes the keys of forgotten sessions from the indexes.
 fn shorten_indexes(tx: &Transaction<'_>, marks: &Forgotten) -> Result<()> {
     let sources: Vec<(SourceId, String, Vec<u8>)> = tx
         .prepare(
@@ -66,7 +65,7 @@ fn shorten_indexes(tx: &Transaction<'_>, marks: &Forgotten) -> Result<()> {
     for (source, name, path) in sources {
         let Some(format) = format::by_name(&name) else { continue };
         let Some(bytes) = indexes::load(tx, source)? else { continue };
-        let left = without_forgotten(format, &format.origin(&path), &bytes, marks);
+        let left = marks.shorten_index(format, &format.origin(&path), &bytes);
         if let Cow::Owned(left) = left {
             indexes::store(tx, source, &indexes::pack(&left)?)?;
         }
@@ -74,8 +73,8 @@ fn shorten_indexes(tx: &Transaction<'_>, marks: &Forgotten) -> Result<()> {
     Ok(())
 }
 
-/// No generation that stays may refer to bytes of one that goes. Only lives of one session share
-/// bytes that way, so this never happens; if it does, nothing is changed.
+/// Refuses to continue if a remaining generation refers to bytes of a removed one. Only generations
+/// of one session share bytes that way, so this never happens in a sound ledger.
 fn refuse_dangling(tx: &Transaction<'_>, scope: &Scope) -> Result<()> {
     let going: HashSet<GenerationId> = scope.generations.iter().copied().collect();
     let mut statement = tx.prepare(
@@ -95,8 +94,8 @@ fn refuse_dangling(tx: &Transaction<'_>, scope: &Scope) -> Result<()> {
     Ok(())
 }
 
-/// Other sessions' records whose bytes are held by records that go: the first of them takes the
-/// bytes over, the others point at it. Returns what each has to point at.
+/// Assigns bytes of removed records to records of other sessions that share them: the first one
+/// takes the bytes over, the others refer to it. Returns the new reference of each.
 fn take_over(tx: &Transaction<'_>, changes: &mut Changes) -> Result<Vec<(i64, Option<i64>)>> {
     let is_lost = |changes: &Changes, seq: i64| {
         changes.deleted.contains(seq) || changes.blanked.contains(&seq)
@@ -138,7 +137,8 @@ fn blank_pending(tx: &Transaction<'_>, changes: &Changes) -> Result<()> {
     Ok(())
 }
 
-/// Keeps of each source that it is known and never read again, and an empty life.
+/// Empties the sources. Each stays as a refused source with one empty generation, so that it is
+/// never read again.
 fn empty_sources(tx: &Transaction<'_>, scope: &Scope) -> Result<()> {
     for generation in &scope.generations {
         tails::delete(tx, *generation)?;
@@ -148,26 +148,12 @@ fn empty_sources(tx: &Transaction<'_>, scope: &Scope) -> Result<()> {
         }
     }
     for source in &scope.sources {
-        tx.prepare_cached("UPDATE sources SET refused = ?2 WHERE id = ?1")?
-            .execute((source.id, FORGOTTEN))?;
-        tx.prepare_cached(
-            "DELETE FROM generations
-              WHERE source = ?1
-                AND id <> (SELECT generation FROM sources WHERE id = ?1)",
-        )?
-        .execute([source.id])?;
-        tx.prepare_cached(
-            "UPDATE generations
-                SET cursor = 0, tail_length = 0, tail_stands = 0, head = x'', head_length = 0,
-                    marker = x'', records = 0
-              WHERE source = ?1",
-        )?
-        .execute([source.id])?;
+        sources::forget(tx, source.id)?;
     }
     Ok(())
 }
 
-/// Fingerprints a generation again whose bytes have changed.
+/// Updates the fingerprints of a generation whose bytes changed.
 fn print_again(tx: &Transaction<'_>, generation: GenerationId) -> Result<()> {
     let mut ends = Ends::default();
     let mut add = |part: &[u8]| {
@@ -176,10 +162,5 @@ fn print_again(tx: &Transaction<'_>, generation: GenerationId) -> Result<()> {
     };
     spans::stream(tx, generation, &mut add)?;
     tails::stream(tx, generation, &mut add)?;
-    let prints = ends.prints();
-    tx.prepare_cached(
-        "UPDATE generations SET head = ?2, head_length = ?3, marker = ?4 WHERE id = ?1",
-    )?
-    .execute((generation, prints.head, prints.head_length as i64, prints.marker))?;
-    Ok(())
+    sources::set_prints(tx, generation, &ends.prints())
 }

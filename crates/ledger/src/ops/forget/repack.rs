@@ -1,8 +1,8 @@
-//! Takes the bytes of some records out of the chunks that hold them together with others.
+//! Removes the bytes of some records from chunks that also hold other records.
 //!
-//! New chunks are first written aside, under seqs that no record has, because the rows of `records`
-//! say where in a chunk a record starts: old chunks can be read only as long as the rows are the old
-//! ones. Then the rows are changed, and then the chunks swapped. All of it is one transaction.
+//! New chunks are first written under seqs that no record has, because the rows of `records` give
+//! the offsets inside a chunk: old chunks are readable only while the rows are unchanged. Then the
+//! rows are changed, and then the chunks are swapped. All of it is one transaction.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,20 +14,20 @@ use crate::truth::chunks::{self, Packer, RecordReader};
 use crate::truth::forgotten::shared_lines;
 use crate::{Error, Result};
 
-/// Far above the seq of any record.
+/// The offset of the seqs for new chunks, far above the seq of any record.
 const ASIDE: i64 = 1 << 60;
 
-/// A blanked record above this is written in pieces.
+/// The number of bytes of a blanked record that are written at once.
 const PIECE: usize = 1 << 20;
 
-/// What becomes of the bytes of some records.
+/// The changes of records' bytes.
 #[derive(Debug, Default)]
 pub(super) struct Changes {
-    /// These are no more.
+    /// Records that are removed.
     pub(super) deleted: Ranges,
-    /// These become blanks; those that had no bytes of their own get some.
+    /// Records that become blanks. Those without bytes of their own get blanks of their own.
     pub(super) blanked: BTreeSet<i64>,
-    /// These get the bytes of the record that held them so far.
+    /// Records that take over bytes, with the record that held them so far.
     pub(super) taken_over: BTreeMap<i64, i64>,
 }
 
@@ -41,13 +41,13 @@ impl Changes {
 
 /// The state between [`aside`] and [`swap`].
 pub(super) struct Repacked {
-    /// Chunks to delete.
+    /// The chunks to delete.
     old: Vec<i64>,
-    /// What records that stay, or become blanks, must read as afterwards.
+    /// The hashes that remaining and blanked records must have afterwards.
     expected: Vec<(i64, blake3::Hash)>,
 }
 
-/// Writes the new chunks aside. Must come before any row of `records` changes.
+/// Writes the new chunks under unused seqs. Must come before any row of `records` changes.
 pub(super) fn aside(tx: &Transaction<'_>, changes: &Changes) -> Result<Repacked> {
     let mut repacked = Repacked { old: Vec::new(), expected: Vec::new() };
     let mut covered = Vec::new();
@@ -64,7 +64,7 @@ pub(super) fn aside(tx: &Transaction<'_>, changes: &Changes) -> Result<Repacked>
             repacked.pack(tx, changes, first, last)?;
         }
     }
-    // Bytes that go where no chunk was.
+    // Adds bytes of records that were in no chunk.
     let covered = Ranges::of(covered);
     let mut new: Vec<(i64, i64)> = Vec::new();
     let given = changes.taken_over.keys().chain(&changes.blanked);
@@ -80,7 +80,7 @@ pub(super) fn aside(tx: &Transaction<'_>, changes: &Changes) -> Result<Repacked>
     Ok(repacked)
 }
 
-/// Puts the new chunks in the place of the old ones, and reads them back before anybody else can.
+/// Replaces the old chunks by the new ones, and reads them back before the transaction commits.
 pub(super) fn swap(tx: &Transaction<'_>, repacked: &Repacked) -> Result<()> {
     let mut delete = tx.prepare("DELETE FROM chunks WHERE id = ?1")?;
     for id in &repacked.old {
@@ -101,7 +101,7 @@ pub(super) fn swap(tx: &Transaction<'_>, repacked: &Repacked) -> Result<()> {
 }
 
 impl Repacked {
-    /// Packs what stays of the records from `first` to `last`.
+    /// Packs the remaining records from `first` to `last`.
     fn pack(
         &mut self,
         tx: &Transaction<'_>,
@@ -118,7 +118,7 @@ impl Repacked {
         let mut next = first;
         while let Some(row) = rows.next()? {
             let seq: i64 = row.get(0)?;
-            // Holes that earlier forgetting left.
+            // Earlier forgotten records left holes.
             while next < seq {
                 packer.skip();
                 next += 1;
@@ -147,7 +147,7 @@ impl Repacked {
         packer.finish(false)?.insert_chunks(tx, Seq(first + ASIDE))
     }
 
-    /// Blanks a record that has chunks of its own, however long it is.
+    /// Blanks a record of any length that has chunks of its own.
     fn blank_one(&mut self, tx: &Transaction<'_>, seq: i64) -> Result<()> {
         let (mut left, mut last_byte) = (0_usize, None);
         RecordReader::new(tx).stream(Seq(seq), &mut |part| {
@@ -168,7 +168,7 @@ impl Repacked {
     }
 }
 
-/// Chunks that have to be repacked together, because a record goes on from one into the next.
+/// Chunks that have to be repacked together, because a record continues from one into the next.
 struct Cluster {
     first: i64,
     last: i64,

@@ -1,5 +1,5 @@
-//! What belongs to a session that is to be forgotten: the sessions that work for it, the sources
-//! that are theirs alone, and their lines in files that all sessions share. Changes nothing.
+//! Finds everything that belongs to a session: its sub-agents, the sources that are theirs alone,
+//! and their lines in files that all sessions share. Never changes anything.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -23,22 +23,22 @@ use crate::truth::{journal, tails};
 use crate::wire::ForgottenSession;
 use crate::{Error, Result};
 
-/// Everything that goes.
+/// Everything that is removed.
 pub(super) struct Scope {
     pub(super) sessions: Vec<ForgottenSession>,
-    /// Their rows, where the projection has them.
+    /// The rows of the sessions in the projection, if they exist.
     pub(super) rows: Vec<SessionRow>,
-    /// Sources that are theirs alone.
+    /// The sources that only these sessions use.
     pub(super) sources: Vec<Source>,
-    /// Every generation of those.
+    /// All generations of those sources.
     pub(super) generations: Vec<GenerationId>,
-    /// The records of those.
+    /// The records of those generations.
     pub(super) own: Ranges,
-    /// Their lines in shared files.
+    /// The sessions' lines in shared files.
     pub(super) lines: Lines,
 }
 
-/// A followed file.
+/// A collected file.
 pub(super) struct Source {
     pub(super) id: SourceId,
     pub(super) path: PathBuf,
@@ -47,17 +47,17 @@ pub(super) struct Source {
 /// Lines of forgotten sessions in shared files.
 #[derive(Default)]
 pub(super) struct Lines {
-    /// Records to blank.
+    /// The records to blank.
     pub(super) blanked: BTreeSet<i64>,
-    /// Generations whose unterminated last line has to be read again.
+    /// The generations whose unterminated last line is dropped and has to be read again.
     pub(super) tails: Vec<GenerationId>,
-    /// Every generation of a shared file that is concerned.
+    /// All generations of the affected shared files.
     pub(super) generations: Vec<GenerationId>,
-    /// The shared files.
+    /// The affected shared files.
     pub(super) files: Vec<PathBuf>,
 }
 
-/// Finds the session that `name` means and those that work for it.
+/// Finds the session that `name` means, and its sub-agents.
 pub(super) fn sessions(
     conn: &Connection,
     name: &str,
@@ -75,7 +75,7 @@ pub(super) fn sessions(
     Ok(titled(conn, found)?.into_iter().unzip())
 }
 
-/// A session, from the columns format, agent, session_id, part, project and id.
+/// Reads a session from the columns format, agent, session_id, part, project and id.
 pub(super) fn session(row: &Row<'_>) -> rusqlite::Result<(SessionRow, ForgottenSession)> {
     let session = ForgottenSession {
         format: row.get(0)?,
@@ -89,7 +89,7 @@ pub(super) fn session(row: &Row<'_>) -> rusqlite::Result<(SessionRow, ForgottenS
     Ok((row.get(5)?, session))
 }
 
-/// The same sessions with the titles by which people know them.
+/// Adds titles and projects to the sessions.
 pub(super) fn titled(
     conn: &Connection,
     mut found: Vec<(SessionRow, ForgottenSession)>,
@@ -107,7 +107,7 @@ pub(super) fn titled(
     Ok(found)
 }
 
-/// Finds what belongs to some sessions.
+/// Finds everything that belongs to some sessions.
 pub(super) fn scope(
     conn: &Connection,
     rows: Vec<SessionRow>,
@@ -155,8 +155,8 @@ pub(super) fn scope(
     Ok(scope)
 }
 
-/// Whether a source is one of these sessions' although its path does not say so: the header of a
-/// cold archive names its session.
+/// Returns whether a source belongs to these sessions although its path does not name them: the
+/// header of a cold archive names its session.
 fn is_named_inside(
     conn: &Connection,
     source: SourceId,
@@ -197,7 +197,7 @@ fn journal_lines(conn: &Connection, marks: &Forgotten, lines: &mut Lines) -> Res
     Ok(())
 }
 
-/// Finds the forgotten lines of one shared file, in all its lives.
+/// Finds the forgotten lines of one shared file, in all its generations.
 fn lines_of(
     conn: &Connection,
     marks: &Forgotten,
@@ -210,7 +210,7 @@ fn lines_of(
     let Some(judge) = Judge::new(marks, format, origin) else { return Ok(()) };
     let mut reader = RecordReader::new(conn);
     let generations = generations_of(conn, source)?;
-    // A line that was cut off says nothing about itself, but it is the beginning of one that does.
+    // A line that was cut off cannot be decoded, but may be the beginning of a forgotten one.
     let mut cut_off: Vec<(i64, Vec<u8>)> = Vec::new();
     let mut forgotten: Vec<Vec<u8>> = Vec::new();
     let before = (lines.blanked.len(), lines.tails.len());
@@ -229,7 +229,7 @@ fn lines_of(
                 }
             }
         }
-        // What is too long to be read belongs to no one known, so that it goes, too.
+        // The session of a tail that is too long to decode is unknown, so it is dropped too.
         let tail = tails::head(conn, *generation, DECODE_LIMIT + 1)?;
         let is_long = tail.len() > DECODE_LIMIT;
         if !tail.is_empty() && (is_long || judge.judge(&tail) != Verdict::Kept) {
@@ -250,7 +250,7 @@ fn lines_of(
     Ok(())
 }
 
-/// Reads and judges a line; a very long one by its ends.
+/// Reads and judges a line. A line that is too long to decode is judged by both of its ends.
 fn read(
     reader: &mut RecordReader<'_>,
     judge: &Judge<'_>,

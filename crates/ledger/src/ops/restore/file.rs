@@ -1,4 +1,6 @@
-//! Writes one life of a source to a new file, where its path leads and nowhere else.
+//! Writes one generation of a source to a new file below the target folder, and nowhere else.
+//!
+//! Never overwrites a file and never follows a link.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -14,7 +16,7 @@ use crate::truth::forgotten::shared_lines::BlankLines;
 use crate::truth::{damaged, indexes, spans, tails};
 use crate::{Error, Result};
 
-/// A stored path leads down and nowhere else.
+/// Returns a stored path if it only leads downwards.
 pub(crate) fn safe(path: &[u8]) -> Result<PathBuf> {
     let path = Path::new(OsStr::from_bytes(path));
     let is_safe = path.components().all(|part| matches!(part, Component::Normal(_)))
@@ -22,31 +24,31 @@ pub(crate) fn safe(path: &[u8]) -> Result<PathBuf> {
     if is_safe {
         Ok(path.to_owned())
     } else {
-        Err(Error::damaged("a stored path that leads out of its root".to_owned()))
+        Err(Error::damaged("a stored path is outside its root".to_owned()))
     }
 }
 
-/// Which bytes of a life.
+/// The kind of a generation's bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Bytes {
-    /// Its lines.
+    /// The lines.
     Lines,
-    /// The compressed file, as it was.
+    /// The compressed file as it was.
     AsFound,
 }
 
-/// A life of a source, and which of its bytes.
+/// A generation of a source, and the kind of its bytes.
 pub(super) type Of = (SourceId, GenerationId, Bytes);
 
-/// What became of a file, and how long it is.
+/// The result of writing a file, with its length.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Written {
     Anew(u64),
-    /// It was there before, with the same bytes.
+    /// The file existed before with the same bytes.
     There(u64),
 }
 
-/// Writes one generation to a new file below `target`. Nothing is overwritten.
+/// Writes one generation to a new file below `target`. Never overwrites a file.
 pub(super) fn write(
     conn: &Connection,
     of: Of,
@@ -73,7 +75,7 @@ pub(super) fn write(
     Ok(Written::Anew(bytes))
 }
 
-/// Compares a file that is there with what would be written.
+/// Compares an existing file with the bytes that would be written.
 fn compare(conn: &Connection, of: Of, there: File, whole: &Path) -> Result<Written> {
     let mut there = BufReader::with_capacity(1 << 16, there);
     let (mut bytes, mut is_same, mut buffer) = (0, true, Vec::new());
@@ -81,7 +83,7 @@ fn compare(conn: &Connection, of: Of, there: File, whole: &Path) -> Result<Writt
         bytes += part.len() as u64;
         buffer.resize(part.len(), 0);
         is_same = there.read_exact(&mut buffer).is_ok() && buffer == part;
-        // Any error ends the reading; this one is taken back below.
+        // Any error ends the reading; this one is discarded below.
         if is_same { Ok(()) } else { Err(Error::Stopped) }
     });
     if is_same {
@@ -93,12 +95,12 @@ fn compare(conn: &Connection, of: Of, there: File, whole: &Path) -> Result<Writt
     }
     let source = io::Error::new(
         io::ErrorKind::AlreadyExists,
-        "another file of that name is there; nothing is overwritten",
+        "another file with that name exists; it was not overwritten",
     );
     Err(Error::Io { action: "create", path: whole.to_owned(), source })
 }
 
-/// Hands the bytes of a generation over, piece by piece.
+/// Calls `each` with the bytes of a generation, piece by piece.
 fn stream(
     conn: &Connection,
     (source, generation, what): Of,

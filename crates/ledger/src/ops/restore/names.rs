@@ -1,10 +1,10 @@
-//! Where each file is written, below the folder that restored files go to.
+//! Chooses the path of each restored file below the target folder.
 //!
-//! `<format>/<path>` for what has a name of its own; older lives, decompressed files and indexes get
-//! a name beside it. A name that belongs to another source, that another source needs for a folder,
-//! or that no file system takes is never used: such a file goes to
-//! `<format>.aside/<source>.<generation>/<name>`, which is like no other. Which it is depends on the
-//! ledger alone, so the same command finds the same names again.
+//! A file gets `<format>/<path>`; older generations, decompressed files and indexes get a name
+//! beside it. A name is not used if another source has it, if another source needs it for a folder,
+//! or if it is too long for a file system. Such a file goes to
+//! `<format>.aside/<source>.<generation>/<name>`, which is always free. The choice depends on the
+//! ledger alone, so the same command gives the same names.
 
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsStr;
@@ -18,42 +18,42 @@ use super::{COMPRESSED, INDEX};
 use crate::Result;
 use crate::base::ids::SourceId;
 
-/// Linux and macOS take no longer names, in bytes.
+/// The longest name in bytes that Linux and macOS accept.
 const LONGEST_NAME: usize = 255;
 
-/// What there is to give back of one life of a source.
-pub(super) struct Life<'a> {
+/// A generation of a source to restore.
+pub(super) struct RestoredGeneration<'a> {
     pub(super) source: SourceId,
     /// Its format, root and path.
     pub(super) format: &'a str,
     pub(super) root: &'a [u8],
     pub(super) path: &'a [u8],
     pub(super) number: i64,
-    /// Its name says which life it is.
+    /// True if its name contains its number.
     pub(super) is_numbered: bool,
     pub(super) from_rows: bool,
     pub(super) is_compressed: bool,
     pub(super) has_lines: bool,
-    /// It could not be decompressed to its end, and is kept as it was.
+    /// True if it could not be decompressed to its end and its compressed bytes are kept.
     pub(super) is_damaged: bool,
 }
 
-/// A file that a life is given back as.
+/// A file that a generation is restored as.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Place {
-    /// Where, below the folder that was asked for.
+pub(super) struct RestoredPath {
+    /// The path below the target folder.
     pub(super) path: PathBuf,
     pub(super) bytes: Bytes,
-    /// The name that it cannot have.
+    /// The name that is not available.
     pub(super) instead_of: Option<PathBuf>,
 }
 
-/// Names files.
+/// Assigns names to files.
 pub(super) struct Names<'c> {
     folders: Folders,
     is_followed: Statement<'c>,
     is_folder: Statement<'c>,
-    /// Names that were given, as hashes: one that only looks taken puts a file aside.
+    /// Hashes of the names in use. A collision only puts a file aside.
     given: HashSet<u64>,
 }
 
@@ -79,82 +79,91 @@ impl<'c> Names<'c> {
         self.folders.of(format, root)
     }
 
-    /// Returns the files that a life is given back as, in this folder.
-    pub(super) fn places(&mut self, folder: &str, life: &Life<'_>) -> Result<Vec<Place>> {
+    /// Returns the files that a generation is restored as, in this folder.
+    pub(super) fn places(
+        &mut self,
+        folder: &str,
+        generation: &RestoredGeneration<'_>,
+    ) -> Result<Vec<RestoredPath>> {
         let mut places = Vec::new();
-        if life.is_damaged {
-            let mut name = life.path.to_owned();
-            if !life.is_compressed {
-                // In the database it had no name of its own.
+        if generation.is_damaged {
+            let mut name = generation.path.to_owned();
+            if !generation.is_compressed {
+                // In the database it has no name of its own.
                 name.extend(COMPRESSED);
-                if self.is_followed(life, &name)? {
+                if self.is_followed(generation, &name)? {
                     name.extend(b".damaged");
                 }
             }
-            places.push(self.place(folder, life, name, Bytes::AsFound)?);
-            // Of a file that could not be read at all, there is nothing but what it was.
-            if !life.has_lines {
+            places.push(self.place(folder, generation, name, Bytes::AsFound)?);
+            // A file without a readable line is restored only as it was.
+            if !generation.has_lines {
                 return Ok(places);
             }
         }
-        let mut name = life.path.to_owned();
-        if life.is_compressed {
-            name = life.path.strip_suffix(COMPRESSED).unwrap_or(life.path).to_owned();
-            // Beside a file that already has that name, it gets one of its own.
-            if self.is_followed(life, &name)? {
+        let mut name = generation.path.to_owned();
+        if generation.is_compressed {
+            name = generation.path.strip_suffix(COMPRESSED).unwrap_or(generation.path).to_owned();
+            // Another source has the decompressed name, so this one gets a suffix.
+            if self.is_followed(generation, &name)? {
                 name.extend(b".decompressed");
             }
         }
-        if life.from_rows && !life.has_lines {
+        if generation.from_rows && !generation.has_lines {
             name.push(b'/');
             name.extend(INDEX.as_bytes());
         }
-        places.push(self.place(folder, life, name, Bytes::Lines)?);
+        places.push(self.place(folder, generation, name, Bytes::Lines)?);
         Ok(places)
     }
 
     fn place(
         &mut self,
         folder: &str,
-        life: &Life<'_>,
+        generation: &RestoredGeneration<'_>,
         mut name: Vec<u8>,
         bytes: Bytes,
-    ) -> Result<Place> {
-        let mut is_taken = name != life.path && self.is_followed(life, &name)?;
-        if life.is_numbered {
-            name.extend(format!(".generation-{}", life.number).as_bytes());
-            is_taken = is_taken || self.is_followed(life, &name)?;
+    ) -> Result<RestoredPath> {
+        let mut is_taken = name != generation.path && self.is_followed(generation, &name)?;
+        if generation.is_numbered {
+            name.extend(format!(".generation-{}", generation.number).as_bytes());
+            is_taken = is_taken || self.is_followed(generation, &name)?;
         }
         let path = Path::new(folder).join(safe(&name)?);
         let is_too_long = path.file_name().is_some_and(|name| name.len() > LONGEST_NAME);
         is_taken = is_taken
             || is_too_long
-            || self.is_folder(life, &name)?
+            || self.is_folder(generation, &name)?
             || !self.given.insert(xxhash_rust::xxh3::xxh3_64(path.as_os_str().as_bytes()));
         if !is_taken {
-            return Ok(Place { path, bytes, instead_of: None });
+            return Ok(RestoredPath { path, bytes, instead_of: None });
         }
-        let (source, number) = (life.source.0, life.number);
+        let (source, number) = (generation.source.0, generation.number);
         let (ending, own): (&str, &[u8]) = match bytes {
-            Bytes::AsFound => (".zst", life.path),
-            Bytes::Lines => ("", life.path.strip_suffix(COMPRESSED).unwrap_or(life.path)),
+            Bytes::AsFound => (".zst", generation.path),
+            Bytes::Lines => {
+                ("", generation.path.strip_suffix(COMPRESSED).unwrap_or(generation.path))
+            }
         };
         let own = Path::new(OsStr::from_bytes(own)).file_name().unwrap_or_default().to_owned();
         let aside = Path::new(&format!("{folder}.aside"))
             .join(format!("{source}.{number}{ending}"))
             .join(own);
-        Ok(Place { path: aside, bytes, instead_of: Some(path) })
+        Ok(RestoredPath { path: aside, bytes, instead_of: Some(path) })
     }
 
     /// Returns whether a source has that path.
-    fn is_followed(&mut self, life: &Life<'_>, path: &[u8]) -> Result<bool> {
-        Ok(self.is_followed.query_row((life.format, life.root, path), |row| row.get(0))?)
+    fn is_followed(&mut self, generation: &RestoredGeneration<'_>, path: &[u8]) -> Result<bool> {
+        Ok(self
+            .is_followed
+            .query_row((generation.format, generation.root, path), |row| row.get(0))?)
     }
 
-    /// Returns whether a source stands below that path.
-    fn is_folder(&mut self, life: &Life<'_>, path: &[u8]) -> Result<bool> {
+    /// Returns whether a source has a path below that path.
+    fn is_folder(&mut self, generation: &RestoredGeneration<'_>, path: &[u8]) -> Result<bool> {
         // `0` is the byte after `/`.
-        let range = (life.format, life.root, [path, b"/"].concat(), [path, b"0"].concat());
+        let range =
+            (generation.format, generation.root, [path, b"/"].concat(), [path, b"0"].concat());
         Ok(self.is_folder.query_row(range, |row| row.get(0))?)
     }
 }

@@ -1,9 +1,10 @@
-//! What entries have in common: type, role and marks, stored once for all entries that share them.
-
-use std::borrow::Cow;
+//! The kinds of entries: type, role and marks, stored once for all entries that share them.
+//!
+//! The order of records alone decides the numbers, so a rebuild never changes them.
 
 use foldhash::HashMap;
 use quipu_transcript::entry::{Marks, Role};
+use quipu_transcript::story::Folded;
 use rusqlite::{Connection, OptionalExtension};
 
 use crate::Result;
@@ -12,40 +13,44 @@ use crate::base::ids::EntryId;
 /// The type, role and marks of an entry.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Kind {
-    pub(crate) type_name: Cow<'static, str>,
+    pub(crate) type_name: Box<str>,
+    /// The form that the format assigns to the type. A document has the name of its part.
+    pub(crate) form: &'static str,
     pub(crate) role: Option<Role>,
-    /// This version understands the type.
-    pub(crate) is_known: bool,
     pub(crate) is_meta: bool,
     pub(crate) is_sidechain: bool,
     pub(crate) is_mirror: bool,
     pub(crate) is_error: bool,
     pub(crate) is_side: bool,
     pub(crate) is_summary: bool,
+    /// The reason that a story hides the entry; empty if it is shown.
+    pub(crate) folded: &'static str,
 }
 
 impl Kind {
     pub(crate) fn new(
-        type_name: Cow<'static, str>,
-        is_known: bool,
+        type_name: Box<str>,
+        form: &'static str,
         role: Option<Role>,
         marks: &Marks,
+        folded: Option<Folded>,
     ) -> Kind {
         Kind {
             type_name,
+            form,
             role,
-            is_known,
             is_meta: marks.is_meta,
             is_sidechain: marks.is_sidechain,
             is_mirror: marks.is_mirror,
             is_error: marks.is_error,
             is_side: marks.is_side,
             is_summary: marks.is_compact_summary,
+            folded: folded.map_or("", Folded::as_str),
         }
     }
 }
 
-/// A kind's number.
+/// The number of a kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct KindId(i64);
 
@@ -55,17 +60,19 @@ impl rusqlite::ToSql for KindId {
     }
 }
 
-/// So many kinds are kept in memory: types are whatever a transcript says.
+/// The largest number of kinds in memory. A transcript can contain any number of types, so memory
+/// must be bounded.
 const MOST_REMEMBERED: usize = 1024;
 
-/// The kinds that were met since the fold began.
+/// The kinds that were used since the fold began.
 #[derive(Debug, Default)]
 pub(crate) struct Kinds {
     known: HashMap<Kind, KindId>,
 }
 
 impl Kinds {
-    /// The number of a kind. Numbered when it is first met, so that a rebuild numbers it alike.
+    /// Returns the number of a kind. A kind gets its number at its first use, so a rebuild assigns
+    /// the same numbers.
     pub(crate) fn number(&mut self, conn: &Connection, kind: &Kind) -> Result<KindId> {
         if let Some(id) = self.known.get(kind) {
             return Ok(*id);
@@ -88,7 +95,7 @@ impl Kinds {
     }
 }
 
-/// Adds the kind of a provisional entry, which is its own.
+/// Adds a separate kind for a provisional entry.
 pub(crate) fn add_provisional(conn: &Connection, entry: EntryId, kind: &Kind) -> Result<KindId> {
     insert(conn, entry.0, kind)?;
     Ok(KindId(entry.0))
@@ -104,21 +111,22 @@ fn find(conn: &Connection, kind: &Kind) -> Result<Option<i64>> {
     Ok(conn
         .prepare_cached(
             "SELECT id FROM kinds
-              WHERE id > 0 AND type = ?1 AND role = ?2 AND is_known = ?3 AND is_meta = ?4
+              WHERE id > 0 AND type = ?1 AND form = ?2 AND role = ?3 AND is_meta = ?4
                 AND is_sidechain = ?5 AND is_mirror = ?6 AND is_error = ?7 AND is_side = ?8
-                AND is_summary = ?9",
+                AND is_summary = ?9 AND folded = ?10",
         )?
         .query_row(
             (
                 &kind.type_name,
+                kind.form,
                 kind.role.map_or("", Role::as_str),
-                kind.is_known,
                 kind.is_meta,
                 kind.is_sidechain,
                 kind.is_mirror,
                 kind.is_error,
                 kind.is_side,
                 kind.is_summary,
+                kind.folded,
             ),
             |row| row.get(0),
         )
@@ -128,21 +136,22 @@ fn find(conn: &Connection, kind: &Kind) -> Result<Option<i64>> {
 fn insert(conn: &Connection, id: i64, kind: &Kind) -> Result<()> {
     conn.prepare_cached(
         "INSERT INTO kinds
-            (id, type, role, is_known, is_meta, is_sidechain, is_mirror, is_error, is_side,
-             is_summary)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
+            (id, type, form, role, is_meta, is_sidechain, is_mirror, is_error, is_side,
+             is_summary, folded)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
     )?
     .execute((
         id,
         &kind.type_name,
+        kind.form,
         kind.role.map_or("", Role::as_str),
-        kind.is_known,
         kind.is_meta,
         kind.is_sidechain,
         kind.is_mirror,
         kind.is_error,
         kind.is_side,
         kind.is_summary,
+        kind.folded,
     ))?;
     Ok(())
 }

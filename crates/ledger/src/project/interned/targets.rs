@@ -1,5 +1,7 @@
-//! What tool calls are about. The same few files are read and edited again and again, so a path is
-//! stored once; a command is stored with its call.
+//! The targets of tool calls: paths, addresses and commands.
+//!
+//! Calls often name the same files, so a path is stored once. A command is stored with its call and
+//! never interned.
 
 use foldhash::HashMap;
 use rusqlite::types::ToSqlOutput;
@@ -7,7 +9,7 @@ use rusqlite::{Connection, OptionalExtension, ToSql};
 
 use crate::Result;
 
-/// What a call is about, as its row holds it.
+/// The target of a call, as its row holds it.
 #[derive(Debug)]
 pub(crate) enum Target {
     /// A path or an address, by its number.
@@ -24,20 +26,22 @@ impl ToSql for Target {
     }
 }
 
-/// Shorter ones are not worth a row of their own.
+/// The smallest length of an interned target, in bytes. A shorter one takes less space than a row
+/// of its own.
 const SHORTEST: usize = 16;
 
-/// So many are kept in memory.
+/// The largest number of targets in memory, to bound it for any transcript.
 const MOST_REMEMBERED: usize = 4096;
 
-/// The targets that were met since the fold began.
+/// The targets that were used since the fold began.
 #[derive(Debug, Default)]
 pub(crate) struct Targets {
     known: HashMap<Box<str>, i64>,
 }
 
 impl Targets {
-    /// How a target is stored. Numbered when it is first met, so that a rebuild numbers it alike.
+    /// Returns the stored form of a target. A target gets its number at its first use, so a rebuild
+    /// assigns the same numbers.
     pub(crate) fn store(&mut self, conn: &Connection, text: &str) -> Result<Target> {
         if text.len() < SHORTEST || text.contains(char::is_whitespace) {
             return Ok(Target::Text(text.into()));

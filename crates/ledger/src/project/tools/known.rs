@@ -1,8 +1,8 @@
-//! Which calls of a session have which id, and which of them wait for a result.
+//! The calls of a session by their id, and those that wait for a result.
 //!
-//! Ids are whatever a transcript says: some agents begin anew with every message, and a hostile one
-//! gives all its calls the same id. Whatever it does, every call is read from the ledger once, and a
-//! lookup does not go through those that share an id.
+//! Ids are arbitrary: some agents restart their numbers with every message, and a hostile one may
+//! give all calls the same id. Every call is still read from the ledger only once, and a lookup
+//! never scans the calls that share an id.
 
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
@@ -12,9 +12,8 @@ use rusqlite::Connection;
 
 use crate::Result;
 use crate::base::ids::{EntryId, SessionRow};
-use crate::project::interned::tools::CallId;
 
-/// A call: its entry, and its place in there. In order of coming.
+/// A call: its entry, and its place in that entry. Ordered by time of arrival.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Place {
     pub(super) entry: EntryId,
@@ -23,7 +22,8 @@ pub(super) struct Place {
 
 impl Ord for Place {
     fn cmp(&self, other: &Place) -> Ordering {
-        // Numbers of welded entries are not in order; their records are.
+        // Entries of a line with several records have numbers out of order; the numbers of their
+        // records are in order.
         let key = |place: &Place| (place.entry.0 % (1 << 40), place.entry.0, place.ordinal);
         key(self).cmp(&key(other))
     }
@@ -35,14 +35,14 @@ impl PartialOrd for Place {
     }
 }
 
-/// What is known of an id.
+/// The state of an id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum State {
-    /// No call has it.
+    /// No call has the id.
     Free,
-    /// The oldest call of those that wait.
+    /// The oldest waiting call with the id.
     Waiting(Place),
-    /// All calls that have it have their results.
+    /// All calls with the id have their results.
     Answered,
 }
 
@@ -50,14 +50,14 @@ pub(super) enum State {
 #[derive(Debug, Default)]
 pub(super) struct Known {
     by_id: HashMap<Box<str>, Same>,
-    /// How ids end whose calls were read from the ledger.
+    /// The endings of the ids whose calls were read from the ledger.
     loaded: HashSet<Box<str>>,
 }
 
 /// The calls that share an id.
 #[derive(Debug)]
 enum Same {
-    /// Nearly always it is one, with its result if that has come.
+    /// One call, the usual case, with its result if that has come.
     One(Place, Option<EntryId>),
     Many(Box<Many>),
 }
@@ -65,24 +65,23 @@ enum Same {
 #[derive(Debug, Default)]
 struct Many {
     waiting: BTreeSet<Place>,
-    /// By their results.
+    /// Calls with a result, sorted by the result.
     answered: BTreeSet<(EntryId, Place)>,
 }
 
 impl Known {
-    /// Reads the calls whose ids end like this one, unless they are here. Needed where memory does
-    /// not hold all of a session, before anything is asked or told of the id.
+    /// Reads the calls whose ids have the same ending, unless they were read already. Must come
+    /// before any use of the id if memory does not hold the whole session.
     pub(super) fn load(&mut self, conn: &Connection, session: SessionRow, id: &str) -> Result<()> {
-        let rest = CallId::of(id).rest;
-        if !self.loaded.insert(end_of(rest).into()) {
+        if !self.loaded.insert(end_of(id).into()) {
             return Ok(());
         }
         let mut statement = conn.prepare_cached(
-            "SELECT t.call_begins || c.call, c.entry, c.ordinal, c.result
+            "SELECT c.call, c.entry, c.ordinal, c.result
                FROM tool_call_rows c CROSS JOIN tools t ON t.id = c.tool
               WHERE c.session = ?1 AND substr(c.call, -4) = substr(?2, -4) AND t.is_partial = 0",
         )?;
-        let mut rows = statement.query((session, rest))?;
+        let mut rows = statement.query((session, id))?;
         while let Some(row) = rows.next()? {
             let place = Place { entry: row.get(1)?, ordinal: row.get(2)? };
             self.add(&row.get::<_, Box<str>>(0)?, place, row.get(3)?);
@@ -102,7 +101,7 @@ impl Known {
         }
     }
 
-    /// The call that an entry answered.
+    /// Returns the call that an entry answered.
     pub(super) fn answered_by(&self, id: &str, result: EntryId) -> Option<Place> {
         match self.by_id.get(id)? {
             Same::One(place, answer) => (*answer == Some(result)).then_some(*place),
@@ -114,7 +113,7 @@ impl Known {
         }
     }
 
-    /// One more call has the id.
+    /// Adds a call with the id.
     pub(super) fn add(&mut self, id: &str, place: Place, result: Option<EntryId>) {
         match self.by_id.get_mut(id) {
             None => {
@@ -132,7 +131,7 @@ impl Known {
         }
     }
 
-    /// A call has another result than before.
+    /// Replaces the result of a call.
     pub(super) fn answer(
         &mut self,
         id: &str,
@@ -150,7 +149,7 @@ impl Known {
         }
     }
 
-    /// A call is taken back.
+    /// Removes a call.
     pub(super) fn remove(&mut self, id: &str, place: Place, result: Option<EntryId>) {
         let is_last = match self.by_id.get_mut(id) {
             None => false,
@@ -182,7 +181,7 @@ impl Many {
     }
 }
 
-/// What SQLite's `substr(…, -4)` gives: for it, a text ends at the first NUL.
+/// Returns the same text as SQLite's `substr(…, -4)`, for which a text ends at the first NUL.
 pub(crate) fn end_of(rest: &str) -> &str {
     let text = rest.split('\0').next().unwrap_or_default();
     let start = text.char_indices().rev().nth(3).map_or(0, |(at, _)| at);
@@ -201,12 +200,12 @@ mod tests {
         let mut conn = Connection::open_in_memory().unwrap();
         let tx = conn.transaction().unwrap();
         crate::file::schema::create_projection(&tx).unwrap();
-        tx.execute("INSERT INTO tools VALUES (1, 'read', 'call_', 0)", []).unwrap();
+        tx.execute("INSERT INTO tools VALUES (1, 'read', 0)", []).unwrap();
         for (id, entry) in ids.iter().zip(1..) {
             tx.execute(
                 "INSERT INTO tool_call_rows (entry, ordinal, session, tool, call, result)
                  VALUES (?1, 0, 1, 1, ?2, iif(?1 % 2 = 0, ?1 + 100, NULL))",
-                (entry, id),
+                (entry, format!("call_{id}")),
             )
             .unwrap();
         }
@@ -219,7 +218,7 @@ mod tests {
         let conn = ledger(&["0_exec", "0_exec", "0_exec", "1_exec", "other"]);
         let mut known = Known::default();
         known.load(&conn, SessionRow(1), "call_0_exec").unwrap();
-        // Whatever is asked from now on is known without the ledger.
+        // Without the tables, every answer must come from memory.
         conn.execute_batch("DROP VIEW tool_calls; DROP TABLE tool_call_rows").unwrap();
         for id in ["call_0_exec", "call_1_exec", "2_exec", "exec"] {
             known.load(&conn, SessionRow(1), id).unwrap();
@@ -233,7 +232,7 @@ mod tests {
     #[test]
     fn the_oldest_that_waits_is_answered_first() {
         let mut known = Known::default();
-        // A welded entry comes after the record before it, whatever its number.
+        // The record of this entry comes first, although the entry has the largest number.
         let welded = place((1 << 40) + 1);
         for call in [place(3), welded, place(2)] {
             known.add("a", call, None);

@@ -1,7 +1,7 @@
-//! Copies of one response: resumed sessions and side chains repeat it, and one of them counts.
+//! Selects the counted one among the copies of a response, which resumed sessions and side chains
+//! repeat.
 //!
-//! What the fold decides when lines are written is foreseen by the same rules for lines that have no
-//! newline yet.
+//! The same rules predict the sums for lines that have no newline yet. A prediction never writes.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,7 +16,7 @@ use crate::base::ids::{EntryId, SessionRow};
 use crate::project::draft::DraftUsage;
 use crate::project::usage_rollup::{Quarters, Slot};
 
-/// Decides again which copies of these responses count.
+/// Selects again the counted copies of these responses.
 pub(crate) fn recount_all(
     conn: &Connection,
     messages: BTreeSet<i64>,
@@ -26,7 +26,7 @@ pub(crate) fn recount_all(
         "SELECT count(*) FROM usage_rows WHERE message % 2147483647 = ?1 % 2147483647",
     )?;
     for message in messages {
-        // Nearly always the only one, and then it counts.
+        // Most responses have one copy, which is counted.
         if count.query_row([message], |row| row.get::<_, i64>(0))? > 1 {
             recount(conn, message, quarters)?;
         }
@@ -34,7 +34,7 @@ pub(crate) fn recount_all(
     Ok(())
 }
 
-/// Decides which copies of a response count: one for each request.
+/// Selects the counted copies of a response: one for each request.
 fn recount(conn: &Connection, message: i64, quarters: &mut Quarters) -> Result<()> {
     let copies = copies(conn, message)?;
     for (copy, counts) in copies.iter().zip(counting(&copies)) {
@@ -47,20 +47,20 @@ fn recount(conn: &Connection, message: i64, quarters: &mut Quarters) -> Result<(
     Ok(())
 }
 
-/// A bill of a line that has no newline yet.
+/// The usage of a line that has no newline yet.
 #[derive(Debug)]
 pub(crate) struct Foreseen<'a> {
     pub(crate) entry: EntryId,
     pub(crate) session: SessionRow,
     pub(crate) session_id: &'a str,
-    /// The model's number.
+    /// The number of the model.
     pub(crate) model: i64,
     pub(crate) time: Option<i64>,
     pub(crate) is_sidechain: bool,
     pub(crate) draft: &'a DraftUsage,
 }
 
-/// How sums will change when these lines get their newlines. Nothing is written.
+/// Returns the changes of the sums when these lines get their newlines. Writes nothing.
 pub(crate) fn foresee(conn: &Connection, bills: &[Foreseen<'_>]) -> Result<Quarters> {
     let mut quarters = Quarters::default();
     let mut responses: BTreeMap<i64, Vec<&Foreseen<'_>>> = BTreeMap::new();
@@ -84,7 +84,7 @@ pub(crate) fn foresee(conn: &Connection, bills: &[Foreseen<'_>]) -> Result<Quart
 }
 
 impl Foreseen<'_> {
-    /// Adds it to its session's copy of the response, or as a new one.
+    /// Adds the usage to its session's copy of the response, or as a new copy.
     fn go_on(&self, copies: &mut Vec<Copy>) {
         let Foreseen { session, model, time, is_sidechain, draft, .. } = *self;
         let (request, usage) = (draft.request, draft.usage);
@@ -97,7 +97,7 @@ impl Foreseen<'_> {
         copies.push(Copy {
             slot: Slot { session, model, time, usage },
             request,
-            // Its record comes after all others.
+            // The record of this line will come after all existing ones.
             entry: EntryId(i64::MAX),
             is_counted: false,
             is_sidechain,
@@ -118,15 +118,16 @@ struct Copy {
 }
 
 impl Copy {
-    /// The copy of the highest rank counts: the main conversation's before a side chain's, then
-    /// the largest, then the earliest. Names decide the rest, never the order of collecting.
+    /// Returns the rank of a copy; the highest one is counted. The main conversation comes before a
+    /// side chain, then the largest usage, then the earliest time. Names decide the rest, never the
+    /// order of collecting.
     fn rank(&self) -> impl Ord {
         let first = Reverse((self.slot.time, &self.session_id, self.entry));
         (!self.is_sidechain, weight(&self.slot.usage), first)
     }
 }
 
-/// All copies of a response.
+/// Returns all copies of a response.
 fn copies(conn: &Connection, message: i64) -> Result<Vec<Copy>> {
     let mut statement = conn.prepare_cached(
         "SELECT u.input, u.output, u.cache_read, u.cache_write, u.cache_write_1h, u.cost_usd,
@@ -154,9 +155,9 @@ fn copies(conn: &Connection, message: i64) -> Result<Vec<Copy>> {
         .collect::<Result<_, _>>()?)
 }
 
-/// Which of the copies count. From the best to the worst, each counts unless a better one is the
-/// same response. A copy without a request id, or in a side chain, is the same response as any other
-/// copy of that id.
+/// Returns, for each copy, whether it is counted. From the best to the worst, a copy is counted
+/// unless a better one is the same response. A copy without a request id, or in a side chain, is
+/// the same response as any other copy with that message id.
 fn counting(copies: &[Copy]) -> Vec<bool> {
     let mut order: Vec<(usize, &Copy)> = copies.iter().enumerate().collect();
     order.sort_by(|(_, a), (_, b)| b.rank().cmp(&a.rank()));
@@ -177,7 +178,7 @@ fn counting(copies: &[Copy]) -> Vec<bool> {
     counting
 }
 
-/// How much a response is: all tokens, then by kind.
+/// Returns the size of a response for comparison: all tokens, then the tokens of each kind.
 fn weight(usage: &Usage) -> [i64; 5] {
     let [input, output, cache_read, cache_write] =
         [usage.input, usage.output, usage.cache_read, usage.cache_write].map(tokens);

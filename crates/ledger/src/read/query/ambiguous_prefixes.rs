@@ -1,5 +1,7 @@
-//! Which sessions cannot be told by the first letters of their ids: ids that begin with the time
-//! (UUIDv7) are alike for as long as a minute.
+//! Finds session ids that share their first letters with another id.
+//!
+//! Ids that begin with the time (UUIDv7) share eight letters for about a minute. Nothing here
+//! decides how an id is printed.
 
 use std::collections::BTreeMap;
 
@@ -7,15 +9,15 @@ use super::empty;
 use crate::Result;
 use crate::file::ledger::Ledger;
 
-/// Ids that begin like another one, sorted: each shares its first `letters` with a neighbour. Those
-/// of transcripts without a line are among them, for they are listed, too. Sub-agents are called
-/// after their session, and are told by their own names.
+/// Returns the ids that share their first `letters` with another id, sorted. Ids of transcripts
+/// without a line are included, since those are listed, too. Sub-agents are left out: they are
+/// shown by their own names.
 pub fn crowded_ids(ledger: &Ledger, letters: usize) -> Result<Vec<String>> {
     let conn = ledger.conn();
     let mut empty = empty::ids(conn)?;
     empty.sort_unstable();
     let mut empty = empty.into_iter().peekable();
-    // In the order of the index, ids that begin alike stand together.
+    // In the order of the index, ids with the same prefix are neighbours.
     let mut statement = conn
         .prepare("SELECT session_id FROM sessions INDEXED BY sessions_by_id ORDER BY session_id")?;
     let mut rows = statement.query([])?;
@@ -31,19 +33,19 @@ pub fn crowded_ids(ledger: &Ledger, letters: usize) -> Result<Vec<String>> {
     Ok(crowd.finish())
 }
 
-/// Ids as they come, in order.
+/// The ids seen so far, in order.
 #[derive(Default)]
 struct Crowd {
     letters: usize,
     crowded: Vec<String>,
     last: String,
-    /// The last one is among the crowded.
+    /// True if the last id is already in `crowded`.
     is_told: bool,
-    /// Ids that begin with a folder, by how the file's name begins.
+    /// Ids that begin with a folder, by the first letters of the file's name.
     in_folders: BTreeMap<String, Vec<String>>,
 }
 
-/// Of the name of a file in a folder so much is shown.
+/// The number of characters that lists show of the name of a file in a folder.
 const LETTERS_OF_FILE: usize = 20;
 
 impl Crowd {
@@ -59,7 +61,7 @@ impl Crowd {
             return;
         }
         if let Some((folder, file)) = id.rsplit_once('/') {
-            // Of a session's sub-agents, the session's id tells them apart.
+            // Sub-agents are distinguished by the id of their session, which is their folder.
             if folder.len() != 36 {
                 let beginning = file.chars().take(LETTERS_OF_FILE).collect();
                 let ids = self.in_folders.entry(beginning).or_default();

@@ -1,8 +1,8 @@
-//! Reads one state of the ledger in which the projection knows every session.
+//! Reads one snapshot of the ledger in which the projection has every session.
 //!
-//! While another process rebuilds the ledger, and after a rebuild that was interrupted, sessions and
-//! keys are missing from the projection. Asked then, it would say that a session is not there, or
-//! lead a key to the session that it led to before.
+//! During a rebuild by another process, and after an interrupted rebuild, sessions and keys are
+//! missing from the projection. A query would then miss a session, or follow a key to the session
+//! that it led to before. A read-only ledger is never brought up to date here.
 
 use std::time::Instant;
 
@@ -13,9 +13,12 @@ use crate::file::snapshot::Snapshot;
 use crate::project::rebuild;
 use crate::{Error, Result};
 
-/// Runs `read` in one snapshot that knows every session. If the ledger was opened for writing, the
-/// projection is brought up first; [`Error::Behind`] if that takes too long. Otherwise `read` gets
-/// what is there, and a session that it does not find is reported as [`Error::Behind`].
+/// Runs `read` in one snapshot that has every session.
+///
+/// If the ledger was opened for writing, the projection is brought up to date first.
+/// [`Error::Behind`] is returned if that takes too long. Otherwise, and in a snapshot of the
+/// caller, `read` gets the projection as it is, and a missing session is reported as
+/// [`Error::Behind`].
 pub(crate) fn complete<T>(
     ledger: &Ledger,
     read: &mut dyn FnMut(&Connection) -> Result<T>,
@@ -24,11 +27,11 @@ pub(crate) fn complete<T>(
     let until = Instant::now() + ledger.longest_catch_up();
     loop {
         let snapshot = Snapshot::of(conn)?;
-        // The caller's transaction has chosen its state already.
-        if snapshot.is_none() || rebuild::knows_sessions(conn)? {
+        if rebuild::knows_sessions(conn)? {
             return read(conn);
         }
-        if !ledger.is_writable() {
+        // The caller's transaction has already fixed the snapshot.
+        if snapshot.is_none() || !ledger.is_writable() {
             return match read(conn) {
                 Err(Error::NoMatch { what: "session", .. }) => Err(rebuild::behind(ledger)?),
                 read => read,
@@ -38,7 +41,7 @@ pub(crate) fn complete<T>(
         if ledger.is_replaced() {
             return Err(Error::Replaced { path: ledger.path().to_owned() });
         }
-        // This connection may be in use for reading; another one writes.
+        // This connection may be reading, so another connection writes.
         let mut writer = Ledger::open(ledger.path())?;
         rebuild::bring_up_until(&mut writer, until)?;
         if Instant::now() >= until {

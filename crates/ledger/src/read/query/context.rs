@@ -1,17 +1,15 @@
-//! What a model should see for a leaf of a session.
+//! The context of a model for a leaf of a session, as the session's own agent would build it.
 //!
-//! The answer is the one that the session's own reader would give, so it is made from the lines of
-//! one life of one file (or database session) as they stand there, not from the union of all that was
-//! ever collected of the session. Which one: the live transcript as it was last seen, or, once that
-//! is gone, what became of it. An entry that is not in there is looked for in the other files and in
-//! earlier lives, so that every branch that was ever written can be looked at.
+//! It is made from the lines of one generation of one file (or database session), never from all
+//! collected lines together. The newest generation of the live transcript is tried first. An entry
+//! that it lacks is looked up in the other files and generations.
 
 pub(crate) mod recent;
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
 
-use quipu_transcript::context::{At, Context, Plan, Rules, Session, pairing};
+use quipu_transcript::context::{At, Context, Plan, Reader, Session, pairing};
 use quipu_transcript::format::{self, Archive};
 use quipu_transcript::record::DECODE_LIMIT;
 use quipu_transcript::shorten::Shortened;
@@ -23,23 +21,30 @@ use crate::file::snapshot::Snapshot;
 use crate::truth::{spans, tails};
 use crate::{Error, Result};
 
-/// A transcript up to this size is kept in memory between the two times that it is read.
+/// The largest size of a transcript, in bytes, that is kept in memory. A larger one is read twice
+/// instead.
 const KEPT: u64 = 64 << 20;
 
-/// What a model should see, and what had to be done for it.
+/// A context, with the repairs that it needed.
 #[derive(Debug, Clone)]
 pub struct SessionContext {
     /// The context, with tool calls and their results paired.
     pub context: Context,
-    /// What pairing changed.
+    /// The changes made by pairing.
     pub repairs: pairing::Repairs,
-    /// Messages whose long texts are cut, because their lines are longer than [`DECODE_LIMIT`].
+    /// The number of messages whose long texts are cut, because their lines are longer than
+    /// [`DECODE_LIMIT`].
     pub cut: usize,
 }
 
-/// The context of a session for the entry `leaf`, or for the leaf that the format's own rule finds.
-pub fn context(ledger: &Ledger, session: SessionRow, leaf: Option<&str>) -> Result<SessionContext> {
-    // One moment of the ledger: lives and their bytes have to fit.
+/// Returns the context of a session for the entry `leaf`, or for the leaf that the format's own
+/// rule selects.
+pub fn context_of(
+    ledger: &Ledger,
+    session: SessionRow,
+    leaf: Option<&str>,
+) -> Result<SessionContext> {
+    // One snapshot: the generations and their bytes must fit together.
     let conn = ledger.conn();
     let _snapshot = Snapshot::of(conn)?;
     let at = leaf.map_or(At::Leaf, At::Entry);
@@ -71,14 +76,14 @@ pub fn context(ledger: &Ledger, session: SessionRow, leaf: Option<&str>) -> Resu
     })
 }
 
-/// One life of a file that holds the session.
+/// One generation of a file that holds the session.
 pub(crate) struct Life {
     generation: GenerationId,
-    pub(crate) rules: Rules,
+    pub(crate) reader: Reader,
     size: u64,
 }
 
-/// The lives of a session's transcripts, the one that counts first.
+/// Returns the generations of a session's transcripts, the preferred one first.
 pub(crate) fn lives(conn: &Connection, session: SessionRow) -> Result<Vec<Life>> {
     let mut statement = conn.prepare(
         "SELECT g.id, s.format, s.kind, s.path, s.is_gone, g.mtime_ns, g.id IS s.generation,
@@ -99,7 +104,7 @@ pub(crate) fn lives(conn: &Connection, session: SessionRow) -> Result<Vec<Life>>
         let (is_gone, mtime): (bool, i64) = (row.get(4)?, row.get(5)?);
         let is_newest: bool = row.get(6)?;
         let generation: GenerationId = row.get(0)?;
-        // What was moved into a database goes on there.
+        // A session that was moved into a database continues there.
         let is_file = kind == "file";
         let put_aside = match archive {
             None => 0,
@@ -107,17 +112,18 @@ pub(crate) fn lives(conn: &Connection, session: SessionRow) -> Result<Vec<Life>>
             Some(Archive::Backup) => 2,
         };
         let order = (!is_newest, put_aside, is_gone, is_file, Reverse((mtime, generation)));
-        let rules = read_by.map_or(Rules::OpenClaw, |format| format.rules());
+        let reader = read_by.and_then(|format| format.context());
+        let reader = reader.ok_or_else(|| Error::NoContext { format: format.clone() })?;
         let size = row.get::<_, i64>(7)?.cast_unsigned();
-        lives.push((order, Life { generation, rules, size }));
+        lives.push((order, Life { generation, reader, size }));
     }
     lives.sort_by_key(|(order, _)| *order);
     Ok(lives.into_iter().map(|(_, life)| life).filter(|life| life.size > 0).collect())
 }
 
 impl Life {
-    /// The context as these lines give it, and how many of its messages are cut; `None` if the entry
-    /// is not among them.
+    /// Returns the context from these lines, and the number of its messages that are cut. `None` if
+    /// the entry is not in these lines.
     pub(crate) fn context(
         &self,
         conn: &Connection,
@@ -126,7 +132,7 @@ impl Life {
         if self.size <= KEPT {
             return self.context_at_once(conn, at);
         }
-        let mut session = Session::new(self.rules);
+        let mut session = Session::new(self.reader);
         let mut long = Vec::new();
         self.split(conn, DECODE_LIMIT, &mut |line, is_cut| {
             if is_cut {
@@ -141,7 +147,7 @@ impl Life {
         Ok(Some((plan.fill(&|line| lines.get(&line).map(String::as_str)), cut)))
     }
 
-    /// The same, of lines that fit into memory.
+    /// Returns the same as [`Life::context`], for lines that fit into memory.
     fn context_at_once(&self, conn: &Connection, at: At<'_>) -> Result<Option<(Context, usize)>> {
         let mut bytes = Vec::with_capacity(usize::try_from(self.size).unwrap_or_default());
         let mut take = |part: &[u8]| {
@@ -150,18 +156,19 @@ impl Life {
         };
         spans::stream(conn, self.generation, &mut take)?;
         tails::stream(conn, self.generation, &mut take)?;
-        // What is no text becomes some, line by line: a letter that is cut off spoils no newline.
+        // Invalid UTF-8 is replaced within its line: a character that is cut off never removes a
+        // newline.
         let text = text(bytes);
         let text = text.strip_suffix('\n').unwrap_or(&text);
         let mut lines: Vec<&str> =
             if text.is_empty() { Vec::new() } else { text.split('\n').collect() };
-        // One at most: two do not fit.
+        // At most one line is that long: two do not fit.
         let long = lines.iter().position(|line| line.len() > DECODE_LIMIT);
         let short = long.and_then(|long| lines.get(long)).map(|line| shorten(line));
         if let Some(place) = long.and_then(|long| lines.get_mut(long)) {
             *place = short.as_deref().unwrap_or_default();
         }
-        let mut session = Session::new(self.rules);
+        let mut session = Session::new(self.reader);
         session.extend(&lines);
         let plan = session.plan(at);
         Ok(plan.map(|plan| {
@@ -170,7 +177,7 @@ impl Life {
         }))
     }
 
-    /// The lines that a plan wants, by number.
+    /// Returns the lines that a plan needs, by number.
     fn wanted(&self, conn: &Connection, plan: &Plan) -> Result<HashMap<usize, String>> {
         let mut wanted: HashMap<usize, String> =
             plan.lines().map(|line| (line, String::new())).collect();
@@ -184,12 +191,13 @@ impl Life {
         Ok(wanted)
     }
 
-    /// Hands every line to `each`, the last one also if it has no end.
+    /// Passes every line to `each`, also a last line without a newline.
     pub(crate) fn lines(&self, conn: &Connection, each: &mut dyn FnMut(&[u8])) -> Result<()> {
         self.split(conn, usize::MAX, &mut |line, _| each(line))
     }
 
-    /// Hands every line to `each`, one above `longest` with its strings shortened and `true`.
+    /// Passes every line to `each`. A line longer than `longest` is passed with its strings
+    /// shortened and `true`.
     fn split(
         &self,
         conn: &Connection,
@@ -208,14 +216,14 @@ impl Life {
     }
 }
 
-/// Puts lines together from pieces.
+/// Joins parts into lines.
 struct Splitter {
     longest: usize,
-    /// A line without its end.
+    /// The current line, without its end.
     held: Vec<u8>,
-    /// The same, once it is longer than a line may be.
+    /// The current line with shortened strings, once it is longer than `longest`.
     short: Option<Shortened>,
-    /// How many bytes were held at most.
+    /// The largest number of bytes held so far.
     most: usize,
 }
 
@@ -238,7 +246,7 @@ impl Splitter {
         self.hold(part);
     }
 
-    /// Adds to the line that has no end yet.
+    /// Adds to the current line.
     fn hold(&mut self, part: &[u8]) {
         match &mut self.short {
             Some(short) => short.push(part),
@@ -271,7 +279,7 @@ impl Splitter {
     }
 }
 
-/// Of the lines that a plan wants, how many are too long to be held.
+/// Returns the number of lines of a plan that are too long to be held.
 fn cut(plan: &Plan, long: &[usize]) -> usize {
     plan.lines().filter(|line| long.binary_search(line).is_ok()).count()
 }
@@ -283,7 +291,7 @@ fn shorten(line: &str) -> String {
     text(short.finish())
 }
 
-/// Bytes as text; what is none becomes some.
+/// Returns bytes as text. Invalid UTF-8 is replaced.
 fn text(bytes: Vec<u8>) -> String {
     String::from_utf8(bytes)
         .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
@@ -295,7 +303,7 @@ mod tests {
 
     use super::*;
 
-    /// What is held of a line does not grow with it.
+    /// Checks that the memory for a line does not grow with the line.
     #[test]
     fn a_long_line_is_not_held() {
         const LONGEST: usize = 256 << 10;

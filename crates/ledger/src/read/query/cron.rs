@@ -1,4 +1,6 @@
-//! Scheduled jobs and what they did.
+//! Scheduled jobs and their runs.
+//!
+//! Reads what the agents recorded. Never starts or changes a job.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +14,8 @@ use crate::file::ledger::Ledger;
 use crate::truth::chunks::RecordReader;
 use crate::wire::{CronJob, CronRun};
 
-/// All jobs, those too that are known only from their runs. The one that runs next comes first.
+/// Returns all jobs, also those that are known only from their runs. The job that runs next comes
+/// first.
 pub fn cron_jobs(ledger: &Ledger) -> Result<Vec<CronJob>> {
     let conn = ledger.conn();
     let mut jobs = listed(conn)?;
@@ -23,7 +26,7 @@ pub fn cron_jobs(ledger: &Ledger) -> Result<Vec<CronJob>> {
     let mut rows = statement.query([])?;
     while let Some(row) = rows.next()? {
         let id: String = row.get(0)?;
-        // Of a job that is in no list any more only its runs are known.
+        // A job that is in no list any more is known only from its runs.
         let job = jobs.entry(id.clone()).or_insert_with(|| CronJob {
             id,
             name: None,
@@ -42,7 +45,7 @@ pub fn cron_jobs(ledger: &Ledger) -> Result<Vec<CronJob>> {
         job.errors = row.get::<_, Option<i64>>(2)?.unwrap_or(0).cast_unsigned();
         job.last_run_at = row.get(3)?;
         job.last_status = row.get(4)?;
-        // A run knows it better than a list that was written before.
+        // A run has a newer time than a list that was written before it.
         job.next_run_at = job.next_run_at.max(row.get(5)?).filter(|_| job.state == "on");
     }
     let mut jobs: Vec<CronJob> = jobs.into_values().collect();
@@ -82,7 +85,7 @@ fn listed(conn: &Connection) -> Result<BTreeMap<String, CronJob>> {
     Ok(jobs)
 }
 
-/// The runs of one job, the newest first; at most `limit` of them.
+/// Returns the runs of one job, newest first, at most `limit`.
 pub fn cron_runs(ledger: &Ledger, job: &str, limit: Option<usize>) -> Result<Vec<CronRun>> {
     let conn = ledger.conn();
     let mut reader = RecordReader::new(conn);
@@ -111,7 +114,8 @@ pub fn cron_runs(ledger: &Ledger, job: &str, limit: Option<usize>) -> Result<Vec
     Ok(runs)
 }
 
-/// What the line says it used. It is not billed: the session that ran is.
+/// Returns the tokens that the line records. They are not added to any usage: the session of the
+/// run has them.
 fn tokens(line: &[u8]) -> Option<u64> {
     let line: Value = serde_json::from_slice(line).ok()?;
     let usage = line.get("usage")?;

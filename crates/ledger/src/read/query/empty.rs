@@ -1,5 +1,7 @@
-//! Transcripts without a line. They tell nothing, so they are no sessions; but they are there:
-//! whoever asks for everything is shown them, and whoever asks for one is told what it is.
+//! Transcripts without a line.
+//!
+//! They have no entries, so they are never sessions of the projection. A list of everything shows
+//! them, and a query for one of them returns an error that explains it.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -24,11 +26,11 @@ struct Transcript {
     agent: String,
     origin: Origin,
     is_gone: bool,
-    /// When it was last written to.
+    /// The time of the last write, milliseconds UTC.
     time: Option<i64>,
 }
 
-/// Those that are wanted. None unless everything is.
+/// Returns the empty transcripts that pass the filter. None pass unless `filter.all` is set.
 pub(super) fn all(conn: &Connection, filter: &Filter) -> Result<Vec<Session>> {
     if !filter.all {
         return Ok(Vec::new());
@@ -82,17 +84,17 @@ pub(super) fn all(conn: &Connection, filter: &Filter) -> Result<Vec<Session>> {
     Ok(found)
 }
 
-/// The ids of all of them.
+/// Returns the ids of all empty transcripts.
 pub(super) fn ids(conn: &Connection) -> Result<Vec<String>> {
     Ok(transcripts(conn)?.into_iter().map(|transcript| transcript.session).collect())
 }
 
-/// The files that `name` means, an id or the beginning of one, where no session is called so.
+/// Returns the files whose id is `name` or begins with it, if no session has that name.
 pub(crate) fn sources(conn: &Connection, name: &str) -> Result<Vec<SourceId>> {
     Ok(called(conn, name)?.into_iter().map(|transcript| transcript.source).collect())
 }
 
-/// What to say where somebody asks for a session that is an empty transcript.
+/// Returns the error for a query whose session is an empty transcript.
 pub(super) fn error(conn: &Connection, name: &str) -> Result<Option<Error>> {
     let found = called(conn, name)?;
     let Some(first) = found.first() else { return Ok(None) };
@@ -106,10 +108,10 @@ pub(super) fn error(conn: &Connection, name: &str) -> Result<Option<Error>> {
     Ok(Some(Error::Empty { id: first.session.clone(), path }))
 }
 
-/// Those whose id is `name`, or begins with it.
+/// Returns the empty transcripts whose id is `name` or begins with it.
 fn called(conn: &Connection, name: &str) -> Result<Vec<Transcript>> {
     let mut found = transcripts(conn)?;
-    // An agent's or a format's name may be said before the id.
+    // The name of an agent or a format may precede the id.
     let id = |transcript: &Transcript| match name.split_once('/') {
         Some((of, id)) if of == transcript.agent || of == transcript.format => id.to_owned(),
         _ => name.to_owned(),
@@ -122,7 +124,7 @@ fn called(conn: &Connection, name: &str) -> Result<Vec<Transcript>> {
     Ok(found)
 }
 
-/// All of them, the newest first.
+/// Returns all empty transcripts, newest first.
 fn transcripts(conn: &Connection) -> Result<Vec<Transcript>> {
     let mut statement = conn.prepare(
         "SELECT s.format, s.path, s.is_gone, g.mtime_ns / 1000000, s.id, s.root

@@ -1,4 +1,6 @@
-//! Finds the session that a person means.
+//! Finds the session that a name refers to: an id, a prefix of one, a key, or `last`.
+//!
+//! Never guesses: a name with several meanings is an error that lists them.
 
 use quipu_transcript::key::SessionKey;
 use rusqlite::{Connection, Params, Row};
@@ -9,8 +11,8 @@ use crate::base::ids::SessionRow;
 use crate::project::family::works_for;
 use crate::{Error, Result};
 
-/// Begins a statement about the session `?1` and all that work for it, directly or not: the rows of
-/// `family`.
+/// The beginning of a statement about the session `?1` and all sessions that work for it, directly
+/// or not. They are the rows of `family`.
 pub(crate) const FAMILY: &str = concat!(
     "WITH family (id) AS (
         SELECT ?1
@@ -23,36 +25,36 @@ pub(crate) const FAMILY: &str = concat!(
     ")",
 );
 
-/// What the newest session is called.
+/// The name of the newest session.
 pub(crate) const LAST: &str = "last";
 
-/// What a name may mean that is not all of an id, the best first; see [`meant`].
+/// Conditions for a name that is not a whole id, the best first; see [`meant`].
 const BY_ID: &[&str] = &[
-    // Sessions that no UUID names are called after their folder; the file's name is enough, and all
-    // of it says more than the beginning of another id.
+    // Sessions without a UUID are named after their folder and file. The file's name is enough. A
+    // whole file name is a better match than a prefix of another id.
     "instr(session_id, '/') > 0 AND substr(session_id, instr(session_id, '/') + 1) = ?1",
-    // Those of a workflow's run lie deeper.
+    // Sessions of a workflow's run are in deeper folders.
     "substr(session_id, -length(?1) - 1) = '/' || ?1",
-    // The sub-agents of a session begin with its id too; the session itself is meant.
+    // The ids of sub-agents also begin with the id of their session. The session itself is meant.
     "substr(session_id, 1, length(?1)) = ?1 AND part <> 'subagent'",
     "substr(session_id, 1, length(?1)) = ?1",
     "instr(session_id, '/') > 0
      AND substr(session_id, instr(session_id, '/') + 1, length(?1)) = ?1",
     "?1 IN (agent || '/' || session_id, format || '/' || session_id)",
-    // A beginning of the agent's or the parent's id, and all of a sub-agent's name or a beginning of
+    // A prefix of the agent's or the parent's id, then the whole name of a sub-agent or a prefix of
     // the session's id.
     "(substr(session_id, 1, length(?2)) = ?2 AND substr(session_id, -length(?3) - 1) = '/' || ?3)
      OR (agent = ?2 AND substr(session_id, 1, length(?3)) = ?3)",
 ];
 
-/// The session that `name` means: its id or an unambiguous beginning of it, `AGENT/ID`, the key
-/// that leads to it, or `last`. Where nothing else is called so, the id that the header of a
-/// transcript names although its file is called otherwise, or a name that its file got later.
+/// Returns the session with this name: its id or an unambiguous prefix of it, `AGENT/ID`, the key
+/// that leads to it, or `last`. If none fits, the name may be the id in a transcript's header,
+/// where that differs from the file's name, or a later name of the file.
 pub(crate) fn session(conn: &Connection, name: &str) -> Result<SessionRow> {
     if name.is_empty() {
         return Err(Error::NoMatch { what: "session", name: name.to_owned() });
     }
-    // A key of our own sessions leads to one of them, however it is spelled.
+    // A key of a native session leads to it in any spelling.
     if let Some(own) = native_keys::led_to(conn, &SessionKey::parse(name))? {
         return Ok(own);
     }
@@ -68,7 +70,7 @@ pub(crate) fn session(conn: &Connection, name: &str) -> Result<SessionRow> {
     }
     let by_key = format!("key = ?1 AND {OF_ITS_AGENT}");
     if found.is_empty() {
-        // Of all sessions that a key led to, the one where it leads now.
+        // Of all sessions that a key ever led to, the one that it leads to now.
         let now = "session_id IN (SELECT session_id FROM session_keys WHERE key = ?1)";
         found = meant(conn, &[&format!("{by_key} AND {now}")], name)?;
         let newest = newest(conn, name, &found)?;
@@ -88,7 +90,7 @@ pub(crate) fn session(conn: &Connection, name: &str) -> Result<SessionRow> {
             found.append(&mut matches(conn, "SELECT * FROM sessions WHERE id = ?1", [row])?);
         }
     }
-    // What was imported and is collected too goes on here.
+    // A session that was imported and also collected is continued as the native one.
     let is_one = found.windows(2).all(|pair| match pair {
         [one, other] => one.id == other.id,
         _ => true,
@@ -110,8 +112,8 @@ pub(crate) fn session(conn: &Connection, name: &str) -> Result<SessionRow> {
     }
 }
 
-/// The sessions that are meant by a name, going through all of them once. Of several meanings the
-/// first one counts that any session has: `?1` is the name, `?2` and `?3` are what stands before and
+/// Returns the sessions that a name may mean, with one pass over all sessions. Only the first
+/// meaning that fits any session counts. `?1` is the name. `?2` and `?3` are the parts before and
 /// after its last slash.
 fn meant(conn: &Connection, meanings: &[&str], name: &str) -> Result<Vec<Found>> {
     let (before, after) = name.rsplit_once('/').unzip();
@@ -120,7 +122,7 @@ fn meant(conn: &Connection, meanings: &[&str], name: &str) -> Result<Vec<Found>>
         .enumerate()
         .map(|(rank, meaning)| format!(" WHEN {meaning} THEN {rank}"))
         .collect();
-    // All three are named, so that a statement has them whatever it asks for.
+    // Every statement names all three parameters, so that all of them can be bound.
     let ranked = format!(
         "SELECT id, format, agent, session_id, min(rank) OVER () AS best, rank
            FROM (SELECT id, format, agent, session_id, CASE{ranks} END AS rank
@@ -131,9 +133,9 @@ fn meant(conn: &Connection, meanings: &[&str], name: &str) -> Result<Vec<Found>>
     matches(conn, &best, (name, before, after))
 }
 
-/// The sessions that a statement selects.
+/// Returns the sessions that a statement selects.
 fn matches(conn: &Connection, sessions: &str, params: impl Params) -> Result<Vec<Found>> {
-    // Agents may use the same id; then the agent's name has to be said before it.
+    // Two agents may use the same id. Then the agent's name must precede it.
     let mut statement = conn.prepare(&format!(
         "SELECT id, CASE WHEN count(*) OVER (PARTITION BY session_id, agent) > 1
                          THEN format || '/' || session_id
@@ -145,8 +147,8 @@ fn matches(conn: &Connection, sessions: &str, params: impl Params) -> Result<Vec
     Ok(statement.query_map(params, Found::from_row)?.collect::<Result<_, _>>()?)
 }
 
-/// Those of the sessions that a key leads to in several indexes where it led last. An index may be
-/// left behind: OpenClaw's file beside its database.
+/// Returns the sessions to which the most recently written index leads. An old index may remain: a
+/// file next to the database that replaced it.
 fn newest(conn: &Connection, key: &str, found: &[Found]) -> Result<Vec<SessionRow>> {
     let mut led_at = Vec::with_capacity(found.len());
     for session in found {
@@ -164,7 +166,7 @@ fn newest(conn: &Connection, key: &str, found: &[Found]) -> Result<Vec<SessionRo
     Ok(led_at.into_iter().filter(|(time, _)| Some(*time) == last).map(|(_, row)| row).collect())
 }
 
-/// The other sessions that a key leads to, by indexes that say so since longer.
+/// Returns the other sessions that a key leads to in older indexes.
 pub(crate) fn also_led_to(conn: &Connection, key: &str, row: SessionRow) -> Result<Vec<String>> {
     let mut statement = conn.prepare_cached(
         "SELECT DISTINCT s.session_id
@@ -180,14 +182,15 @@ pub(crate) fn also_led_to(conn: &Connection, key: &str, row: SessionRow) -> Resu
     Ok(statement.query_map((key, row), |row| row.get(0))?.collect::<Result<_, _>>()?)
 }
 
-/// A key leads to sessions of its own agent only, whatever an index says.
+/// A condition: the session belongs to the agent in the key. An index cannot lead to a session of
+/// another agent.
 const OF_ITS_AGENT: &str = "(instr(?1, 'agent:') <> 1
     OR lower(agent) = lower(substr(?1, 7, instr(substr(?1, 7), ':') - 1)))";
 
-/// A session that may be meant.
+/// A session that the name may mean.
 struct Found {
     row: SessionRow,
-    /// What tells it from the others.
+    /// The name that distinguishes it from the other candidates.
     shown: String,
     id: String,
     is_native: bool,

@@ -1,11 +1,9 @@
-//! Sessions that were copied from another one and went on by themselves, where no line says so.
+//! Finds forks that no line records: sessions whose lines were copied from another session.
 //!
-//! Claude Code copies the lines of a session into a new file under a new session id; the entries keep
-//! their own ids. So a copy shares its first entry with its original, and `sessions_by_first_uuid`
-//! leads from one to the other. Which of them is the original follows from when they went apart:
-//! whoever was the first to say something that the other does not have. That is a question about
-//! all entries of two sessions, and its answer may change with every line of either; so it is asked
-//! when somebody wants to know, not kept as a column that each import would have to decide again.
+//! An agent may copy the lines of a session into a new file under a new session id. The entries
+//! keep their ids, so both sessions have the same first entry, and `sessions_by_first_uuid` finds
+//! one from the other. The original is the session with the earliest entry that the other one
+//! lacks. Each new line may change that result, so it is computed by each query and never stored.
 
 use rusqlite::Connection;
 
@@ -17,11 +15,12 @@ use crate::base::ids::{EntryId, SessionRow};
 struct Copy {
     row: SessionRow,
     id: String,
-    /// How many entries it shares with the session that is asked about.
+    /// The number of entries that both sessions have.
     shared: i64,
 }
 
-/// The session that this one was copied from: of those before it the one that it shares most with.
+/// Returns the session that this one was copied from: among the earlier ones, the one that shares
+/// most entries.
 pub(crate) fn original(conn: &Connection, session: SessionRow) -> Result<Option<String>> {
     let mut statement = conn.prepare_cached(
         "SELECT o.id, o.session_id
@@ -49,7 +48,8 @@ pub(crate) fn original(conn: &Connection, session: SessionRow) -> Result<Option<
         let copy = Copy { row, id, shared: shared(conn, row, session)? };
         let is_better = match &best {
             None => true,
-            // Those that share the same are copies of each other: the oldest is meant.
+            // Sessions that share equally many entries are copies of each other. The oldest is the
+            // original.
             Some(best) if best.shared == copy.shared => {
                 is_before(conn, (copy.row, &copy.id), (best.row, &best.id))?
             }
@@ -62,15 +62,16 @@ pub(crate) fn original(conn: &Connection, session: SessionRow) -> Result<Option<
     Ok(best.map(|copy| copy.id))
 }
 
-/// A session that this one was forked from, or into.
+/// A session that this one was forked from, or a fork of this one.
 pub(crate) struct Fork {
-    /// The other session.
+    /// The id of the other session.
     pub(crate) id: String,
-    /// The last entry here that both have; `None` if they share none, or it is not known here.
+    /// The last entry of this session that both have. `None` if they share none, or if it is not
+    /// known.
     pub(crate) at: Option<EntryId>,
 }
 
-/// What a session was forked from, as its lines say or its entries show.
+/// Returns the session that this one was forked from, as its lines record or its entries show.
 pub(crate) fn from(conn: &Connection, session: SessionRow) -> Result<Option<Fork>> {
     let said: Option<String> = conn
         .prepare_cached("SELECT fork_of FROM sessions WHERE id = ?1")?
@@ -84,7 +85,7 @@ pub(crate) fn from(conn: &Connection, session: SessionRow) -> Result<Option<Fork
     }
 }
 
-/// The sessions that were forked from this one, the oldest first.
+/// Returns the forks of this session, oldest first.
 pub(crate) fn into(conn: &Connection, session: SessionRow) -> Result<Vec<Fork>> {
     let mut said = conn.prepare_cached(
         "SELECT o.id, o.session_id, nullif(o.fork_of, s.session_id), o.fork_of IS NULL
@@ -127,7 +128,7 @@ pub(crate) fn into(conn: &Connection, session: SessionRow) -> Result<Vec<Fork>> 
     Ok(forks)
 }
 
-/// The last entry of a session that another one has, too.
+/// Returns the last entry of a session that the other one also has.
 fn parted(conn: &Connection, session: SessionRow, other: SessionRow) -> Result<Option<EntryId>> {
     Ok(conn
         .prepare_cached(
@@ -138,14 +139,15 @@ fn parted(conn: &Connection, session: SessionRow, other: SessionRow) -> Result<O
         .query_row((session, other), |row| row.get(0))?)
 }
 
-/// Of more copies it is not asked whose they are: each answer compares it with all others.
+/// The largest number of unrecorded copies that are checked for being forks of one session. Each
+/// check compares one copy with many sessions.
 const MOST_ASKED: usize = 16;
 
-/// Of more copies only these are looked at.
+/// The largest number of copies that are compared to find an original. It bounds the work.
 const MOST_COPIES: i64 = 64;
 
-/// Whether one session was there before the other: it has nothing that the other has not, or said it
-/// earlier.
+/// Returns whether one session is older than the other: it has no entry of its own, or its first
+/// own entry is earlier.
 fn is_before(
     conn: &Connection,
     one: (SessionRow, &str),
@@ -163,7 +165,7 @@ fn is_before(
     };
     let parted = (went_on(one.0, other.0)?, one.1);
     let other_parted = (went_on(other.0, one.0)?, other.1);
-    // No time comes first: it never went on.
+    // `None` is the smallest value: that session has no entry of its own.
     Ok(parted < other_parted)
 }
 

@@ -1,4 +1,6 @@
-//! Sessions whose header names another id than their file.
+//! Sessions whose header has another id than the name of their file.
+//!
+//! The session keeps the id of its file. Here the id of the header only leads to the session.
 
 use quipu_transcript::record;
 use rusqlite::{Connection, OptionalExtension};
@@ -11,12 +13,12 @@ use crate::base::ids::{EntryId, GenerationId, SessionRow};
 use crate::project::rebuild::Home;
 use crate::truth::chunks::RecordReader;
 
-/// The sessions whose headers name this id, or one that begins so.
+/// Returns the sessions whose headers have this id, or one that begins with it.
 pub(super) fn named(conn: &Connection, name: &str) -> Result<Vec<SessionRow>> {
     Ok(best(all(conn)?, name))
 }
 
-/// Of sessions by their names those with this one, or else with one that begins so.
+/// Returns the sessions with exactly this name, or else those whose name begins with it.
 pub(super) fn best(named: Vec<(String, SessionRow)>, name: &str) -> Vec<SessionRow> {
     let mut found: Vec<(bool, SessionRow)> = named
         .into_iter()
@@ -32,8 +34,8 @@ pub(super) fn best(named: Vec<(String, SessionRow)>, name: &str) -> Vec<SessionR
     sessions
 }
 
-/// All sessions whose headers name another id, with that id. The file's name is a session's id, and
-/// nothing else is kept of the header; but that they differ is noted, so few have to be read.
+/// Returns all sessions whose headers have another id, with that id. The projection does not store
+/// the header's id. It stores a problem for each mismatch, so only few headers are read.
 pub(super) fn all(conn: &Connection) -> Result<Vec<(String, SessionRow)>> {
     let mismatches: Vec<(EntryId, SessionRow)> = conn
         .prepare("SELECT entry, session FROM problems WHERE kind = ?1 AND session IS NOT NULL")?

@@ -1,4 +1,6 @@
-//! What is known of every session without looking into it: enough to choose by.
+//! Sessions with the fields that filters need: format, agent, project, times and channel.
+//!
+//! Reads rows only, never a record.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,53 +13,54 @@ use super::{lost, prompts};
 use crate::Result;
 use crate::base::ids::SessionRow;
 
-/// Prompts that are searched for a project's name where nothing else tells the project.
+/// The number of first prompts that are searched for a project's name, if nothing else names the
+/// project. It bounds the number of texts that are read.
 const PROMPTS: usize = 5;
 
-/// A session that can be chosen.
+/// A session with the fields that filters need.
 #[derive(Debug, Clone)]
 pub(crate) struct Listed {
     pub(crate) row: SessionRow,
     pub(crate) format: String,
     pub(crate) agent: String,
     pub(crate) slug: Option<String>,
-    /// The first folder that it worked in, or that another session of the same slug did.
+    /// The first folder in which it worked, or in which another session of the same slug worked.
     pub(crate) path: Option<String>,
     pub(crate) started_at: Option<i64>,
     pub(crate) updated_at: Option<i64>,
-    /// When it was last active, as far as anything tells: what times are compared with.
+    /// The time of the last activity from any available field. Filters compare with it.
     pub(crate) last: Option<i64>,
     pub(crate) channel: Option<String>,
-    /// A sub-agent, a stub or empty: listed only when everything is. One that is lost is neither, if
-    /// its prompts are known.
+    /// True for a sub-agent, a stub or an empty session: listed only with `all`. A lost session
+    /// with known prompts is not minor.
     pub(crate) is_minor: bool,
     /// Last lines of its files that have no newline yet.
     pub(crate) tails: Vec<Arc<Tail>>,
 }
 
-/// Which sessions are wanted.
+/// The conditions for sessions.
 #[derive(Debug, Clone, Default)]
 pub struct Filter {
-    /// Of projects of this name.
+    /// The name of the project.
     pub project: Option<Name>,
-    /// Of this agent.
+    /// The agent.
     pub agent: Option<String>,
-    /// In this format.
+    /// The format.
     pub format: Option<String>,
-    /// That were last active at this time or later, milliseconds UTC: what the agent's index says,
-    /// else the last entry, else the file's time.
+    /// The earliest time of the last activity, milliseconds UTC. That is the time in the agent's
+    /// index, else of the last entry, else of the file.
     pub since: Option<i64>,
-    /// That were last active before this time. A session that went on after it is not among them,
-    /// whenever it began.
+    /// The time before which the last activity must be, milliseconds UTC. A session that continued
+    /// later does not pass, even if it began earlier.
     pub until: Option<i64>,
-    /// Whose messages came through this channel.
+    /// The channel of the messages.
     pub channel: Option<String>,
-    /// Sub-agents, stubs and empty sessions too.
+    /// True if sub-agents, stubs and empty sessions pass, too.
     pub all: bool,
 }
 
 impl Listed {
-    /// Adds lines that have no newline yet. What an index says about time stays.
+    /// Adds lines that have no newline yet. A time from an index is kept.
     fn go_on(&mut self, tails: Vec<Arc<Tail>>, is_dated: bool) {
         for tail in &tails {
             let time = tail.entry.time;
@@ -66,21 +69,21 @@ impl Listed {
                 self.updated_at = self.updated_at.max(time);
                 self.last = self.last.max(time);
             }
-            // Whoever speaks is no stub.
+            // A session with a real prompt is not a stub.
             self.is_minor &=
                 !tail.is_prompt() || tail.prose().trim().eq_ignore_ascii_case("warmup");
         }
         self.tails = tails;
     }
 
-    /// What its project is called: the last folder of its path, or the slug.
+    /// Returns the name of its project: the last folder of its path, or the slug.
     pub(crate) fn project(&self) -> &str {
         project_name(self.path.as_deref(), self.slug.as_deref())
     }
 }
 
-/// Where a session worked that has this slug and says, or does not say, where: there, or where
-/// another session of the same slug did.
+/// Returns the folder of a session with this slug: its own folder if it is recorded, or else that
+/// of another session with the same slug.
 pub(crate) fn place(
     conn: &Connection,
     slug: Option<&str>,
@@ -96,7 +99,7 @@ pub(crate) fn place(
     Ok(cwd.map(str::to_owned))
 }
 
-/// The last folder of a path, or else the slug.
+/// Returns the last folder of a path, or else the slug.
 pub(crate) fn project_name<'a>(path: Option<&'a str>, slug: Option<&'a str>) -> &'a str {
     match path {
         Some(path) => path.rsplit('/').find(|folder| !folder.is_empty()).unwrap_or(path),
@@ -104,7 +107,7 @@ pub(crate) fn project_name<'a>(path: Option<&'a str>, slug: Option<&'a str>) -> 
     }
 }
 
-/// All sessions, the newest first.
+/// Returns all sessions, newest first.
 pub(crate) fn all(conn: &Connection) -> Result<Vec<Listed>> {
     let mut statement = conn.prepare(concat!(
         "SELECT s.id, s.format, s.agent, s.project, ",
@@ -156,7 +159,7 @@ pub(crate) fn all(conn: &Connection) -> Result<Vec<Listed>> {
     if !is_sorted {
         sessions.sort_by_key(|session| std::cmp::Reverse((session.updated_at, session.row)));
     }
-    // A session that does not say where it worked worked where its neighbours did.
+    // A session without a recorded folder gets the folder of another session with the same slug.
     let mut paths: HashMap<String, String> = HashMap::new();
     for session in sessions.iter().rev() {
         if let (Some(slug), Some(path)) = (&session.slug, &session.path) {
@@ -171,7 +174,7 @@ pub(crate) fn all(conn: &Connection) -> Result<Vec<Listed>> {
     Ok(sessions)
 }
 
-/// Those of all sessions that are wanted.
+/// Returns the sessions that pass the filter.
 pub(crate) fn filtered(conn: &Connection, filter: &Filter) -> Result<Vec<Listed>> {
     let mut sessions = all(conn)?;
     sessions.retain(|session| filter.takes(session));
@@ -196,7 +199,7 @@ impl Filter {
             && self.until.is_none_or(|until| last.is_some_and(|last| last < until))
     }
 
-    /// The same for what has no row: its project is told by its folder alone.
+    /// Returns whether a session without a row passes. Its project is known only from its folder.
     pub(super) fn takes_with_project(&self, session: &Listed) -> bool {
         self.takes(session)
             && self.project.as_ref().is_none_or(|project| {
@@ -205,7 +208,7 @@ impl Filter {
     }
 }
 
-/// Those that worked on a project of this name. Guesses count only where nothing else fits.
+/// Returns the sessions of a project of this name. Guesses count only if nothing else fits.
 fn of_project(conn: &Connection, sessions: Vec<Listed>, name: &Name) -> Result<Vec<Listed>> {
     let mut fitting = Vec::new();
     for session in sessions {
@@ -223,7 +226,7 @@ fn of_project(conn: &Connection, sessions: Vec<Listed>, name: &Name) -> Result<V
     Ok(fitting.into_iter().map(|(_, session)| session).collect())
 }
 
-/// Whether one of its first prompts names the project.
+/// Returns whether one of its first prompts names the project.
 fn speaks_of(conn: &Connection, session: SessionRow, name: &Name) -> Result<bool> {
     let (mut left, mut is_said) = (PROMPTS, false);
     prompts::each(conn, session, prompts::Order::First, |text| {

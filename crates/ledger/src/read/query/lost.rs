@@ -1,6 +1,8 @@
-//! Sessions that only a list of prompts knows: their transcripts were gone before anybody collected
-//! them. What the list says of them stands for what they would have said themselves; it is asked
-//! here and not kept in their rows, because a transcript that turns up knows better.
+//! Lost sessions: only a list of prompts has them, since their transcripts were gone before the
+//! first collection.
+//!
+//! Their folder and title are read from that list by each query. They are never stored in the rows
+//! of sessions, because a transcript that is found later has better values.
 
 use quipu_transcript::format::Part;
 use rusqlite::Connection;
@@ -10,10 +12,10 @@ use crate::base::ids::{EntryId, SessionRow};
 use crate::project::family::works_for;
 use crate::wire::Left;
 
-/// What has become of such a session.
+/// The state of a lost session.
 pub(crate) const LOST: &str = "lost";
 
-/// An expression: where the session `s` worked, and if it is lost, where its first prompt was typed.
+/// An expression: the folder of the session `s`; for a lost one, the folder of its first prompt.
 macro_rules! cwd {
     () => {
         "coalesce(nullif(s.cwd, ''), CASE s.state WHEN 'lost' THEN (
@@ -23,7 +25,7 @@ macro_rules! cwd {
 }
 pub(crate) use cwd;
 
-/// An expression: whether the session `s` is lost and some of its prompts are known.
+/// An expression: true if the session `s` is lost and some of its prompts are known.
 macro_rules! is_prompted {
     () => {
         "(s.state = 'lost' AND EXISTS (
@@ -32,7 +34,7 @@ macro_rules! is_prompted {
 }
 pub(crate) use is_prompted;
 
-/// The prompts that are known of a lost session, each up to `longest` characters, in order.
+/// Returns the known prompts of a lost session in order, each up to `longest` characters.
 pub(crate) fn prompts(
     conn: &Connection,
     session: SessionRow,
@@ -53,7 +55,7 @@ pub(crate) fn prompts(
     Ok(prompts)
 }
 
-/// What is left of a lost session of which so many prompts are known.
+/// Returns the remains of a lost session that has `prompts` known prompts.
 pub(crate) fn left(conn: &Connection, session: SessionRow, prompts: u64) -> Result<Left> {
     let subagents = conn
         .prepare_cached(concat!(
@@ -71,7 +73,7 @@ pub(crate) fn left(conn: &Connection, session: SessionRow, prompts: u64) -> Resu
     Ok(Left { prompts, subagents, outputs: outputs.cast_unsigned() })
 }
 
-/// The entries of these prompts: each is a turn of which nothing else is known.
+/// Returns the entries of the known prompts. Each is a turn without further entries.
 pub(crate) fn turns(conn: &Connection, session: SessionRow) -> Result<Vec<EntryId>> {
     Ok(conn
         .prepare_cached(
@@ -84,7 +86,7 @@ pub(crate) fn turns(conn: &Connection, session: SessionRow) -> Result<Vec<EntryI
         .collect::<Result<_, _>>()?)
 }
 
-/// Which of a session's prompts says best what it is about: the first that is more than a command.
+/// Returns the prompt that describes a session best: the first that is more than a command.
 pub(crate) fn telling(prompts: &[String]) -> Option<&String> {
     prompts.iter().find(|prompt| !prompt.starts_with('/')).or_else(|| prompts.first())
 }

@@ -1,4 +1,6 @@
-//! Questions to the ledger. Reading only.
+//! Queries of the ledger: sessions, stories, trees, usage, notes, jobs and SQL.
+//!
+//! Queries never change records. Only `complete` writes: it brings the projection up to date.
 
 mod ambiguous_prefixes;
 pub(crate) mod complete;
@@ -31,30 +33,30 @@ use crate::wire::Cursor;
 
 pub use ambiguous_prefixes::crowded_ids;
 pub(crate) use context::{Life, lives};
-pub use context::{SessionContext, context};
+pub use context::{SessionContext, context_of};
 pub use cron::{cron_jobs, cron_runs};
 pub use listed::Filter;
 pub(crate) use listed::project_name;
 pub use notes::{note_versions, notes};
-pub use sessions::{Sessions, projects, session, session_rows, sessions};
+pub use sessions::{Sessions, projects, session_rows, sessions, summary_of};
 pub use sql::{SqlAnswer, SqlLimits, sql};
 pub use story::{Choice, Story};
 pub use tree::tree;
 pub use usage::{Costs, UsageBy, UsageRequest, costs, usage};
 
-/// The session that a person means: its id or an unambiguous beginning of it, `AGENT/ID`, a key that
-/// leads to it, or `last`. While another process rebuilds the ledger, it is brought up first, or
-/// [`crate::Error::Behind`] is returned.
+/// Returns the session with this name: its id or an unambiguous prefix of it, `AGENT/ID`, a key
+/// that leads to it, or `last`. During a rebuild by another process, the projection is brought up
+/// to date first, or [`crate::Error::Behind`] is returned.
 pub fn find_session(ledger: &Ledger, name: &str) -> Result<SessionRow> {
     complete::complete(ledger, &mut |conn| find::session(conn, name))
 }
 
-/// The other sessions that `name` leads to if it is a key: what indexes say that are older.
+/// Returns the other sessions that `name` leads to in older indexes, if `name` is a key.
 pub fn also_led_to(ledger: &Ledger, name: &str, row: SessionRow) -> Result<Vec<String>> {
     find::also_led_to(ledger.conn(), name, row)
 }
 
-/// How far each followed file was read, by format and path.
+/// Returns the read position of each followed file, by format and path.
 pub fn cursors(ledger: &Ledger) -> Result<Vec<Cursor>> {
     let conn: &Connection = ledger.conn();
     let mut statement = conn.prepare(
@@ -85,7 +87,7 @@ pub fn cursors(ledger: &Ledger) -> Result<Vec<Cursor>> {
                 format: row.get(0)?,
                 root: text(1)?,
                 path: text(2)?,
-                // A database is read as a whole, or not at all.
+                // A database is read as a whole or not at all.
                 offset: number(if is_database { 5 } else { 3 })?,
                 tail: number(4)?,
                 size: number(5)?,

@@ -1,4 +1,6 @@
-//! Keys of native sessions: how they are spelled, and where they lead.
+//! Keys of native sessions: their spellings, and the sessions that they lead to.
+//!
+//! Reads only; `store` writes keys.
 
 use quipu_transcript::formats::native;
 use quipu_transcript::key::{Kind, SessionKey};

@@ -1,4 +1,6 @@
-//! Memory and personality files, in every version that was seen.
+//! Notes: memory and personality files, in every collected version.
+//!
+//! Reads the ledger. Never opens the files themselves.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +12,7 @@ use crate::file::ledger::Ledger;
 use crate::truth::chunks::RecordReader;
 use crate::wire::{Note, NoteVersion};
 
-/// All notes, by agent and name.
+/// Returns all notes, by agent and name.
 pub fn notes(ledger: &Ledger) -> Result<Vec<Note>> {
     let conn = ledger.conn();
     let mut notes: BTreeMap<(String, String, SourceId), Note> = BTreeMap::new();
@@ -32,7 +34,7 @@ pub fn notes(ledger: &Ledger) -> Result<Vec<Note>> {
     Ok(notes.into_values().collect())
 }
 
-/// Every version of one note, the oldest first, with what it says.
+/// Returns every version of one note with its text, oldest first.
 pub fn note_versions(ledger: &Ledger, agent: &str, name: &str) -> Result<Vec<NoteVersion>> {
     let conn = ledger.conn();
     let mut reader = RecordReader::new(conn);
@@ -63,14 +65,14 @@ struct Version {
     agent: String,
     name: String,
     is_gone: bool,
-    /// When the file was last changed, as long as this version stood in it.
+    /// The time when the file last changed while it held this version, milliseconds UTC.
     time: Option<i64>,
     bytes: u64,
-    /// `None` for an empty file, of which there is no record.
+    /// The record of the version. `None` for an empty file, which has no record.
     seq: Option<Seq>,
 }
 
-/// Every version of every note, by source and number.
+/// Returns every version of every note, by source and number.
 fn versions(conn: &Connection) -> Result<Vec<Version>> {
     let mut statement = conn.prepare_cached(
         "WITH noted (source, agent, name) AS (

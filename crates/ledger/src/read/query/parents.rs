@@ -1,10 +1,9 @@
-//! The session that a fork says it goes on from.
+//! Finds the session that a fork names as its parent.
 //!
-//! A fork names a file, and mostly the file's name is the session's id. But a parent may be kept
-//! under another name than the one that was written down: pi puts the time before the id, OpenClaw
-//! does not, and people rename files. Then the id in that name decides: whoever is called so, has it
-//! in its header, or was called so later. Only whole ids count, and only of the same agent; where
-//! that leaves a doubt, the name stays as it was written.
+//! A fork names a file, and mostly the file's name is the session's id. A parent may also be stored
+//! under another name: some agents put the time before the id, and people rename files. Then the id
+//! within that name is compared with the ids, headers and later names of all sessions. Only whole
+//! ids of the same agent count. If several sessions fit, none is chosen.
 
 use std::cell::OnceCell;
 
@@ -16,18 +15,18 @@ use super::{headers, renamed};
 use crate::Result;
 use crate::base::ids::SessionRow;
 
-/// Finds parents. What other names sessions have is read once, when a name leads nowhere.
+/// Finds parents. The other names of sessions are read once, when the first name has no match.
 #[derive(Default)]
 pub(super) struct Parents(OnceCell<HashMap<Uuid, Vec<SessionRow>>>);
 
-/// A session.
+/// A session that a fork continues.
 pub(super) struct Parent {
     pub(super) row: SessionRow,
     pub(super) id: String,
 }
 
 impl Parents {
-    /// The session that `child` means by the name of its parent.
+    /// Returns the session that `child` names as its parent.
     pub(super) fn find(
         &self,
         conn: &Connection,
@@ -72,7 +71,7 @@ impl Parents {
         Ok(found)
     }
 
-    /// What a parent is called: its own id where it is known, or what was written.
+    /// Returns the id of a parent if it is found, or else the recorded name.
     pub(super) fn name(
         &self,
         conn: &Connection,
@@ -83,7 +82,7 @@ impl Parents {
     }
 }
 
-/// The sessions by the ids that are in their names, their headers and their later names.
+/// Returns the sessions by the ids in their names, their headers and their later names.
 fn others(conn: &Connection) -> Result<HashMap<Uuid, Vec<SessionRow>>> {
     let mut others: HashMap<Uuid, Vec<SessionRow>> = HashMap::new();
     let mut add = |name: &str, row: SessionRow| {
@@ -103,7 +102,7 @@ fn others(conn: &Connection) -> Result<HashMap<Uuid, Vec<SessionRow>>> {
     Ok(others)
 }
 
-/// The id that a name is, or ends in after a time.
+/// Returns the UUID that a name is, or that it ends in after a time.
 fn id_in(name: &str) -> Option<Uuid> {
     let id = name.rsplit('_').next().filter(|id| id.len() == 36)?;
     Uuid::try_parse(id).ok()

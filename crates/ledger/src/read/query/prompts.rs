@@ -1,17 +1,19 @@
-//! What people asked in a session, each prompt in its newest version.
+//! The prompts of a session, each in its newest version.
+//!
+//! Reads stored texts only; last lines without a newline are added by the callers.
 
 use rusqlite::{Connection, OptionalExtension};
 
 use crate::Result;
 use crate::base::ids::{EntryId, SessionRow};
 
-/// Prompts at the end of a session that its row shows, …
+/// The number of prompts at the end of a session that its row shows: enough to recognise it.
 pub(super) const LAST_PROMPTS: usize = 3;
 
-/// … each up to this many characters.
+/// The largest length of a shown prompt, in characters: longer ones do not fit into a list.
 pub(super) const LONGEST_PROMPT: usize = 500;
 
-/// The first prompt that is more than a command.
+/// Returns the first prompt that is more than a command.
 pub(super) fn real_prompt(conn: &Connection, session: SessionRow) -> Result<Option<String>> {
     let mut real = None;
     each(conn, session, Order::First, |text| {
@@ -23,7 +25,7 @@ pub(super) fn real_prompt(conn: &Connection, session: SessionRow) -> Result<Opti
     Ok(real)
 }
 
-/// The last prompts, in order.
+/// Returns the last prompts, in order.
 pub(super) fn last_prompts(conn: &Connection, session: SessionRow) -> Result<Vec<String>> {
     let mut prompts = Vec::new();
     each(conn, session, Order::Last, |text| {
@@ -34,21 +36,21 @@ pub(super) fn last_prompts(conn: &Connection, session: SessionRow) -> Result<Vec
     Ok(prompts)
 }
 
-/// Which prompts come first.
+/// The end of a session from which prompts are read.
 #[derive(Clone, Copy)]
 pub(super) enum Order {
     First,
     Last,
 }
 
-/// Tells of each prompt that has a text, until that is enough.
+/// Passes each prompt that has a text to `go_on`, until it returns false.
 pub(super) fn each(
     conn: &Connection,
     session: SessionRow,
     order: Order,
     mut go_on: impl FnMut(&str) -> bool,
 ) -> Result<()> {
-    // Further prompts of a line are numbered apart; nearly no session has any.
+    // Further prompts of a line have ids in another range. Nearly no session has any.
     let is_in_order: bool = conn
         .prepare_cached("SELECT coalesce(max(id) < (1 << 40), TRUE) FROM turns WHERE session = ?1")?
         .query_row([session], |row| row.get(0))?;
@@ -66,7 +68,7 @@ pub(super) fn each(
     while let Some(row) = rows.next()? {
         let wants_more = match row.get_ref(1)?.as_str() {
             Ok(text) => go_on(text),
-            // Turns are named by the first version of their prompt.
+            // Turns have the id of the first version of their prompt.
             Err(_) => newest_text(conn, row.get(0)?)?.is_none_or(|text| go_on(&text)),
         };
         if !wants_more {
@@ -76,7 +78,7 @@ pub(super) fn each(
     Ok(())
 }
 
-/// What the newest version of an entry says, if there is a newer one.
+/// Returns the text of the newest version of an entry, if a newer one exists.
 fn newest_text(conn: &Connection, entry: EntryId) -> Result<Option<String>> {
     Ok(conn
         .prepare_cached(

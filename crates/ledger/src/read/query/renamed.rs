@@ -1,5 +1,7 @@
-//! Sessions whose file has got another name. They are called as it was called when it was first seen,
-//! or else everything that is known of them would have to move; the later names lead to them too.
+//! Sessions whose file was renamed.
+//!
+//! A session keeps the name that its file had when it was first collected, so that its rows never
+//! move. Later names also lead to it.
 
 use quipu_transcript::format;
 use rusqlite::Connection;
@@ -8,12 +10,12 @@ use super::headers;
 use crate::Result;
 use crate::base::ids::SessionRow;
 
-/// The sessions whose files were given this name, or one that begins so.
+/// Returns the sessions whose files got this name, or one that begins with it.
 pub(super) fn named(conn: &Connection, name: &str) -> Result<Vec<SessionRow>> {
     Ok(headers::best(all(conn)?, name))
 }
 
-/// All sessions whose files were given another name, with that name.
+/// Returns all sessions whose files got another name, with that name.
 pub(super) fn all(conn: &Connection) -> Result<Vec<(String, SessionRow)>> {
     let mut statement = conn.prepare(
         "SELECT ss.session, s.format, p.path

@@ -1,4 +1,6 @@
-//! The index of sessions and projects.
+//! The lists of sessions and projects.
+//!
+//! Each session is described from its rows. Costs are left out; `usage` adds them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -19,21 +21,21 @@ use crate::read::query::complete::complete;
 use crate::truth::spans;
 use crate::wire::{Project, Session};
 
-/// A title is no longer than this many characters.
+/// The largest length of a title, in characters: titles are shown on one line.
 const LONGEST_TITLE: usize = 200;
 
-/// Sessions that were asked for.
+/// The sessions that pass a filter.
 #[derive(Debug, Clone)]
 pub struct Sessions {
-    /// The newest first; those without a line last, which have no row.
+    /// The sessions, newest first. Transcripts without a line come last and have no row.
     pub sessions: Vec<Session>,
-    /// What each of them is called inside the ledger.
+    /// The row of each session in the ledger.
     pub rows: Vec<Option<SessionRow>>,
-    /// How many there are in all.
+    /// The number of sessions before the limit.
     pub total: usize,
 }
 
-/// The index of sessions, the newest first; at most `limit` of them.
+/// Returns the sessions, newest first, at most `limit`.
 pub fn sessions(ledger: &Ledger, filter: &Filter, limit: Option<usize>) -> Result<Sessions> {
     complete(ledger, &mut |conn| of_state(conn, filter, limit))
 }
@@ -50,7 +52,7 @@ fn of_state(conn: &Connection, filter: &Filter, limit: Option<usize>) -> Result<
     Ok(Sessions { sessions, rows, total })
 }
 
-/// The same, each with what it is called inside the ledger.
+/// Returns the sessions, each with its row in the ledger.
 pub fn session_rows(ledger: &Ledger, filter: &Filter) -> Result<Vec<(SessionRow, Session)>> {
     complete(ledger, &mut |conn| described(conn, &listed::filtered(conn, filter)?))
 }
@@ -60,8 +62,8 @@ fn described(conn: &Connection, listed: &[Listed]) -> Result<Vec<(SessionRow, Se
     listed.iter().map(|session| Ok((session.row, describe(conn, session, &parents)?))).collect()
 }
 
-/// The row of one session.
-pub fn session(ledger: &Ledger, row: SessionRow) -> Result<Option<Session>> {
+/// Returns one session as `quipu sessions` lists it, or `None` if it was forgotten.
+pub fn summary_of(ledger: &Ledger, row: SessionRow) -> Result<Option<Session>> {
     complete(ledger, &mut |conn| {
         let all = listed::all(conn)?;
         let found = all.iter().find(|session| session.row == row);
@@ -69,7 +71,7 @@ pub fn session(ledger: &Ledger, row: SessionRow) -> Result<Option<Session>> {
     })
 }
 
-/// Projects, the one with the newest session first.
+/// Returns the projects, the one with the newest session first.
 pub fn projects(ledger: &Ledger, filter: &Filter) -> Result<Vec<Project>> {
     let mut found: BTreeMap<&str, Found<'_>> = BTreeMap::new();
     let listed = listed::filtered(ledger.conn(), filter)?;
@@ -153,7 +155,7 @@ fn describe(conn: &Connection, listed: &Listed, parents: &Parents) -> Result<Ses
             messages: number(5)?,
             tool_calls: number(6)?,
             models: turns.models,
-            // `Costs` knows.
+            // `Costs` fills these in.
             tokens: 0,
             cost_usd: None,
             state: row.get(7)?,
@@ -203,8 +205,8 @@ fn go_on(session: &mut Session, tail: &Tail) {
     }
 }
 
-/// What a session is called: by a person or the agent, in an index, or else as its first prompt that
-/// is more than a command begins.
+/// Returns the title of a session: set by a person or the agent, found in an index, or else the
+/// beginning of the first prompt that is more than a command.
 pub(crate) fn title(conn: &Connection, session: SessionRow) -> Result<Option<String>> {
     let mut statement = conn.prepare_cached(
         "SELECT coalesce(s.title,
@@ -234,8 +236,8 @@ struct Files {
     modified_at: Option<i64>,
 }
 
-/// What the files of a session look like. Of several, the one written last counts: the others are
-/// archives and copies of it.
+/// Returns the size, times and counts of a session's files. If there are several, the one written
+/// last counts; the rest are archives and copies of it.
 fn files(conn: &Connection, session: SessionRow) -> Result<Files> {
     let mut statement = conn.prepare_cached(
         "SELECT g.id, g.size, g.mtime_ns, g.tail_length, g.number, g.records, g.cursor,
@@ -264,7 +266,7 @@ fn files(conn: &Connection, session: SessionRow) -> Result<Files> {
     Ok(files)
 }
 
-/// How many records a generation shows, also those that it shares with earlier ones.
+/// Returns the number of records of a generation, with those that it shares with earlier ones.
 fn lines(conn: &Connection, generation: GenerationId) -> Result<u64> {
     let mut count = conn.prepare_cached(
         "SELECT count(*) FROM records
@@ -272,7 +274,7 @@ fn lines(conn: &Connection, generation: GenerationId) -> Result<u64> {
     )?;
     let mut lines = 0;
     for run in spans::runs(conn, generation)? {
-        // A record is a byte long at least.
+        // A record has at least one byte.
         let parameters = (
             run.owner,
             run.first_seq,
@@ -310,7 +312,7 @@ fn turns(conn: &Connection, session: SessionRow, tails: &[Arc<Tail>]) -> Result<
     let mut turns = Turns::default();
     let mut followed: BTreeSet<EntryId> = BTreeSet::new();
     for (_, parent, model) in found {
-        // A turn is followed by one; each further one begins a branch.
+        // The first turn after a parent continues it. Each further one begins a branch.
         if let Some(parent) = parent
             && !followed.insert(parent)
         {
@@ -326,7 +328,7 @@ fn turns(conn: &Connection, session: SessionRow, tails: &[Arc<Tail>]) -> Result<
     Ok(turns)
 }
 
-/// What a prompt without a newline makes of the title, where all before it are commands.
+/// Returns the title from a last line without a newline, if all prompts before it are commands.
 fn coming_prompt(
     conn: &Connection,
     session: SessionRow,
@@ -338,19 +340,19 @@ fn coming_prompt(
     Ok(real.or(first).or_else(|| prompts.next().map(str::to_owned)))
 }
 
-/// The prompt that a lost session is called after.
+/// Returns the prompt that is the title of a lost session.
 fn lost_prompt(conn: &Connection, session: SessionRow) -> Result<Option<String>> {
     let prompts = lost::prompts(conn, session, LONGEST_PROMPT)?;
     Ok(lost::telling(&prompts).cloned())
 }
 
-/// As the agents do it: one line, and not a long one.
+/// Returns the text as one line of limited length, as the agents shorten titles.
 fn one_line(text: &str) -> String {
     let words: Vec<&str> = text.split_whitespace().collect();
     words.join(" ").chars().take(LONGEST_TITLE).collect()
 }
 
-/// The session in which something happened last, sub-agents and empty ones aside.
+/// Returns the most recently active session, without sub-agents and empty sessions if possible.
 pub(crate) fn newest(conn: &Connection) -> Result<Option<SessionRow>> {
     let session = listed::all(conn)?.into_iter().find(|session| !session.is_minor);
     let any = "SELECT id FROM sessions ORDER BY updated_at DESC NULLS LAST, id DESC LIMIT 1";

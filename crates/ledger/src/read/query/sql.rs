@@ -1,10 +1,9 @@
-//! A person's own question, in SQL. It can read everything that is documented and change nothing.
+//! Runs a user's SQL statement. It can read every documented table and change nothing.
 //!
-//! Four walls, any of which would do: the file is opened read-only, the connection is `query_only`,
-//! an authorizer refuses whatever is not reading while the statement is prepared, and a statement
-//! that SQLite itself does not call read-only is not run.
+//! Four independent barriers: the file is opened read-only, the connection is `query_only`, an
+//! authorizer refuses every action but reading while the statement is prepared, and a statement
+//! that SQLite does not report as read-only is not run.
 
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError, SyncSender};
@@ -20,55 +19,60 @@ use crate::file::ledger::Ledger;
 use crate::wire::SqlValue;
 use crate::{Error, Result};
 
-/// When a statement ends that does not end by itself.
+/// The conditions that end a statement early.
 #[derive(Debug, Clone, Default)]
 pub struct SqlLimits {
-    /// As soon as this is set.
+    /// A flag that ends the statement when it is set.
     pub stop: Arc<AtomicBool>,
-    /// After this time.
+    /// The time after which the statement is ended.
     pub longest: Option<Duration>,
 }
 
-/// What a statement gives, in order: the names of its columns, then its rows.
+/// A part of the answer. The names of the columns come first, then the rows.
 #[derive(Debug)]
 pub enum SqlAnswer<'a> {
-    /// First of all, once.
+    /// The names of the columns, once.
     Columns(&'a [String]),
     /// One row, with as many values as there are columns.
     Row(&'a [SqlValue]),
 }
 
-/// SQLite may use this much memory for one statement: enough for any sorted list, and not for a
-/// recursion without an end.
+/// The largest memory of SQLite for one statement, in bytes. It is enough for any sorted list and
+/// stops an endless recursion.
 const MOST_MEMORY: i64 = 1 << 30;
 
-/// No value is larger.
+/// The largest size of a value, in bytes. It stops functions that build huge strings.
 const LONGEST_VALUE: i32 = 256 << 20;
 
-/// No statement is longer.
+/// The largest length of a statement, in bytes. It bounds the work of the parser.
 const LONGEST_SQL: i32 = 1 << 20;
 
-/// How many steps SQLite takes between two looks at the clock.
+/// The number of SQLite's steps between two checks of the clock. It keeps the cost of the checks
+/// small.
 const STEPS: i32 = 10_000;
 
-/// Rows are handed over in batches of about so many bytes.
+/// The approximate size of a batch of rows, in bytes. Larger batches need fewer switches between
+/// threads.
 const BATCH: usize = 1 << 16;
 
-/// How often the caller looks whether it is over while it waits for rows.
+/// The time between two checks of the limits while the caller waits for rows. It is short, so that
+/// a stop is noticed quickly.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// How long a statement may take to end by itself once it is over, so that the rows before that
-/// are not lost. SQLite looks between two steps, never inside a function.
+/// The time that a statement has to end after its limit. Rows that it produced before the limit are
+/// then delivered. SQLite checks between two steps, never inside a function.
 const GRACE: Duration = Duration::from_millis(300);
 
-/// Runs one statement on the ledger at `path`. `take` gets the answer piece by piece and says
-/// whether it wants more.
+/// Runs one statement on `ledger` in the snapshot that it holds. The ledger must be opened
+/// read-only.
 ///
-/// The statement runs on a thread of its own. SQLite cannot be interrupted inside a function
-/// (`LIKE`, `replace` and `printf` can take hours), so a thread that does not end is left behind: it
-/// can only read, and ends with its function or with the process.
+/// `take` gets the answer in parts and returns whether it wants more.
+///
+/// The statement runs in its own thread. SQLite cannot be interrupted inside a function (`LIKE`,
+/// `replace` and `printf` can take hours), so a thread that does not end is abandoned. It can only
+/// read, and it ends with its function or with the process.
 pub fn sql(
-    path: &Path,
+    ledger: Ledger,
     statement: &str,
     limits: &SqlLimits,
     take: &mut dyn FnMut(SqlAnswer<'_>) -> bool,
@@ -77,12 +81,12 @@ pub fn sql(
     let over = Over { stop: Arc::clone(&limits.stop), end };
     // One batch is printed while the next is filled.
     let (sender, receiver) = mpsc::sync_channel(1);
-    let (path, statement, its_over) = (path.to_owned(), statement.to_owned(), over.clone());
+    let (statement, its_over) = (statement.to_owned(), over.clone());
     let work = move || {
         let mut batch = Batched { sender, rows: Vec::new(), bytes: 0 };
-        let done = question(&path, &statement, its_over, &mut batch);
+        let done = question(ledger, &statement, its_over, &mut batch);
         batch.flush();
-        // The caller may have left.
+        // The caller may have returned already.
         let _ = batch.sender.send(Piece::Done(done));
     };
     std::thread::Builder::new()
@@ -105,7 +109,7 @@ pub fn sql(
             Ok(Piece::Done(done)) => return done,
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => {
-                return Err(Error::Sql { message: "the statement ended without an answer".into() });
+                return Err(Error::Sql { message: "the query ended without a result".into() });
             }
         }
         if over.is_over() && over_since.get_or_insert_with(Instant::now).elapsed() >= GRACE {
@@ -114,14 +118,14 @@ pub fn sql(
     }
 }
 
-/// A part of the answer, on its way to the caller.
+/// A message from the statement's thread to the caller.
 enum Piece {
     Columns(Vec<String>),
     Rows(Vec<Vec<SqlValue>>),
     Done(Result<()>),
 }
 
-/// Collects rows until they are worth handing over.
+/// Collects rows into batches.
 struct Batched {
     sender: SyncSender<Piece>,
     rows: Vec<Vec<SqlValue>>,
@@ -129,7 +133,7 @@ struct Batched {
 }
 
 impl Batched {
-    /// Takes a row, and returns whether more are wanted.
+    /// Adds a row, and returns whether more are wanted.
     fn row(&mut self, row: Vec<SqlValue>) -> bool {
         let long = |value: &SqlValue| match value {
             SqlValue::Text(text) => text.len(),
@@ -148,7 +152,7 @@ impl Batched {
     }
 }
 
-/// When a statement has to end.
+/// The limits of a running statement.
 #[derive(Clone)]
 struct Over {
     stop: Arc<AtomicBool>,
@@ -163,14 +167,16 @@ impl Over {
     fn error(&self) -> Error {
         match self.stop.load(Ordering::Relaxed) {
             true => Error::Interrupted,
-            false => Error::Sql { message: "it took too long".to_owned() },
+            false => Error::Sql { message: "the query reached its time limit".to_owned() },
         }
     }
 }
 
-/// Asks, on the statement's own thread.
-fn question(path: &Path, statement: &str, over: Over, batch: &mut Batched) -> Result<()> {
-    let mut ledger = Ledger::open_read_only(path)?;
+/// Runs the statement, in its own thread.
+fn question(mut ledger: Ledger, statement: &str, over: Over, batch: &mut Batched) -> Result<()> {
+    if ledger.is_writable() {
+        return Err(Error::Sql { message: "the ledger was opened for writing".to_owned() });
+    }
     confine(ledger.conn_mut(), over.clone())?;
     run(ledger.conn(), statement, batch).map_err(|error| said(error, &over))
 }
@@ -186,14 +192,14 @@ fn confine(conn: &mut Connection, over: Over) -> Result<()> {
     Ok(())
 }
 
-/// What a statement may do. Whatever is not named is refused.
+/// Returns whether a statement may do this. Every action that is not listed is refused.
 fn may(action: &AuthAction<'_>) -> Authorization {
     let is_reading = match action {
         AuthAction::Select | AuthAction::Read { .. } | AuthAction::Recursive => true,
         AuthAction::Function { function_name } => {
             !REFUSED_FUNCTIONS.iter().any(|refused| refused.eq_ignore_ascii_case(function_name))
         }
-        // Said without a value, these only tell.
+        // These pragmas only read.
         AuthAction::Pragma { pragma_name, .. } => {
             TELLING_PRAGMAS.iter().any(|telling| telling.eq_ignore_ascii_case(pragma_name))
         }
@@ -202,7 +208,7 @@ fn may(action: &AuthAction<'_>) -> Authorization {
     if is_reading { Authorization::Allow } else { Authorization::Deny }
 }
 
-/// Functions that reach outside of the file, in case a build of SQLite has them.
+/// Functions that read or write outside of the file, in case a build of SQLite has them.
 const REFUSED_FUNCTIONS: &[&str] = &[
     "load_extension",
     "readfile",
@@ -214,7 +220,7 @@ const REFUSED_FUNCTIONS: &[&str] = &[
     "fsdir",
 ];
 
-/// Pragmas that describe the tables; with or without a value, none of them changes anything.
+/// Pragmas that describe tables. With or without a value, none of them changes anything.
 const TELLING_PRAGMAS: &[&str] = &[
     "table_info",
     "table_xinfo",
@@ -269,7 +275,7 @@ fn value(value: ValueRef<'_>) -> SqlValue {
     }
 }
 
-/// Why a statement was not run, or not to its end.
+/// The reason why a statement was not run, or not to its end.
 enum Failed {
     Nothing,
     Several,
@@ -284,21 +290,23 @@ impl From<rusqlite::Error> for Failed {
     }
 }
 
-/// The failure in words.
+/// Returns the error for a failure.
 fn said(failed: Failed, over: &Over) -> Error {
-    let refused = "only reading is possible";
+    let refused = "the query is not read-only";
     let message = match failed {
-        Failed::Nothing => "there is no statement".to_owned(),
-        Failed::Several => "one statement at a time, please".to_owned(),
+        Failed::Nothing => "the query is empty".to_owned(),
+        Failed::Several => "only one statement is allowed".to_owned(),
         Failed::Writes => refused.to_owned(),
-        Failed::Parameters => "values have to stand in the statement; it has a `?`".to_owned(),
+        Failed::Parameters => {
+            "parameters (`?`) are not supported; write the values into the query".to_owned()
+        }
         Failed::Sqlite(error) => match error.sqlite_error_code() {
             Some(ErrorCode::OperationInterrupted) => return over.error(),
             Some(ErrorCode::AuthorizationForStatementDenied | ErrorCode::ReadOnly) => {
                 refused.to_owned()
             }
-            Some(ErrorCode::OutOfMemory) => "it needs too much memory".to_owned(),
-            // These are about the file, not about what was asked.
+            Some(ErrorCode::OutOfMemory) => "the query needs too much memory".to_owned(),
+            // These errors concern the file, not the statement.
             Some(
                 ErrorCode::DatabaseCorrupt
                 | ErrorCode::NotADatabase

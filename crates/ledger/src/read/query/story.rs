@@ -1,10 +1,9 @@
-//! The story of a session, told entry by entry in the order of the agent's file.
+//! The story of a session: its entries in the order of the agent's file. Never formats text.
 //!
-//! Records are read and decoded as they are told, so memory does not grow with the session and the
-//! first words come at once. `plan` says in which order, `rows` pages through what the projection
-//! knows of each entry, `choice` leaves out what is not wanted, `learn` adds what an entry does not
-//! know by itself, `outputs` what it has in another file, `queued` opens what stands nowhere else,
-//! `rewind` notices where the conversation went back, and `ways` where what hangs off what leads.
+//! Records are decoded one at a time, so memory does not grow with the session. `plan` orders the
+//! records, `rows` pages through their rows, and `choice` selects entries. `learn` and `outputs`
+//! add fields from other rows and files. `queued` unfolds queued texts. `rewind` and `ancestors`
+//! find the places where the conversation went back.
 
 mod ancestors;
 mod calls;
@@ -48,7 +47,7 @@ use crate::truth::chunks::RecordReader;
 use crate::truth::tails;
 use crate::wire::StoryHead;
 
-/// A session that can be told.
+/// A session whose entries can be shown.
 pub struct Story<'l> {
     conn: &'l Connection,
     row: SessionRow,
@@ -63,12 +62,12 @@ impl std::fmt::Debug for Story<'_> {
 }
 
 impl<'l> Story<'l> {
-    /// The story of the session that `name` means.
+    /// Returns the story of the session with this name.
     pub fn find(ledger: &'l Ledger, name: &str) -> Result<Story<'l>> {
         complete(ledger, &mut |conn| Story::at(ledger, find::session(conn, name)?))
     }
 
-    /// The story of a session.
+    /// Returns the story of a session.
     pub fn open(ledger: &'l Ledger, row: SessionRow) -> Result<Story<'l>> {
         complete(ledger, &mut |_| Story::at(ledger, row))
     }
@@ -78,17 +77,17 @@ impl<'l> Story<'l> {
         Ok(Story { conn, row, head: head::read(conn, row)?, plan: Plan::of(conn, row)? })
     }
 
-    /// What is known of the session as a whole.
+    /// Returns the summary of the session.
     pub fn head(&self) -> &StoryHead {
         &self.head
     }
 
-    /// Fails if what is chosen is not there, before anything is told.
+    /// Fails if a chosen turn, entry or branch does not exist. Nothing is shown before that.
     pub fn check(&self, choice: &Choice) -> Result<()> {
         Chosen::new(self.conn, self.row, &self.plan, choice).map(|_| ())
     }
 
-    /// Tells what was chosen, in order, until `each` has heard enough.
+    /// Passes the chosen entries to `each`, in order, until it stops.
     pub fn tell(
         &self,
         choice: &Choice,
@@ -99,7 +98,7 @@ impl<'l> Story<'l> {
         let mut start = chosen.start();
         if let Some(count) = choice.last {
             start = teller.start_of_last(&mut chosen, count)?;
-            // On the way back it has heard entries that come again.
+            // The backward pass changed the state of `chosen`, and the same entries follow again.
             chosen = Chosen::new(self.conn, self.row, &self.plan, choice)?;
         }
         let mut rows = Rows::forward(self.conn, self.row, &self.plan, start);
@@ -125,13 +124,14 @@ impl<'l> Story<'l> {
     }
 }
 
-/// Reads records and makes items of them.
+/// Reads records and turns them into items.
 struct Teller<'s> {
     story: &'s Story<'s>,
     reader: RecordReader<'s>,
     homes: HashMap<GenerationId, Option<Home>>,
     learned: Learned<'s>,
-    /// None on the way back from the end: there the last words come first.
+    /// Finds the places where the conversation went back. `None` in the backward pass, which sees
+    /// the entries in reverse order.
     rewinds: Option<Rewinds<'s>>,
     outputs: Outputs<'s>,
 }
@@ -148,7 +148,7 @@ impl<'s> Teller<'s> {
         })
     }
 
-    /// Tells the entries of one record.
+    /// Passes the entries of one record to `each`.
     fn record(
         &mut self,
         row: &Row,
@@ -185,7 +185,7 @@ impl<'s> Teller<'s> {
                     }
                     row
                 } else {
-                    // Another entry of the same record, if it belongs here.
+                    // A further entry of the same record, if it belongs to the session.
                     match rows::one(story.conn, story.row, id)? {
                         Some(found) if chosen.wants_row(&found) => {
                             welded = found;
@@ -206,7 +206,7 @@ impl<'s> Teller<'s> {
                     if chosen.tells_results() {
                         outputs.fill(&mut item, &mut learned.calls)?;
                     }
-                    // Whoever is told may take any time.
+                    // `each` may take long, so the snapshot is released first.
                     drop(snapshot.take());
                     return Ok(each(&item));
                 }
@@ -226,7 +226,7 @@ impl<'s> Teller<'s> {
         told
     }
 
-    /// The record's bytes, or the beginning of those of a very long one.
+    /// Returns the bytes of the record, or the beginning of a very long one.
     fn bytes(&mut self, row: &Row) -> Result<Vec<u8>> {
         let Some(seq) = row.id.seq() else {
             return tails::read(self.story.conn, row.generation);
@@ -234,7 +234,7 @@ impl<'s> Teller<'s> {
         if row.is_oversize() { self.reader.head(seq, OVERSIZE_HEAD) } else { self.reader.read(seq) }
     }
 
-    /// Where the last `count` entries that say something begin. Reads them backwards.
+    /// Returns the position of the first of the last `count` entries with text. Reads backwards.
     fn start_of_last(&mut self, chosen: &mut Chosen, count: u64) -> Result<u64> {
         let story = self.story;
         let mut left = count;
@@ -243,7 +243,7 @@ impl<'s> Teller<'s> {
         let mut rows = Rows::backward(story.conn, story.row, &story.plan);
         let mut start = story.plan.end();
         let mut is_first = true;
-        // Where only tools are heard, their answers are what is said.
+        // If only the tool role is chosen, results count as text.
         let are_results = chosen.is_of(Role::Tool);
         while left > 0 {
             let row = if is_first && let Some(row) = provisional.first() {

@@ -1,6 +1,8 @@
-//! Last lines that have no newline yet. They say something, so whatever counts adds them here, when
-//! it is asked: as if their newlines had come. Few files end so, and where none does this costs one
-//! look at an empty range of the entries.
+//! Last lines of files that have no newline yet.
+//!
+//! The projection does not count them. Each query adds them as if their newlines were there. Few
+//! files end so; without any, this costs one lookup in an empty range of the entries. Nothing here
+//! is stored.
 
 use std::sync::Arc;
 
@@ -14,25 +16,25 @@ use crate::project::entry::is_node;
 use crate::project::session::Name;
 use crate::project::tail;
 
-/// A last line that has no newline yet and can be read all the same.
+/// A last line that has no newline yet and can be decoded.
 #[derive(Debug)]
 pub(crate) struct Tail {
     /// The provisional entry.
     pub(crate) id: EntryId,
-    /// `None` if it is all that there is of its session.
+    /// The session of the line. `None` if the line is the only one of its session.
     pub(crate) session: Option<SessionRow>,
-    /// What its session is called.
+    /// The name of its session.
     pub(crate) name: Option<Name>,
-    /// The project's folder, as far as the path tells.
+    /// The folder of the project, if the path has it.
     pub(crate) slug: Option<String>,
     pub(crate) entry: DraftEntry,
-    /// The turn that it would belong to if it began none.
+    /// The turn of the line, unless it begins one.
     pub(crate) turn: Option<EntryId>,
-    /// The session has an entry of this id: it is said again, or anew.
+    /// True if the session has an entry of this id: the line repeats or replaces it.
     is_known: bool,
 }
 
-/// All of them.
+/// Returns all last lines.
 pub(crate) fn all(conn: &Connection) -> Result<Vec<Tail>> {
     read(
         conn,
@@ -41,7 +43,8 @@ pub(crate) fn all(conn: &Connection) -> Result<Vec<Tail>> {
     )
 }
 
-/// Those of a session. By their numbers: there are few of them, and many entries in a session.
+/// Returns the last lines of a session. They are looked up by id: few entries are provisional, and
+/// a session may have many entries.
 pub(crate) fn of(conn: &Connection, session: SessionRow) -> Result<Vec<Tail>> {
     read(
         conn,
@@ -50,7 +53,7 @@ pub(crate) fn of(conn: &Connection, session: SessionRow) -> Result<Vec<Tail>> {
     )
 }
 
-/// All of them, by session.
+/// Returns all last lines, by session.
 pub(crate) fn by_session(conn: &Connection) -> Result<HashMap<SessionRow, Vec<Arc<Tail>>>> {
     let mut sessions: HashMap<SessionRow, Vec<Arc<Tail>>> = HashMap::default();
     for tail in all(conn)? {
@@ -61,7 +64,7 @@ pub(crate) fn by_session(conn: &Connection) -> Result<HashMap<SessionRow, Vec<Ar
     Ok(sessions)
 }
 
-/// How many transcripts end in something that cannot be read as a line, or may still change.
+/// Returns the number of transcripts whose last bytes are not a readable line, or may still change.
 pub(crate) fn unreadable(conn: &Connection) -> Result<u64> {
     let count: i64 = conn
         .prepare_cached(
@@ -110,7 +113,7 @@ fn read(conn: &Connection, sql: &str, session: Option<SessionRow>) -> Result<Vec
     Ok(tails)
 }
 
-/// The session of that name, which another file may have begun.
+/// Returns the session of that name. Another file may have begun it.
 fn session_of(conn: &Connection, name: &Name) -> Result<Option<SessionRow>> {
     Ok(conn
         .prepare_cached(
@@ -120,7 +123,7 @@ fn session_of(conn: &Connection, name: &Name) -> Result<Option<SessionRow>> {
         .optional()?)
 }
 
-/// The newest entry of that id.
+/// Returns the newest entry of that id.
 fn entry_of(conn: &Connection, session: SessionRow, uuid: &PackedId) -> Result<Option<EntryId>> {
     Ok(conn
         .prepare_cached("SELECT max(id) FROM entry_rows WHERE session = ?1 AND uuid = ?2")?
@@ -134,27 +137,27 @@ fn turn_of(conn: &Connection, entry: EntryId) -> Result<Option<EntryId>> {
 }
 
 impl Tail {
-    /// The session's row; without one a number that no session has.
+    /// Returns the session's row, or a number that no session has.
     pub(crate) fn row(&self) -> SessionRow {
         self.session.unwrap_or(SessionRow(self.id.0))
     }
 
-    /// Whether it counts as an entry of its own.
+    /// Returns whether the line counts as a new entry.
     pub(crate) fn is_new(&self) -> bool {
         !self.is_known
     }
 
-    /// Whether it begins a turn.
+    /// Returns whether the line begins a turn.
     pub(crate) fn is_prompt(&self) -> bool {
         self.is_new() && self.entry.marks.is_prompt && is_node(&self.entry)
     }
 
-    /// The turn that it belongs to: the one that it begins, or else the one that goes on.
+    /// Returns the turn of the line: the one that it begins, or else the current one.
     pub(crate) fn own_turn(&self) -> Option<EntryId> {
         if self.is_prompt() { Some(self.id) } else { self.turn }
     }
 
-    /// Whether the session goes on from it.
+    /// Returns whether the line becomes the leaf of the session.
     pub(crate) fn is_leaf(&self) -> bool {
         self.is_new()
             && is_node(&self.entry)
@@ -162,17 +165,17 @@ impl Tail {
             && !self.entry.marks.is_sidechain
     }
 
-    /// Whether it stands for what came before.
+    /// Returns whether the line is a compaction.
     pub(crate) fn is_compaction(&self) -> bool {
         matches!(self.entry.detail, Detail::Compaction(_))
     }
 
-    /// What it says.
+    /// Returns the prose of the line.
     pub(crate) fn prose(&self) -> &str {
         self.entry.text.prose.as_str()
     }
 
-    /// The entry that it hangs off, where `last` is the one before it in its file.
+    /// Returns the parent of the line. `last` is the entry before it in its file.
     pub(crate) fn parent(
         &self,
         conn: &Connection,

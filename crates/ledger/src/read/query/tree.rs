@@ -1,7 +1,7 @@
-//! The tree of a session: runs of entries, and what happens between them.
+//! The tree of a session: runs of entries, and the events between them.
 //!
-//! Read from the projection alone. Nothing recurses: a transcript may nest as deep as it likes.
-//! `nodes` loads the entries and says which of them fork, `agents` finds the sub-agents.
+//! Reads the projection only, never a record. No function recurses, since a transcript may nest to
+//! any depth. `nodes` loads the entries and finds the forks, and `agents` finds the sub-agents.
 
 mod agents;
 mod nodes;
@@ -19,10 +19,10 @@ use crate::read::query::complete::complete;
 use crate::read::query::{find, forks};
 use crate::wire::TreeLine;
 
-/// So much of a prompt is told.
+/// The largest length of a prompt in the tree, in characters: a line shows only the beginning.
 const LONGEST_TEXT: i64 = 400;
 
-/// The tree of the session that `name` means, line by line.
+/// Returns the lines of the tree of the session with this name.
 pub fn tree(ledger: &Ledger, name: &str) -> Result<Vec<TreeLine>> {
     complete(ledger, &mut |conn| draw(conn, find::session(conn, name)?))
 }
@@ -55,7 +55,7 @@ fn draw(conn: &Connection, session: SessionRow) -> Result<Vec<TreeLine>> {
     Ok(drawing.lines)
 }
 
-/// The label of each entry that has one.
+/// Returns the label of each entry that has one.
 fn labels(conn: &Connection, session: SessionRow) -> Result<HashMap<EntryId, String>> {
     let mut labels = HashMap::new();
     let mut statement = conn.prepare_cached(
@@ -80,14 +80,14 @@ fn labels(conn: &Connection, session: SessionRow) -> Result<HashMap<EntryId, Str
 struct Drawing<'n> {
     conn: &'n Connection,
     labels: HashMap<EntryId, String>,
-    /// The sessions that were forked at each entry; those that were nobody knows where.
+    /// The sessions that were forked at each entry. `None` has those whose entry is unknown.
     forks: HashMap<Option<EntryId>, Vec<String>>,
     agents: Agents,
     nodes: &'n Nodes,
     lines: Vec<TreeLine>,
 }
 
-/// Where a way begins.
+/// The beginning of a branch.
 #[derive(Debug, Clone, Copy)]
 struct Way {
     node: usize,
@@ -102,7 +102,7 @@ impl Drawing<'_> {
         while let Some(way) = ways.pop() {
             let (last, forks) = self.way(way)?;
             let Some((main, left)) = forks.split_last() else { continue };
-            // The way on comes last, so that it is not indented.
+            // The main branch is drawn last, so that it is not indented.
             ways.push(Way { node: *main, depth: way.depth, parent: Some(last) });
             let depth = way.depth + 1;
             ways.extend(left.iter().rev().map(|node| Way {
@@ -126,8 +126,8 @@ impl Drawing<'_> {
         Ok(())
     }
 
-    /// Draws a way up to its end or the next fork. Returns its last line, and the ways that go on,
-    /// the one to be followed last.
+    /// Draws a branch up to its end or the next fork. Returns its last line and the branches that
+    /// follow, the main one last.
     fn way(&mut self, way: Way) -> Result<(usize, Vec<usize>)> {
         let mut run = Run::default();
         let mut parent = way.parent;
@@ -179,7 +179,7 @@ impl Drawing<'_> {
         Ok((self.lines.len(), Vec::new()))
     }
 
-    /// Writes the run that is open, and the sub-agents that were started in it.
+    /// Writes the current run, and the sub-agents that it started.
     fn end_run(&mut self, run: &mut Run, depth: usize, parent: &mut Option<usize>) -> Result<()> {
         let run = std::mem::take(run);
         let (Some(first), Some(last)) = (run.first, run.last) else { return Ok(()) };
@@ -224,7 +224,7 @@ impl Drawing<'_> {
         }
     }
 
-    /// The sessions that were forked at an entry.
+    /// Writes the sessions that were forked at an entry.
     fn forked(&mut self, at: Option<EntryId>, depth: usize, parent: Option<usize>) -> Result<()> {
         let Some(sessions) = self.forks.remove(&at) else { return Ok(()) };
         let name = at.map(|at| name_of(self.conn, at)).transpose()?;
@@ -280,7 +280,7 @@ impl Drawing<'_> {
         Ok(())
     }
 
-    /// A sub-agent, and those that it started.
+    /// Writes a sub-agent, and the sub-agents that it started.
     fn agent(&mut self, started: agents::Agent, depth: usize, parent: Option<usize>) {
         let mut open = vec![(started, 0, parent)];
         while let Some((agent, nested, parent)) = open.pop() {
@@ -317,7 +317,7 @@ impl Drawing<'_> {
     }
 }
 
-/// Entries that follow each other.
+/// Consecutive entries.
 #[derive(Debug, Default)]
 struct Run {
     first: Option<EntryId>,
@@ -329,7 +329,7 @@ struct Run {
     prompt: Option<EntryId>,
     /// Entries with calls.
     callers: Vec<EntryId>,
-    /// Entries that other sessions go on from.
+    /// Entries at which other sessions were forked.
     forked: Vec<EntryId>,
     is_leaf: bool,
     is_current: bool,
@@ -338,7 +338,7 @@ struct Run {
 impl Run {
     fn add(&mut self, node: &Node) {
         self.first = self.first.or(Some(node.id));
-        // What hangs beside the way, or after the leaf, is no place to go on from.
+        // A session cannot continue from an entry next to the branch or after the leaf.
         if !node.is_aside && !self.is_leaf {
             self.last = Some(node.id);
         }

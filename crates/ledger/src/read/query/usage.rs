@@ -1,7 +1,8 @@
-//! Tokens and cost, added up by day, month, session, model, project or agent.
+//! Tokens and cost, summed by day, month, session, model, project or agent.
 //!
-//! Which copy of a response counts was decided when it was collected (`project::usage`); here only
-//! the sums of quarters of an hour are read, with what last lines without a newline will add.
+//! `project::usage` decided at collection which copy of a response counts. Here only the sums of
+//! quarters of an hour are read, plus the usage of last lines without a newline. Never reads a
+//! record.
 
 mod groups;
 mod sessions;
@@ -21,7 +22,7 @@ pub use sessions::{Costs, costs};
 use sums::each_sum;
 use tally::Tally;
 
-/// What to group by.
+/// The groups of a usage report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum UsageBy {
     /// Days of a time zone.
@@ -32,14 +33,14 @@ pub enum UsageBy {
     Session,
     /// Models.
     Model,
-    /// Folders that agents worked in.
+    /// Folders in which agents worked.
     Project,
-    /// Formats, and the agents of those that have several.
+    /// Formats, and the agents of formats that have several.
     Agent,
 }
 
 impl UsageBy {
-    /// The name that JSON has for it.
+    /// Returns the name in JSON.
     pub fn name(self) -> &'static str {
         match self {
             UsageBy::Day => "day",
@@ -52,31 +53,32 @@ impl UsageBy {
     }
 }
 
-/// What is asked for.
+/// A request for a usage report.
 #[derive(Debug)]
 pub struct UsageRequest<'a> {
     /// The groups.
     pub by: UsageBy,
-    /// From the quarter of an hour that holds this moment, in milliseconds UTC.
+    /// The first moment, milliseconds UTC. Its whole quarter of an hour is included.
     pub since: Option<i64>,
-    /// Before this moment, its quarter of an hour included.
+    /// The moment at which the report ends, milliseconds UTC. A quarter of an hour that begins
+    /// before it is included.
     pub until: Option<i64>,
-    /// Only of these sessions.
+    /// The sessions that count. `None` counts all.
     pub sessions: Option<&'a Filter>,
-    /// Where days begin and end.
+    /// The time zone of days and months.
     pub zone: TimeZone,
-    /// What tokens cost.
+    /// The prices of tokens.
     pub prices: &'a Prices,
 }
 
-/// Adds up what was used. `None` if only some sessions are asked for and there are none of them.
+/// Returns the usage report. `None` if a filter is set and no session passes it.
 pub fn usage(ledger: &Ledger, request: &UsageRequest<'_>) -> Result<Option<UsageReport>> {
     let conn = ledger.conn();
     let mut models = models(conn, request.prices)?;
     let tails = tails::all(conn)?;
     let foreseen = sums::foreseen(conn, &tails, &mut models, request.prices)?;
     let Some(mut groups) = Groups::new(conn, request, &tails)? else { return Ok(None) };
-    // Of a quarter that is only partly meant, all is shown.
+    // A quarter that is only partly requested is included whole.
     let since = request.since.map_or(i64::MIN, |since| since - since.rem_euclid(QUARTER));
     let until = request.until.unwrap_or(i64::MAX);
     let mut tallies: Vec<Tally> = Vec::new();
@@ -97,7 +99,7 @@ pub fn usage(ledger: &Ledger, request: &UsageRequest<'_>) -> Result<Option<Usage
     Ok(Some(report))
 }
 
-/// One row of sums, with what it cost.
+/// One row of sums with its cost.
 #[derive(Debug)]
 struct Part {
     responses: u64,
@@ -112,7 +114,7 @@ enum Cost {
     Unknown,
 }
 
-/// A model by its number.
+/// A model with its number and price.
 #[derive(Debug)]
 struct Model {
     id: i64,
@@ -146,7 +148,7 @@ fn part(key: &Key, sums: &Sums, models: &[Model]) -> Part {
         let price = model(models, key.model).and_then(|model| model.price.as_ref());
         match price.and_then(|price| price.cost(service, &tokens)) {
             Some(cost) => Cost::Priced(cost),
-            // What has no tokens costs nothing, whatever it is.
+            // A row without tokens costs nothing, even if the model has no price.
             None if tokens == Tokens::default() => Cost::Priced(0.0),
             None => Cost::Unknown,
         }

@@ -1,11 +1,14 @@
-//! What a search reads of the index is read once. SQLite would keep it, in memory that is touched
-//! for the first time, which costs more than reading does; a small cache uses the same memory again.
+//! Limits SQLite's page cache during a search.
+//!
+//! A search reads most pages of the index once. A large cache would put them into newly allocated
+//! memory, which costs more than reading them. A small cache reuses the same memory. It never
+//! changes a setting of the ledger file.
 
 use rusqlite::Connection;
 
 use crate::Result;
 
-/// In KiB, as SQLite counts them.
+/// The size of the cache during a search: 1024 KiB. A negative `cache_size` counts KiB.
 const SMALL: i64 = -1024;
 
 /// Keeps the cache small until it is dropped.
@@ -24,7 +27,7 @@ impl<'c> SmallCache<'c> {
 
 impl Drop for SmallCache<'_> {
     fn drop(&mut self) {
-        // Who cannot set it has other worries.
+        // A failure leaves the cache small: later reads are slower and still correct.
         let _ = self.conn.pragma_update(None, "cache_size", self.before);
     }
 }

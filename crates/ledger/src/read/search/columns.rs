@@ -1,4 +1,6 @@
-//! Columns of the search index, one bit each, in the order of the table.
+//! The columns of the search index, one bit each.
+//!
+//! The order is that of the table. A set of columns is a bit mask and is never stored.
 
 pub(crate) const TOOL_RESULT: u8 = 1;
 pub(crate) const TOOL_INPUT: u8 = 2;

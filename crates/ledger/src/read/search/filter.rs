@@ -1,5 +1,7 @@
-//! What has to hold of a hit besides its words. Sets of sessions, kinds and calls are read once;
-//! of each hit only its row is looked at.
+//! The filters of a query: conditions on a hit other than its words.
+//!
+//! Sets of sessions, kinds and calls are read once. For each hit only its row is read, never its
+//! text.
 
 use foldhash::{HashMap, HashMapExt, HashSet, HashSetExt};
 use quipu_fts5::{Matches, RowId};
@@ -13,10 +15,10 @@ use super::outputs::Outputs;
 use crate::Result;
 use crate::read::query::listed;
 
-/// All filters of a query, ready to be asked.
+/// All filters of a query, ready to be applied.
 pub(crate) struct Filters<'c> {
     conn: &'c Connection,
-    /// Sessions that pass; `None`: all do, and what belongs to none.
+    /// Sessions that pass. `None` if all pass, and entries without a session, too.
     sessions: Option<HashSet<i64>>,
     rules: Rules,
     roles: Vec<(bool, Role)>,
@@ -31,12 +33,12 @@ pub(crate) struct Filters<'c> {
 }
 
 struct Kind {
-    type_name: String,
+    form: String,
     role: String,
     is_error: bool,
 }
 
-/// What has to do with a file.
+/// Entries and turns that used a file.
 #[derive(Default)]
 struct Touched {
     /// Calls and their results.
@@ -62,11 +64,13 @@ impl Row {
     }
 }
 
-/// From so many entries on their rows are read in order.
+/// The number of matches from which all rows are read in order. Below it each row is looked up by
+/// its id, which is then less work.
 const MANY: usize = 50_000;
 
 impl<'c> Filters<'c> {
-    /// `has_words`: the query looks for text. Otherwise `file:` means the calls themselves.
+    /// Reads the sets that the filters need. With `has_words`, `file:` also matches the other
+    /// entries of a turn; without, only the calls themselves.
     pub(crate) fn new(
         conn: &'c Connection,
         filters: &[Filter],
@@ -116,7 +120,7 @@ impl<'c> Filters<'c> {
         Ok(all)
     }
 
-    /// Whether nothing has to hold.
+    /// Returns whether every entry passes.
     pub(crate) fn is_empty(&self) -> bool {
         self.sessions.is_none()
             && self.roles.is_empty()
@@ -131,12 +135,12 @@ impl<'c> Filters<'c> {
                 .any(|place| matches!(place, Place::Notes | Place::Cron | Place::Prompts))
     }
 
-    /// The sessions that pass, where that is a question.
+    /// Returns the sessions that pass, or `None` if no filter concerns sessions.
     pub(crate) fn sessions(&self) -> Option<&HashSet<i64>> {
         self.sessions.as_ref()
     }
 
-    /// Leaves out what does not pass.
+    /// Removes the matches that do not pass.
     pub(crate) fn apply(&self, matches: &mut Matches) -> Result<()> {
         if self.is_empty() {
             return Ok(());
@@ -154,11 +158,10 @@ impl<'c> Filters<'c> {
         };
         if matches.len() < MANY {
             return matches.try_retain(|RowId(entry), found_in| {
-                // What needs no row comes first.
+                // The check that needs no row comes first.
                 Ok(self.is_of_calls(entry) && look_up(outputs.speaker(entry), found_in)?)
             });
         }
-        // So many that going through all rows is less work than finding each.
         let mut statement = self.conn.prepare_cached(
             "SELECT id, session, kind, turn, time FROM entry_rows WHERE id >= ?1 ORDER BY id",
         )?;
@@ -185,7 +188,7 @@ impl<'c> Filters<'c> {
         self.calls.iter().all(|(not, set)| set.contains(&entry) != *not)
     }
 
-    /// Whether an entry that was found in these columns passes.
+    /// Returns whether an entry that was found in these columns passes.
     fn pass(&self, entry: i64, row: &Row, found_in: u8) -> Result<bool> {
         let kind = self.kinds.get(&row.kind);
         if !self.in_time(row) || !self.in_place(kind, found_in) || !self.has_role(kind, found_in) {
@@ -222,22 +225,22 @@ impl<'c> Filters<'c> {
     }
 
     fn in_place(&self, kind: Option<&Kind>, found_in: u8) -> bool {
-        let type_name = kind.map_or("", |kind| kind.type_name.as_str());
+        let form = kind.map_or("", |kind| kind.form.as_str());
         self.places.is_empty()
             || self.places.iter().any(|place| match place {
                 Place::Text => found_in & columns::PROSE != 0,
                 Place::Input => found_in & columns::TOOL_INPUT != 0,
                 Place::Result => found_in & columns::TOOL_RESULT != 0,
                 Place::Thinking => found_in & columns::THINKING != 0,
-                Place::Notes => type_name == "note",
-                Place::Cron => matches!(type_name, "cron_run" | "cron_jobs"),
-                Place::Prompts => type_name == "history",
+                Place::Notes => form == "note",
+                Place::Cron => matches!(form, "cron_run" | "cron_jobs"),
+                Place::Prompts => form == "prompt",
             })
     }
 
     fn has_role(&self, kind: Option<&Kind>, found_in: u8) -> bool {
         let role = kind.map_or("", |kind| kind.role.as_str());
-        // Words beside a tool's result are the human's.
+        // Prose next to a tool's result was written by the human.
         let speaks = |wanted: &Role| match (wanted, role) {
             (Role::User, "tool") => found_in & columns::PROSE != 0,
             (Role::Tool, "tool") => found_in == 0 || found_in & columns::TOOL_RESULT != 0,
@@ -248,7 +251,8 @@ impl<'c> Filters<'c> {
         is_wanted && !self.roles.iter().any(|(not, role)| *not && speaks(role))
     }
 
-    /// The session's filters for what belongs to no session: notes, jobs, prompts.
+    /// Returns whether an entry without a session (a note, a job, a prompt) passes the session
+    /// filters.
     fn pass_alone(&self, entry: i64) -> Result<bool> {
         let said = self
             .conn
@@ -276,15 +280,15 @@ impl<'c> Filters<'c> {
 }
 
 fn kinds(conn: &Connection) -> Result<HashMap<i64, Kind>> {
-    let mut statement = conn.prepare_cached("SELECT id, type, role, is_error FROM kinds")?;
+    let mut statement = conn.prepare_cached("SELECT id, form, role, is_error FROM kinds")?;
     let kinds = statement.query_map([], |row| {
-        let kind = Kind { type_name: row.get(1)?, role: row.get(2)?, is_error: row.get(3)? };
+        let kind = Kind { form: row.get(1)?, role: row.get(2)?, is_error: row.get(3)? };
         Ok((row.get(0)?, kind))
     })?;
     Ok(kinds.collect::<Result<_, _>>()?)
 }
 
-/// Results that the agent recorded as failed.
+/// Returns the results that the agent recorded as failed.
 fn failed_results(conn: &Connection) -> Result<HashSet<i64>> {
     let mut statement = conn.prepare_cached(
         "SELECT result FROM tool_call_rows WHERE is_error = 1 AND result IS NOT NULL",
@@ -292,7 +296,8 @@ fn failed_results(conn: &Connection) -> Result<HashSet<i64>> {
     Ok(statement.query_map([], |row| row.get(0))?.collect::<Result<_, _>>()?)
 }
 
-/// Adds calls of a tool, their results and the files that hold them. `mcp__*` names many tools.
+/// Adds calls of a tool, their results and the files with their output. `mcp__*` matches many
+/// tools.
 fn called(conn: &Connection, name: &str, found: &mut HashSet<i64>) -> Result<()> {
     let (name, is_prefix) = match name.strip_suffix('*') {
         Some(start) => (start, true),
@@ -312,7 +317,8 @@ fn called(conn: &Connection, name: &str, found: &mut HashSet<i64>) -> Result<()>
     Ok(())
 }
 
-/// Adds what was done with a file: by the end of its path, or any part of it.
+/// Adds the entries and turns that used a file. `path` is the end of the file's path or any part of
+/// it.
 fn touched(conn: &Connection, path: &str, with_turns: bool, found: &mut Touched) -> Result<()> {
     let mut statement = conn.prepare_cached(
         "SELECT c.entry, c.result, c.output, CASE WHEN ?2 THEN e.turn END
@@ -333,7 +339,7 @@ fn touched(conn: &Connection, path: &str, with_turns: bool, found: &mut Touched)
     Ok(())
 }
 
-/// What a session, or something without one, says about itself.
+/// The values that rules compare, of a session or of an entry without one.
 #[derive(Default)]
 struct Described {
     row: Option<i64>,
@@ -345,12 +351,12 @@ struct Described {
     compactions: i64,
 }
 
-/// What has to hold of a session.
+/// The rules for sessions, each with whether it is negated.
 #[derive(Default)]
 struct Rules(Vec<(bool, Rule)>);
 
 enum Rule {
-    /// The sessions of the project, and its name for what belongs to no session.
+    /// The sessions of the project, and its name for entries without a session.
     Project(HashSet<i64>, Name),
     Agent(String),
     Format(String),
@@ -381,7 +387,8 @@ impl Rules {
         Ok(())
     }
 
-    /// Of each kind of rule one that wants it is enough, and none that does not want it may hold.
+    /// Returns whether no negated rule holds and, for each kind of the remaining rules, at least
+    /// one holds.
     fn pass(&self, said: &Described) -> bool {
         let kind = |rule: &Rule| std::mem::discriminant(rule);
         self.0.iter().all(|(not, rule)| match not {
@@ -414,7 +421,7 @@ impl Rule {
     }
 }
 
-/// The sessions that pass.
+/// Returns the sessions that pass.
 fn sessions(conn: &Connection, rules: &Rules) -> Result<HashSet<i64>> {
     let mut statement = conn.prepare_cached(
         "SELECT id, format, agent, agent_type, session_id, compactions FROM sessions",

@@ -1,7 +1,11 @@
-//! What is told about each hit that is shown.
+//! The fields of each hit that is shown: its snippet, session, turn, tool and neighbours.
+//!
+//! Reads one hit at a time and never decides which entries match.
 
 use foldhash::{HashMap, HashMapExt};
+use quipu_transcript::format::Part;
 use quipu_transcript::search::snippet;
+use quipu_transcript::story::Folded;
 use rusqlite::{Connection, OptionalExtension};
 
 use super::columns;
@@ -15,33 +19,33 @@ use crate::read::query::sessions::title;
 use crate::read::query::{listed, lost, story, tails};
 use crate::wire::SearchHit;
 
-/// How much of a text is shown, in bytes.
+/// The length of a snippet in bytes: about three lines of a terminal.
 const WIDTH: usize = 240;
 
-/// How much of an entry nearby is shown.
+/// The length of the text of a nearby entry in bytes: shorter than the hit itself.
 const NEARBY_WIDTH: usize = 160;
 
-/// The type of entries that are files with a call's output.
-const TOOL_OUTPUT: &str = "tool-output";
+/// The form of entries that are files with a call's output.
+const TOOL_OUTPUT: &str = Part::ToolOutput.as_str();
 
-/// An entry to tell about.
+/// An entry to be described.
 pub(crate) struct Wanted {
     pub(crate) entry: i64,
-    /// The columns that it was found in.
+    /// The columns in which it was found.
     pub(crate) columns: u8,
     pub(crate) score: Option<f64>,
     pub(crate) is_older: bool,
 }
 
-/// Tells about entries.
+/// Describes entries as hits.
 pub(crate) struct Teller<'c> {
     conn: &'c Connection,
     texts: Texts<'c>,
     pattern: &'c Pattern,
     sessions: HashMap<i64, Session>,
-    /// Of each session a turn and its number.
+    /// The last numbered turn of each session, with its number.
     turns: HashMap<i64, (i64, i64)>,
-    /// All turns of sessions that were pieced together from several files, in order.
+    /// All turns, in order, of sessions that are stored in several files.
     pieced: HashMap<i64, Option<Vec<EntryId>>>,
     around: usize,
 }
@@ -65,28 +69,22 @@ struct Row {
     uuid: Option<PackedId>,
     turn: Option<i64>,
     kind: String,
+    form: String,
     role: Option<String>,
     time: Option<i64>,
     is_error: bool,
-    marks: [bool; 4],
+    folded: Option<Folded>,
 }
 
 impl Row {
-    /// Why a story does not tell it, as `story::tell` decides it.
+    /// Returns the reason why a story hides the entry by default. It also depends on the column of
+    /// the words.
     fn folded(&self, place: &str, is_command: bool) -> Option<&'static str> {
-        let [is_sidechain, is_summary, is_mirror, is_meta] = self.marks;
-        match (self.kind.as_str(), self.role.as_deref()) {
-            _ if is_sidechain => Some("sidechain"),
-            ("progress", Some(_)) => Some("sidechain"),
+        match (self.form.as_str(), self.role.as_deref()) {
+            _ if self.folded.is_some() => self.folded.map(Folded::as_str),
+            // A story shows one line about a summary, not its text.
             ("compaction" | "branch_summary", _) => Some("summary"),
-            _ if is_summary => Some("summary"),
-            _ if is_mirror => Some("mirror"),
-            ("custom_message", _) | (_, Some("system")) => Some("meta"),
-            _ if is_meta => Some("meta"),
-            ("history", _) => None,
-            ("queue-operation", Some("user")) => Some("queued"),
-            (_, None) => Some("bookkeeping"),
-            // Words beside a tool's result, and what a command said that the human ran.
+            // Prose next to a tool's result, and the output of a command that the human ran.
             (_, Some("tool")) if place == "text" => Some("injected"),
             (_, Some("user")) if is_command => Some("injected"),
             _ => None,
@@ -107,11 +105,11 @@ impl<'c> Teller<'c> {
         }
     }
 
-    /// Tells about one entry.
+    /// Returns the hit for one entry.
     pub(crate) fn tell(&mut self, wanted: &Wanted) -> Result<SearchHit> {
         let Some(row) = self.row(wanted.entry)? else { return Ok(SearchHit::default()) };
-        // A file with the whole output of a call is found as the call's result.
-        let (speaker, row) = match row.kind.as_str() {
+        // A file with the whole output of a call is shown as the call's result.
+        let (speaker, row) = match row.form.as_str() {
             TOOL_OUTPUT => match outputs::result_of(self.conn, wanted.entry)? {
                 Some(result) => (result, self.row(result)?.unwrap_or(row)),
                 None => (wanted.entry, row),
@@ -132,7 +130,7 @@ impl<'c> Teller<'c> {
         let is_command = self.snippet(wanted, &mut hit)?;
         hit.folded = row.folded(hit.place, is_command);
         if hit.role.as_deref() == Some("tool") && hit.place == "text" {
-            // Words beside a tool's result are the human's.
+            // Prose next to a tool's result was written by the human.
             hit.role = Some("user".to_owned());
         }
         self.tool(&mut hit)?;
@@ -148,7 +146,7 @@ impl<'c> Teller<'c> {
                     self.nearby(session, &mut hit)?;
                 }
             }
-            None => self.alone(&mut hit)?,
+            None => self.alone(&row.form, &mut hit)?,
         }
         Ok(hit)
     }
@@ -157,8 +155,7 @@ impl<'c> Teller<'c> {
         Ok(self
             .conn
             .prepare_cached(
-                "SELECT session, uuid, turn, type, role, time, is_error,
-                        is_sidechain, is_summary, is_mirror, is_meta
+                "SELECT session, uuid, turn, type, role, time, is_error, form, folded
                    FROM entries WHERE id = ?1",
             )?
             .query_row([entry], |row| {
@@ -170,14 +167,15 @@ impl<'c> Teller<'c> {
                     role: row.get(4)?,
                     time: row.get(5)?,
                     is_error: row.get(6)?,
-                    marks: [row.get(7)?, row.get(8)?, row.get(9)?, row.get(10)?],
+                    form: row.get(7)?,
+                    folded: row.get::<_, Option<String>>(8)?.as_deref().and_then(Folded::parse),
                 })
             })
             .optional()?)
     }
 
-    /// The piece of the text that shows the most of what was looked for. Returns whether it is of a
-    /// command that the human ran, with what that said.
+    /// Sets the part of the text that shows most of the searched words. Returns whether it is of a
+    /// command that the human ran, or of that command's output.
     fn snippet(&mut self, wanted: &Wanted, hit: &mut SearchHit) -> Result<bool> {
         let mut best: Option<(usize, &'static str, snippet::Snippet)> = None;
         let mut consider = |name: &'static str, text: &str, pattern: &Pattern| {
@@ -190,8 +188,8 @@ impl<'c> Teller<'c> {
             }
             kinds.len()
         };
-        // Prose of messages is at hand; everything else is in a chunk that has to be opened. It
-        // comes first, so where it has all that is looked for nothing else is shown.
+        // Prose of messages is stored in a table. All other text is in a chunk that must be
+        // decompressed. Prose is preferred, so if it has all searched words, the chunk is not read.
         let message = match wanted.columns & columns::PROSE {
             0 => None,
             _ => self.message(wanted.entry)?,
@@ -234,7 +232,7 @@ impl<'c> Teller<'c> {
             .optional()?)
     }
 
-    /// Which tool was called, or answered.
+    /// Sets the tool that was called, or whose result this is.
     fn tool(&self, hit: &mut SearchHit) -> Result<()> {
         let found = match (hit.place, hit.role.as_deref()) {
             ("input", _) => self
@@ -252,8 +250,8 @@ impl<'c> Teller<'c> {
         Ok(())
     }
 
-    /// The call that a result answers. Calls are not indexed by their results; but nearly always
-    /// the call is the result's parent.
+    /// Returns the call that a result answers. Calls are not indexed by their results, but the call
+    /// is nearly always the parent of the result.
     fn answered(&self, result: i64) -> Result<Option<(String, bool)>> {
         Ok(self
             .conn
@@ -327,12 +325,12 @@ impl<'c> Teller<'c> {
         Ok(())
     }
 
-    /// The number of a turn in its session. Hits of a session mostly come in order, so that turns
-    /// are counted from the last one on.
+    /// Returns the number of a turn in its session. Hits of a session mostly come in order, so
+    /// counting continues from the last turn.
     fn turn(&mut self, session: i64, turn: Option<i64>) -> Result<Option<u64>> {
         let Some(turn) = turn else { return Ok(None) };
         if turn < 0 {
-            // It comes after all others.
+            // A provisional turn comes after all stored turns.
             let order = story::turns_told(self.conn, SessionRow(session))?;
             let at = order.iter().position(|told| told.0 == turn);
             return Ok(at.map(|at| at as u64 + 1));
@@ -354,15 +352,15 @@ impl<'c> Teller<'c> {
         Ok(u64::try_from(number).ok().filter(|number| *number > 0))
     }
 
-    /// The turn of a last line without a newline, which may be the one that it will begin.
+    /// Returns the turn of a last line without a newline. It may be a turn that this line begins.
     fn provisional_turn(&self, session: i64, entry: i64) -> Result<Option<i64>> {
         let waiting = tails::of(self.conn, SessionRow(session))?;
         let found = waiting.iter().find(|tail| tail.id.0 == entry);
         Ok(found.and_then(|tail| tail.own_turn()).map(|turn| turn.0))
     }
 
-    /// The turns of a session whose entries are not told in the order of their numbers: it stands in
-    /// several files, in one that was rewritten, or a line of it holds several prompts.
+    /// Returns the turns of a session whose entries are not shown in the order of their ids: it has
+    /// several files, its file was rewritten, or one of its lines holds several prompts.
     fn pieced(&mut self, session: i64) -> Result<Option<&Vec<EntryId>>> {
         if let std::collections::hash_map::Entry::Vacant(vacant) = self.pieced.entry(session) {
             let is_pieced: bool = self
@@ -385,8 +383,8 @@ impl<'c> Teller<'c> {
         Ok(self.pieced.get(&session).and_then(Option::as_ref))
     }
 
-    /// What belongs to no session: a note, a job or its run, a prompt.
-    fn alone(&self, hit: &mut SearchHit) -> Result<()> {
+    /// Sets the fields of an entry without a session: a note, a job, a run of a job, or a prompt.
+    fn alone(&self, form: &str, hit: &mut SearchHit) -> Result<()> {
         let found = self
             .conn
             .prepare_cached(
@@ -405,13 +403,13 @@ impl<'c> Teller<'c> {
             .query_row([hit.number], |row| {
                 hit.format = row.get(0)?;
                 hit.agent = row.get(1)?;
-                // The prompt list knows the folder.
+                // The list of prompts stores the folder.
                 hit.cwd = row.get(2)?;
                 let name = hit.cwd.as_deref().map(|cwd| listed::project_name(Some(cwd), None));
                 hit.project = name.filter(|name| !name.is_empty()).map(str::to_owned);
                 hit.name = row.get(3)?;
                 let written: Option<i64> = row.get(4)?;
-                if hit.kind == "note" || hit.kind == "cron_jobs" {
+                if matches!(form, "note" | "cron_jobs") {
                     hit.time = hit.time.or(written);
                 }
                 hit.parent = row.get(5)?;
@@ -424,7 +422,7 @@ impl<'c> Teller<'c> {
         Ok(())
     }
 
-    /// What stands before and after a hit in its session.
+    /// Sets the entries before and after a hit in its session.
     fn nearby(&mut self, session: i64, hit: &mut SearchHit) -> Result<()> {
         let found = nearby::around(self.conn, session, EntryId(hit.number), self.around)?;
         for mut near in found {

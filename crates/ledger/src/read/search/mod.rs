@@ -1,9 +1,9 @@
-//! Search: which entries hold what is looked for, the best or newest of them, and a line of each.
+//! Search: finds matching entries, orders them, and describes the best or newest.
 //!
-//! `quipu_fts5` says which entries match, and which of them best; `filter`, `versions` and `queued`
-//! leave some out, `newest` puts them in order by time, `scan` looks where the index cannot, and `hits`
-//! tells about those that are shown. `one_word` finds the best of a single word without a list of
-//! all of them. All of it happens in one read transaction.
+//! `quipu_fts5` finds and scores the matches. `filter`, `versions` and `queued` remove some of
+//! them, `newest` orders them by time, and `scan` reads texts that the index cannot search. `hits`
+//! describes those that are shown. `one_word` finds the best entries for a single word without a
+//! list of all. A search runs in one read transaction and never writes.
 
 mod cache;
 mod columns;
@@ -28,6 +28,7 @@ use quipu_transcript::search::query::{Filter, Place, Query};
 use rusqlite::Connection;
 
 use crate::file::ledger::Ledger;
+use crate::file::snapshot::Snapshot;
 use crate::wire::{Scanned, SearchAnswer, SearchGaps, SearchHit};
 use crate::{Error, Result};
 use cache::SmallCache;
@@ -38,43 +39,43 @@ use pattern::Pattern;
 use queued::Queued;
 use versions::Versions;
 
-/// Where is looked unless somebody says otherwise: everywhere but in the model's reasoning.
+/// The columns that are searched by default: all but the model's reasoning.
 const EVERYWHERE: u8 = columns::TOOL_RESULT | columns::TOOL_INPUT | columns::PROSE;
 
-/// A match that is shown: where it is among them, and how well it fits.
+/// The position of a shown match among all matches, and its score.
 type Shown = (usize, Option<f64>);
 
-/// So many hits are read together.
+/// The number of hits that are read together. It bounds the memory.
 const PAGE: usize = 256;
 
-/// What comes first.
+/// The order of hits.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Order {
-    /// What fits best; of equals the newest.
+    /// Best score first; among equal scores the newest first.
     #[default]
     Best,
-    /// The newest.
+    /// Newest first.
     Newest,
 }
 
 /// A search.
 #[derive(Debug, Clone, Default)]
 pub struct SearchRequest {
-    /// Words, filters and places.
+    /// The words, filters and places.
     pub query: Query,
-    /// A text that has to stand there letter by letter.
+    /// A text that must occur exactly.
     pub exact: Option<String>,
-    /// A regular expression that has to match.
+    /// A regular expression that must match.
     pub regex: Option<String>,
-    /// What comes first.
+    /// The order of hits.
     pub order: Order,
-    /// How many hits are told about; `None`: all.
+    /// The largest number of hits that are returned. `None` returns all.
     pub limit: Option<usize>,
-    /// How many entries before and after a hit are told about.
+    /// The number of entries that are shown before and after each hit.
     pub around: usize,
 }
 
-/// Finds entries.
+/// Returns the entries that match.
 pub fn search(ledger: &Ledger, request: &SearchRequest) -> Result<SearchAnswer> {
     let mut hits = Vec::new();
     let answer = search_each(ledger, request, &mut |_, hit| {
@@ -84,19 +85,20 @@ pub fn search(ledger: &Ledger, request: &SearchRequest) -> Result<SearchAnswer> 
     Ok(SearchAnswer { hits, ..answer })
 }
 
-/// The same, told hit by hit: `each` is given how many there are in all, and the next of them, until
-/// it has heard enough. The answer itself has no hits.
+/// Passes hits one by one to `each`, with the total number of hits, until `each` stops. The
+/// returned answer has no hits.
 pub fn search_each(
     ledger: &Ledger,
     request: &SearchRequest,
     each: &mut dyn FnMut(u64, SearchHit) -> ControlFlow<()>,
 ) -> Result<SearchAnswer> {
-    // A page of hits reads most of what it reads once; of many hits much is read again.
+    // A page of hits reads most pages of the file once. Many hits read pages again, so they keep
+    // the usual cache.
     let is_page = request.limit.is_some_and(|limit| limit <= PAGE);
     let _small = is_page.then(|| SmallCache::of(ledger.conn())).transpose()?;
-    // One state of the ledger for all questions, whoever writes meanwhile.
-    let tx = ledger.conn().unchecked_transaction()?;
-    answer(&tx, ledger.fts5_access()?, request, each).map_err(|error| match error {
+    // All queries read one snapshot, even if another process writes meanwhile.
+    let _snapshot = Snapshot::of(ledger.conn())?;
+    answer(ledger.conn(), ledger.fts5_access()?, request, each).map_err(|error| match error {
         Error::Sqlite(error)
             if error.sqlite_error_code() == Some(rusqlite::ErrorCode::DatabaseCorrupt) =>
         {
@@ -126,12 +128,12 @@ fn answer(
     let index = Index::open(conn, access)?;
     let versions = Versions::read(conn)?;
     let mut queued = Queued::new(conn)?;
-    // Where nothing else is asked for, which entries hold a word is enough.
+    // For a single word without filters, the set of entries that hold it is enough.
     let of_one_word = match pattern.only_word().filter(|_| wanted.is_empty()) {
         Some(word) => one_word::find(conn, &index, (&versions, &mut queued), word, mask, request)?,
         None => None,
     };
-    // Whatever says a word again holds it.
+    // A prompt that repeats a queued text holds the same word, so it is among the matches.
     let is_one_word = of_one_word.is_some();
     let (mut found, scanned) = match of_one_word {
         Some(found) => (found, None),
@@ -163,7 +165,7 @@ fn answer(
     }
     let mut gaps = gaps(conn)?;
     if let Some(scanned) = &scanned {
-        // What was read whole is not missing.
+        // Records that the scan read whole are not missing.
         gaps.too_long = scanned.too_long;
         gaps.partly_indexed = if pattern.wanted.is_empty() { 0 } else { gaps.partly_indexed };
     }
@@ -173,7 +175,7 @@ fn answer(
     Ok(SearchAnswer { hits: Vec::new(), total: total as u64, gaps, scanned })
 }
 
-/// What matches, how many that is in all, and which of it is shown.
+/// The matches, their total number, and those that are shown.
 struct Found {
     /// All matches, or only those that are shown.
     matches: Matches,
@@ -181,8 +183,8 @@ struct Found {
     shown: Vec<Shown>,
 }
 
-/// Tells about the matches at these places. They are read in the order in which they are stored, so
-/// that each chunk is opened once.
+/// Describes the matches at these positions. They are read in the order in which they are stored,
+/// so each chunk is decompressed once.
 fn tell(
     teller: &mut Teller<'_>,
     versions: &Versions,
@@ -202,7 +204,7 @@ fn tell(
     Ok(hits)
 }
 
-/// The columns to look in.
+/// Returns the columns to search.
 fn mask(places: &[Place]) -> u8 {
     let mask = places.iter().fold(0, |mask, place| {
         mask | match place {
@@ -216,7 +218,7 @@ fn mask(places: &[Place]) -> u8 {
     if mask == 0 { EVERYWHERE } else { mask }
 }
 
-/// The entries that hold what is looked for.
+/// Returns the entries that match.
 fn find(
     conn: &Connection,
     index: &Index<'_>,
@@ -232,7 +234,7 @@ fn find(
                 false => None,
             };
             match everything {
-                // All of the ledger is looked through in the order of its bytes.
+                // The whole ledger is scanned in the order of its bytes.
                 None => {
                     let found = scan::scan(conn, pattern, mask, None)?;
                     let mut matches = without_words(&found.entries);
@@ -260,7 +262,7 @@ fn find(
     Ok((matches, Some(found.scanned)))
 }
 
-/// Returns matches of entries that were found in their text, in order.
+/// Returns matches for entries that were found in their text, in order.
 fn without_words(entries: &[(i64, u8)]) -> Matches {
     Matches::without_phrases(entries.iter().map(|(entry, columns)| (RowId(*entry), *columns)))
 }
@@ -294,7 +296,7 @@ fn everything(
     Ok(Matches::without_phrases(index.rows_among(&entries, mask)?))
 }
 
-/// Returns the matches that fit best, in order, with their scores.
+/// Returns the best matches, in order, with their scores.
 fn best(
     conn: &Connection,
     index: &Index<'_>,
@@ -304,12 +306,12 @@ fn best(
     in_order(conn, index.best(matches, limit)?, limit)
 }
 
-/// The best of those that have a score, in order.
+/// Returns the best of the scored matches, in order.
 fn in_order(conn: &Connection, mut scored: Vec<Scored>, limit: usize) -> Result<Vec<Shown>> {
     scored.sort_unstable_by(|one, other| {
         other.score.total_cmp(&one.score).then(one.rowid.cmp(&other.rowid))
     });
-    // Of those that fit equally well the newest come first.
+    // Among equal scores the newest come first.
     let mut best = Vec::with_capacity(limit.min(scored.len()));
     for equals in scored.chunk_by(|one, other| one.score == other.score) {
         let room = limit - best.len();
@@ -328,7 +330,7 @@ fn in_order(conn: &Connection, mut scored: Vec<Scored>, limit: usize) -> Result<
     Ok(best)
 }
 
-/// The newest of the matches, in order.
+/// Returns the newest matches, in order.
 fn by_time(conn: &Connection, matches: &Matches, limit: usize) -> Result<Vec<Shown>> {
     let found = newest(conn, matches.list(), |found| found.rowid.0, limit)?;
     Ok(found
@@ -338,7 +340,7 @@ fn by_time(conn: &Connection, matches: &Matches, limit: usize) -> Result<Vec<Sho
         .collect())
 }
 
-/// What the index does not hold.
+/// Returns the counts of records that the index does not hold.
 fn gaps(conn: &Connection) -> Result<SearchGaps> {
     let unprojected: i64 = conn.query_row(
         "SELECT count(*) FROM records WHERE seq > (SELECT projected_to FROM ledger)",
@@ -350,8 +352,8 @@ fn gaps(conn: &Connection) -> Result<SearchGaps> {
     Ok(SearchGaps { unprojected, partly_indexed, too_long, ..SearchGaps::default() })
 }
 
-/// How many entries are in the index only in part, and how many records of more than
-/// [`DECODE_LIMIT`] bytes are, of which only the beginning is ever read.
+/// Returns the number of entries that are indexed only in part, and how many of them are records of
+/// more than [`DECODE_LIMIT`] bytes, of which only the beginning is ever read.
 pub(crate) fn in_part(conn: &Connection) -> Result<(u64, u64)> {
     let (all, too_long): (i64, i64) = conn.query_row(
         "SELECT count(*), count(r.seq)
@@ -362,7 +364,7 @@ pub(crate) fn in_part(conn: &Connection) -> Result<(u64, u64)> {
     Ok(((all - too_long).cast_unsigned(), too_long.cast_unsigned()))
 }
 
-/// How many hits there would be in the model's reasoning.
+/// Returns the number of hits that a search of the model's reasoning would have.
 fn in_thinking(
     index: &Index<'_>,
     pattern: &Pattern,

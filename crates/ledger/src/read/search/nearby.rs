@@ -1,4 +1,6 @@
-//! What was said right before and after an entry, in the order of its file.
+//! The entries right before and after a hit, in the order of its file.
+//!
+//! Reads rows only. The texts are read in `hits`.
 
 use rusqlite::{Connection, Row};
 
@@ -6,26 +8,27 @@ use crate::Result;
 use crate::base::ids::EntryId;
 use crate::wire::Nearby;
 
-/// What an entry is asked to be shown beside another; whether it speaks comes last.
+/// The columns of a nearby entry. The last one is true if the entry is shown.
 const COLUMNS: &str = "e.id, nullif(k.role, ''), e.time,
-    k.role <> '' AND k.is_meta = 0 AND k.type <> 'progress' AND e.superseded_by IS NULL AND e.session = ?1
+    k.role <> '' AND k.is_meta = 0 AND k.form <> 'relayed' AND e.superseded_by IS NULL AND e.session = ?1
       FROM entry_rows e CROSS JOIN kinds k ON k.id = e.kind";
 
-/// Up to `count` entries before and after `entry`, in order.
+/// Returns up to `count` entries before and after `entry`, in order.
 pub(super) fn around(
     conn: &Connection,
     session: i64,
     entry: EntryId,
     count: usize,
 ) -> Result<Vec<Nearby>> {
-    // The first entries of lines are numbered in order; further ones of a line stand apart.
+    // The first entries of lines have ids in order. Further entries of a line have ids in another
+    // range.
     let line = entry.seq().map_or(entry.0, |seq| seq.0);
     let mut found = Vec::new();
     for (side, order) in [("<", "DESC"), (">=", "ASC")] {
         let mut statement = conn.prepare_cached(&format!(
             "SELECT {COLUMNS}
               WHERE e.session = ?1 AND e.id {side} ?2 AND e.id > 0 AND e.id < (1 << 40)
-                AND (e.id = ?2 OR (k.role <> '' AND k.is_meta = 0 AND k.type <> 'progress' AND e.superseded_by IS NULL))
+                AND (e.id = ?2 OR (k.role <> '' AND k.is_meta = 0 AND k.form <> 'relayed' AND e.superseded_by IS NULL))
               ORDER BY e.id {order} LIMIT ?3"
         ))?;
         let mut rows = statement.query((session, line, count as i64 + 1))?;

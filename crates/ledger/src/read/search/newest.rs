@@ -1,8 +1,8 @@
-//! The newest of many entries, by the agents' clocks.
+//! The newest of many entries, by the clocks of the agents.
 //!
-//! Entries are numbered as they were collected, which after an import says nothing about time. Few
-//! entries are looked up one by one; of many, the sessions are gone through from the one that was
-//! active last, until no other session can hold anything newer.
+//! Entries are numbered in the order of collection, which after an import is not the order of time.
+//! A few entries are looked up one by one. For many entries, sessions are read from the most
+//! recently active one, until no further session can hold a newer entry.
 
 use std::cmp::Reverse;
 
@@ -11,13 +11,15 @@ use rusqlite::{Connection, OptionalExtension};
 
 use crate::Result;
 
-/// Up to this many entries are looked up one by one.
+/// The number of entries up to which each is looked up by its id. For more, reading by session is
+/// less work.
 const FEW: usize = 4000;
 
-/// An entry and its time. Later times are greater, and no time is the oldest.
+/// The time of an entry, and its id. Later times are greater, and an entry without a time is the
+/// oldest.
 pub(crate) type Timed = (Option<i64>, i64);
 
-/// The `limit` newest of `items`, which are in the order of their entries; the newest first.
+/// Returns the `limit` newest of `items`, newest first. `items` are in the order of their entries.
 pub(crate) fn newest<T>(
     conn: &Connection,
     items: &[T],
@@ -40,7 +42,7 @@ pub(crate) fn newest<T>(
     Ok(found)
 }
 
-/// The `limit` newest of a set of entries; the newest first.
+/// Returns the `limit` newest of a set of entries, newest first.
 pub(crate) fn newest_of(conn: &Connection, entries: &RowIdSet, limit: usize) -> Result<Vec<Timed>> {
     let mut found = Vec::new();
     if entries.len() <= FEW.max(limit) {
@@ -68,7 +70,7 @@ fn by_session(
     is_wanted: &dyn Fn(i64) -> bool,
     limit: usize,
 ) -> Result<Vec<Timed>> {
-    // What belongs to no session, and provisional entries, whose sessions do not count them.
+    // Entries without a session, and provisional entries, which are not counted in their sessions.
     let mut found = Vec::new();
     for entry in provisional {
         found.push((time(conn, entry)?, entry));
@@ -99,14 +101,14 @@ fn keep_newest(found: &mut Vec<Timed>, limit: usize) {
     found.truncate(limit);
 }
 
-/// Adds the entries of a session that are wanted.
+/// Adds the wanted entries of a session.
 fn of_session(
     conn: &Connection,
     session: Option<i64>,
     is_wanted: &dyn Fn(i64) -> bool,
     found: &mut Vec<Timed>,
 ) -> Result<()> {
-    // Only the index is read; the rows of the few that count come after.
+    // Reads only the index. The rows of the few that are wanted are read later.
     let mut statement = conn.prepare_cached(
         "SELECT id FROM entry_rows INDEXED BY entries_by_session WHERE session IS ?1",
     )?;
@@ -121,11 +123,13 @@ fn of_session(
     times(conn, &mut wanted, found)
 }
 
-/// Adds the times of entries. Those that stand close together are read in one go.
+/// Adds the times of entries. Entries with ids close together are read with one query.
 fn times(conn: &Connection, entries: &mut [i64], found: &mut Vec<Timed>) -> Result<()> {
-    /// So few are looked up one by one.
+    /// The number of entries below which each is looked up by its id: one query for all saves
+    /// nothing.
     const ALONE: usize = 16;
-    /// For each that is wanted, as many others may be read.
+    /// The number of rows that may be read for each wanted entry, before lookups by id are less
+    /// work.
     const OTHERS: i64 = 8;
     entries.sort_unstable();
     let (Some(first), Some(last)) = (entries.first(), entries.last()) else { return Ok(()) };

@@ -1,4 +1,6 @@
-//! A single word and nothing else: which entries hold it is all that has to be known of most.
+//! Searches for a single word without filters.
+//!
+//! For most entries only the fact that they hold the word is read. Other queries never come here.
 
 use quipu_fts5::{Index, Matches, RowId, RowIdSet};
 use rusqlite::Connection;
@@ -8,7 +10,8 @@ use super::versions::Versions;
 use super::{Found, Order, PAGE, SearchRequest, Shown, in_order, newest};
 use crate::Result;
 
-/// The best or newest entries of a single word. `None` if a list of all of them is needed.
+/// Returns the best or newest entries that hold a single word. `None` if a list of all of them is
+/// needed.
 pub(super) fn find(
     conn: &Connection,
     index: &Index<'_>,
@@ -43,7 +46,7 @@ pub(super) fn find(
     Ok(Some(Found { matches, total, shown }))
 }
 
-/// The newest of the entries that hold a word in some of the columns of `mask`, and their order.
+/// Returns the newest entries that hold a word in one of the columns of `mask`, and their order.
 fn newest_of(
     conn: &Connection,
     entries: &RowIdSet,

@@ -1,5 +1,7 @@
-//! Files that hold the whole output of a call. Their words are found as the result of that call:
-//! whatever is asked of such a hit (who, when, where, whether it failed) is asked of the result.
+//! Files that hold the whole output of a call.
+//!
+//! A hit in such a file is shown as the result of that call. Its role, time, session and failure
+//! are read from the result, never from the file's own entry.
 
 use foldhash::{HashMap, HashMapExt};
 use rusqlite::{Connection, OptionalExtension};
@@ -7,7 +9,7 @@ use rusqlite::{Connection, OptionalExtension};
 use crate::Result;
 use crate::project::family::in_one_folder;
 
-/// Which result each file belongs to.
+/// The results of calls, by the entries of their output files.
 pub(super) struct Outputs {
     results: HashMap<i64, i64>,
 }
@@ -26,15 +28,16 @@ impl Outputs {
         Ok(Outputs { results })
     }
 
-    /// The entry that says what is asked of `entry`: the result whose output it is, or itself.
+    /// Returns the entry whose row describes `entry`: the result whose output it is, or itself.
     pub(super) fn speaker(&self, entry: i64) -> i64 {
         self.results.get(&entry).copied().unwrap_or(entry)
     }
 }
 
-/// The same for one entry, which is known to be a file with a call's output.
+/// Returns the result for one entry that is known to be a file with a call's output.
 pub(super) fn result_of(conn: &Connection, output: i64) -> Result<Option<i64>> {
-    // The fold has found the call (`c.output`); its session only leads to it, through an index.
+    // The fold stored the call in `c.output`. The session is in the query only because it has an
+    // index.
     Ok(conn
         .prepare_cached(concat!(
             "SELECT c.result

@@ -1,5 +1,6 @@
-//! What is looked for, in the form that finds it in a text: words of the index, or a regular
-//! expression.
+//! The text of a query, compiled: phrases for the index, regular expressions for the text itself.
+//!
+//! Never reads the ledger.
 
 use quipu_fts5::Phrase;
 use quipu_transcript::search::query::Query;
@@ -10,28 +11,30 @@ use regex::{Regex, RegexBuilder};
 use super::words::words;
 use crate::{Error, Result};
 
-/// A compiled expression may take this much memory, and so may the states that it goes through.
+/// The largest memory of a compiled expression and of its cached states, each in bytes. It bounds
+/// the cost of a hostile expression.
 const LARGEST: usize = 16 << 20;
 
-/// At most so many places of an expression are marked.
+/// The largest number of places that are marked for one expression. It bounds the work for an
+/// expression that matches everywhere.
 const MOST_PLACES: usize = 1000;
 
-/// What to look for.
+/// The phrases and expressions to search for.
 #[derive(Debug, Default)]
 pub(crate) struct Pattern {
-    /// In the index: all of these.
+    /// Phrases that the index must have.
     pub(crate) wanted: Vec<Phrase>,
-    /// In the index: none of these.
+    /// Phrases that the index must not have.
     pub(crate) unwanted: Vec<Phrase>,
-    /// In the text itself: all of these.
+    /// Expressions that must match the text.
     pub(crate) literals: Vec<Regex>,
-    /// In the text itself: none of these.
+    /// Expressions that must not match the text.
     pub(crate) unwanted_literals: Vec<Regex>,
     needles: Vec<Needle>,
 }
 
 impl Pattern {
-    /// What a query means. What the index has no words for is looked for in the text.
+    /// Compiles a query. Clauses without words of the index become expressions for the text.
     pub(crate) fn of(query: &Query) -> Result<Pattern> {
         let mut pattern = Pattern::default();
         for clause in &query.clauses {
@@ -56,18 +59,18 @@ impl Pattern {
         Ok(pattern)
     }
 
-    /// A regular expression has to match, too.
+    /// Adds a regular expression that must match, too.
     pub(crate) fn add_regex(&mut self, text: &str) -> Result<()> {
         self.literals.push(expression(text, true)?);
         Ok(())
     }
 
-    /// A text has to stand there as it is, too.
+    /// Adds a text that must occur exactly, too.
     pub(crate) fn add_exact(&mut self, text: &str) -> Result<()> {
         self.add_regex(&regex::escape(text))
     }
 
-    /// The word that is all it looks for.
+    /// Returns the word if the pattern is a single word and nothing else.
     pub(crate) fn only_word(&self) -> Option<&str> {
         match (self.wanted.as_slice(), self.unwanted.is_empty() && !self.needs_text()) {
             ([Phrase { tokens: words, is_prefix: false }], true) if words.len() == 1 => {
@@ -77,17 +80,17 @@ impl Pattern {
         }
     }
 
-    /// Whether it looks for something in the text itself.
+    /// Returns whether the text itself must be read.
     pub(crate) fn needs_text(&self) -> bool {
         !self.literals.is_empty() || !self.unwanted_literals.is_empty()
     }
 
-    /// How many different things are looked for.
+    /// Returns the number of different phrases and expressions that are marked.
     pub(crate) fn kinds(&self) -> usize {
         self.needles.len() + self.literals.len()
     }
 
-    /// Where what is looked for stands in a text.
+    /// Returns the places in a text that match.
     pub(crate) fn places(&self, text: &str) -> Vec<(usize, usize, usize)> {
         let mut places = snippet::places(text, &self.needles);
         for (index, literal) in self.literals.iter().enumerate() {
@@ -102,7 +105,7 @@ impl Pattern {
     }
 }
 
-/// An expression that cannot take more than a bounded amount of time and memory.
+/// Compiles an expression that takes a bounded amount of time and memory.
 fn expression(text: &str, is_case_sensitive: bool) -> Result<Regex> {
     RegexBuilder::new(text)
         .case_insensitive(!is_case_sensitive)
@@ -114,7 +117,7 @@ fn expression(text: &str, is_case_sensitive: bool) -> Result<Regex> {
         .map_err(|error| Error::Pattern { why: reason(&error) })
 }
 
-/// What is wrong with an expression, without a picture of it.
+/// Returns the reason why an expression is refused, without the drawing that `regex` adds.
 fn reason(error: &regex::Error) -> String {
     match error {
         regex::Error::CompiledTooBig(_) => "it would take too much memory".to_owned(),

@@ -1,6 +1,8 @@
-//! Queued prompts that came back. What the human typed while the agent worked stands in the queue and
-//! again in the prompt that became of it; people want one hit, the prompt. By the rules of the story
-//! (`query/story/queued`): what was typed and never came back is found where it was queued.
+//! Queued prompts that the agent received later.
+//!
+//! A text that the human typed while the agent worked is stored twice: in the queue and in the
+//! prompt that it became. Only the prompt is a hit. A text that never became a prompt is found in
+//! the queue. The rules are those of the story (`query/story/queued`).
 
 use foldhash::{HashMap, HashMapExt, HashSet};
 use quipu_fts5::{Matches, RowId, RowIdSet};
@@ -12,11 +14,11 @@ use crate::Result;
 use crate::base::ids::{EntryId, SessionRow};
 use crate::read::query::story::Queue;
 
-/// Of up to so many matches the row of each is looked at; of more only those that are shown, and the
-/// rest of the queue is counted as if it were found.
+/// The number of matches up to which every row is checked. For more, only the shown hits are
+/// checked, which bounds the work. The total then includes queued texts that are not shown.
 const FEW: usize = 1000;
 
-/// Tells queued words from others.
+/// Finds queued texts among matches.
 pub(super) struct Queued<'c> {
     conn: &'c Connection,
     kinds: Vec<i64>,
@@ -28,15 +30,14 @@ impl<'c> Queued<'c> {
     pub(super) fn new(conn: &'c Connection) -> Result<Queued<'c>> {
         let kinds = conn
             .prepare_cached(
-                "SELECT id FROM kinds
-                  WHERE type = 'queue-operation' AND role = 'user' AND NOT is_meta AND id > 0",
+                "SELECT id FROM kinds WHERE form = 'queue' AND folded = 'queued' AND id > 0",
             )?
             .query_map([], |row| row.get(0))?
             .collect::<Result<_, _>>()?;
         Ok(Queued { conn, kinds, texts: Texts::new(conn), sessions: HashMap::new() })
     }
 
-    /// Leaves out what came back as a prompt that matches, too.
+    /// Removes queued texts whose prompt also matches.
     pub(super) fn leave_out(&mut self, matches: &mut Matches) -> Result<()> {
         if matches.len() > FEW {
             return Ok(());
@@ -49,7 +50,7 @@ impl<'c> Queued<'c> {
         Ok(())
     }
 
-    /// The same where matches are no more than a set.
+    /// Removes such texts from a set of entries.
     pub(super) fn leave_out_of(&mut self, entries: &mut RowIdSet) -> Result<()> {
         if entries.len() > FEW {
             return Ok(());
@@ -59,8 +60,8 @@ impl<'c> Queued<'c> {
         Ok(())
     }
 
-    /// The same for what is shown of many matches. `is_found` says whether an entry is among all of
-    /// them.
+    /// Removes such texts from the shown hits of many matches. `is_found` returns whether an entry
+    /// is among all matches.
     pub(super) fn leave_out_shown(
         &mut self,
         found: &mut Found,

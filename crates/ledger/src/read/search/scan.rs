@@ -1,8 +1,8 @@
-//! Looks through the text of records themselves, for what a word index cannot find: regular
-//! expressions, exact spelling, signs, and scripts without spaces between words.
+//! Searches the text of the records themselves: regular expressions, exact spelling, punctuation,
+//! and scripts without spaces between words, which a word index cannot find.
 //!
-//! One thread reads chunks, others decompress, decode and look; a few chunks are on the way at any
-//! time, so memory stays bounded whatever the size of the ledger.
+//! One thread reads chunks. Other threads decompress, decode and search them. The queue between
+//! them is short, so memory is bounded for a ledger of any size. Never reads a source file.
 
 use std::sync::Arc;
 use std::sync::Mutex;
@@ -21,21 +21,21 @@ use crate::project::search::SearchText;
 use crate::wire::Scanned;
 use crate::{Error, Result};
 
-/// So many threads look.
+/// The number of threads that search, besides the one that reads.
 const LOOKING: usize = 2;
 
-/// So many units wait to be looked at.
+/// The number of units in the queue. It bounds the memory.
 const WAITING: usize = 4;
 
-/// What was found.
+/// The result of a scan.
 pub(crate) struct Found {
-    /// Entries, in order, and the columns that each was found in.
+    /// The entries, in order, and the columns in which each was found.
     pub(crate) entries: Vec<(i64, u8)>,
     pub(crate) scanned: Scanned,
 }
 
-/// Looks for what the index cannot tell, in the columns of `mask`. With `among`, only these entries
-/// are looked at; they are in order.
+/// Searches the columns of `mask`. With `among`, only these entries are searched; they are in
+/// order.
 pub(crate) fn scan(
     conn: &Connection,
     pattern: &Pattern,
@@ -62,7 +62,7 @@ pub(crate) fn scan(
         let read = read(conn, holders.as_ref(), &sender, &mut scanned);
         drop(sender);
         for worker in workers {
-            // A thread that panics is a bug of ours; what it read is then missing from the answer.
+            // A panic is a bug. The results of that thread are lost, so the search fails.
             let result =
                 worker.join().map_err(|_| Error::damaged("a thread that looked failed"))?;
             found.extend(result?);
@@ -77,23 +77,23 @@ pub(crate) fn scan(
 /// Consecutive records with their bytes.
 #[derive(Default)]
 struct Unit {
-    /// Compressed, with the length that it has otherwise; or plain.
+    /// Compressed bytes with their decompressed length, or plain bytes.
     parts: Vec<(Vec<u8>, Option<usize>)>,
     records: Vec<Record>,
 }
 
-/// A record of a unit, in the order of their bytes.
+/// A record of a unit. Records are in the order of their bytes.
 struct Record {
     seq: i64,
-    /// How many of its bytes are in the unit.
+    /// The number of its bytes in the unit.
     length: usize,
-    /// How many it has, if it is too long to be decoded whole.
+    /// The length of the record, if it is too long to be decoded whole.
     too_long: Option<u64>,
-    /// `None`: it is passed over.
+    /// The source of the record. `None` if the record is skipped.
     home: Option<Arc<Home>>,
 }
 
-/// What is looked for.
+/// The expressions and columns of a scan.
 struct Look<'p> {
     literals: &'p [Regex],
     without: &'p [Regex],
@@ -101,7 +101,7 @@ struct Look<'p> {
 }
 
 impl Look<'_> {
-    /// Looks at units until there are no more.
+    /// Searches units until the queue is closed.
     fn through(&self, units: &Mutex<Receiver<Unit>>) -> Result<Vec<(i64, u8)>> {
         let mut found = Vec::new();
         loop {
@@ -147,7 +147,7 @@ impl Look<'_> {
         Ok(())
     }
 
-    /// The columns in which it is found; 0 if not all of it is.
+    /// Returns the columns that match, or 0 if not every expression matches.
     fn at(&self, text: &SearchText) -> u8 {
         let columns = by_column(text).map(|(column, _, text)| (column & self.mask, text));
         let has = |expression: &Regex| {
@@ -173,7 +173,7 @@ impl Look<'_> {
     }
 }
 
-/// Reads all chunks and what waits to be packed, and hands them over.
+/// Reads all chunks and all records that wait to be packed, and puts them into the queue.
 fn read(
     conn: &Connection,
     holders: Option<&HashSet<i64>>,
@@ -186,9 +186,11 @@ fn read(
           ORDER BY first_seq, first_offset",
     )?;
     let mut rows = chunks.query([])?;
-    // A record may go on in the next chunk: a unit ends where one begins with a record.
+    // A record may continue in the next chunk, so a unit ends only before a chunk that begins with
+    // a record.
     let mut open: Option<(Unit, i64, i64)> = None;
-    // Of records that are too long to be decoded only the head is kept: how much of each is not.
+    // The number of bytes that are left out of each record that is too long to be decoded. Only its
+    // head is kept.
     let mut skipped: HashMap<i64, usize> = HashMap::new();
     loop {
         let row = rows.next()?;
@@ -247,7 +249,7 @@ fn length_of(conn: &Connection, seq: i64) -> Result<usize> {
     Ok(length.and_then(|length| usize::try_from(length).ok()).unwrap_or_default())
 }
 
-/// Says which records there are.
+/// Reads the list of records.
 struct Records<'r, 'c> {
     conn: &'c Connection,
     holders: Option<&'r HashSet<i64>>,
@@ -256,7 +258,7 @@ struct Records<'r, 'c> {
 }
 
 impl Records<'_, '_> {
-    /// The records of a unit.
+    /// Returns the records of a unit.
     fn between(
         &mut self,
         first: i64,
@@ -304,7 +306,7 @@ fn home(
     Ok(home)
 }
 
-/// The records that hold the bytes of entries.
+/// Returns the records that hold the bytes of entries.
 fn holders(conn: &Connection, entries: &[i64]) -> Result<HashSet<i64>> {
     let mut statement =
         conn.prepare_cached("SELECT coalesce(same_as, seq) FROM records WHERE seq = ?1")?;
@@ -317,7 +319,7 @@ fn holders(conn: &Connection, entries: &[i64]) -> Result<HashSet<i64>> {
     Ok(holders)
 }
 
-/// What the bytes after the last newline say.
+/// Searches the bytes after the last newline of each file.
 fn tails(conn: &Connection, look: &Look<'_>, among: Option<&[i64]>) -> Result<Vec<(i64, u8)>> {
     let provisional: Vec<i64> = conn
         .prepare_cached("SELECT id FROM entry_rows WHERE id < 0 ORDER BY id")?
@@ -336,7 +338,7 @@ fn tails(conn: &Connection, look: &Look<'_>, among: Option<&[i64]>) -> Result<Ve
     Ok(found)
 }
 
-/// The entries of records with those bytes: a copy in another session is an entry of its own, one
+/// Adds the entries of records with the same bytes. A copy in another session is an entry. A copy
 /// in the same session is not.
 fn with_copies(
     conn: &Connection,

@@ -1,4 +1,6 @@
-//! The text of a hit, read back from its record: the index holds no text.
+//! The text of a hit, decoded from its record, since the index stores no text.
+//!
+//! Never reads a source file.
 
 use foldhash::{HashMap, HashMapExt};
 use quipu_transcript::format;
@@ -25,7 +27,7 @@ impl<'c> Texts<'c> {
         Texts { conn, reader: RecordReader::for_few(conn), homes: HashMap::new() }
     }
 
-    /// What an entry says, with everything that is indexed of it; nothing if it is gone.
+    /// Returns the indexed text of an entry. It is empty if the record is gone.
     pub(crate) fn of(&mut self, entry: EntryId) -> Result<SearchText> {
         let Some(seq) = entry.seq() else { return self.of_tail(GenerationId(-entry.0)) };
         let place = self
@@ -61,7 +63,7 @@ impl<'c> Texts<'c> {
     }
 }
 
-/// Of the entries of a welded line the one that is meant.
+/// Returns the text of `entry` among the entries of a line with several JSON values.
 fn nth(mut texts: impl Iterator<Item = SearchText>, entry: EntryId, seq: Seq) -> SearchText {
     texts
         .by_ref()
@@ -71,7 +73,7 @@ fn nth(mut texts: impl Iterator<Item = SearchText>, entry: EntryId, seq: Seq) ->
         .unwrap_or_default()
 }
 
-/// The columns of a text, the most telling first, with their bit and name.
+/// Returns the columns of a text with their bits and names, the most useful first.
 pub(crate) fn by_column(text: &SearchText) -> [(u8, &'static str, &str); 4] {
     [
         (columns::PROSE, "text", text.prose.as_str()),

@@ -1,5 +1,6 @@
-//! Several versions of one thing: an entry that was written again under the same id, a note that
-//! was edited. Each has words in the index, and people want one hit.
+//! Versions of one entry: written again under the same id, or a note that was edited.
+//!
+//! Each version has words in the index. Only the newest version that matches becomes a hit.
 
 use foldhash::{HashMap, HashMapExt, HashSet};
 use quipu_fts5::{Matches, RowId, RowIdSet};
@@ -7,7 +8,7 @@ use rusqlite::Connection;
 
 use crate::Result;
 
-/// Which version comes after which.
+/// The next version of each older version.
 pub(crate) struct Versions {
     newer: HashMap<i64, i64>,
 }
@@ -23,7 +24,7 @@ impl Versions {
         while let Some(row) = rows.next()? {
             newer.insert(row.get(0)?, row.get(1)?);
         }
-        // Whole files: each version is an entry of its own. Those of sessions are written once.
+        // Each version of a whole file is an entry. Files of sessions have one version.
         let mut statement = conn.prepare_cached(
             "SELECT id, lead(id) OVER (PARTITION BY source ORDER BY id) FROM documents
               WHERE session IS NULL",
@@ -37,12 +38,12 @@ impl Versions {
         Ok(Versions { newer })
     }
 
-    /// Whether there is a newer version.
+    /// Returns whether a newer version exists.
     pub(crate) fn is_older(&self, entry: i64) -> bool {
         self.newer.contains_key(&entry)
     }
 
-    /// The same where matches are no more than a set.
+    /// Removes the entries of which a newer version is also in the set.
     pub(crate) fn keep_newest_of(&self, entries: &mut RowIdSet) {
         let mut older = Vec::new();
         for old in self.newer.keys().copied().filter(|old| entries.contains(RowId(*old))) {
@@ -58,14 +59,14 @@ impl Versions {
         older.into_iter().for_each(|old| entries.remove(RowId(old)));
     }
 
-    /// Leaves out the entries of which a newer version matches, too.
+    /// Removes the entries of which a newer version also matches.
     pub(crate) fn keep_newest(&self, matches: &mut Matches) -> Result<()> {
         if self.newer.is_empty() {
             return Ok(());
         }
         let has_newer = |entry: &i64| {
             let mut next = *entry;
-            // A chain of versions never comes back to its beginning: each is newer.
+            // Each version has a greater id, so the chain ends.
             while let Some(newer) = self.newer.get(&next).filter(|newer| **newer > next) {
                 next = *newer;
                 if matches.find(RowId(next)).is_some() {
@@ -75,7 +76,7 @@ impl Versions {
             false
         };
         let older: HashSet<i64> = match self.newer.len() < matches.len() {
-            // There are few versions: those are looked for among the matches.
+            // Versions are fewer than matches, so versions are looked up among the matches.
             true => {
                 let matching =
                     self.newer.keys().copied().filter(|old| matches.find(RowId(*old)).is_some());

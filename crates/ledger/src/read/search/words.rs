@@ -1,11 +1,13 @@
-//! The words of a query as the index has them. SQLite's own tokenizer decides; for plain ASCII its
-//! rule is short enough to be applied here.
+//! Splits the text of a query into words as the index does.
+//!
+//! SQLite's own tokenizer decides. Its rule for plain ASCII is short and is applied here. Never
+//! reads the ledger.
 
 use rusqlite::Connection;
 
 use crate::Result;
 
-/// The words of `text`: what the index's tokenizer makes of it.
+/// Returns the words of `text`, as the tokenizer of the index splits it.
 pub(crate) fn words(text: &str) -> Result<Vec<String>> {
     if text.is_ascii() {
         return Ok(text
@@ -19,7 +21,7 @@ pub(crate) fn words(text: &str) -> Result<Vec<String>> {
         "CREATE VIRTUAL TABLE said USING fts5 (text, content = '', tokenize = 'unicode61');
          CREATE VIRTUAL TABLE words USING fts5vocab (said, instance);",
     )?;
-    // SQLite ends a text at NUL; in the index it is a space.
+    // SQLite ends a text at NUL. The index has a space instead.
     conn.execute("INSERT INTO said (rowid, text) VALUES (1, ?1)", [text.replace('\0', " ")])?;
     let mut statement = conn.prepare("SELECT term FROM words ORDER BY offset")?;
     let words = statement.query_map([], |row| row.get(0))?.collect::<Result<_, _>>()?;

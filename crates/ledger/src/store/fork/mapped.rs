@@ -1,6 +1,6 @@
-//! Forks of sessions whose lines are not ours: what a model should see of them, message by message.
+//! Forks of sessions in a foreign format: the messages of their context become entries.
 //!
-//! What came before the last compaction is not in there; it stays in the session that was forked.
+//! Messages before the last compaction are never copied; they stay in the forked session.
 
 use quipu_transcript::context::{Context, Message};
 use quipu_transcript::native::NewEntry;
@@ -12,10 +12,10 @@ use super::Copied;
 use crate::Result;
 use crate::base::clock;
 
-/// What kind of entry a message is that has no place in pi's shapes.
+/// The custom type of an entry whose message pi's format cannot express.
 const UNMAPPED: &str = "quipu.unmapped";
 
-/// The lines of such a fork, and how many messages have no place in pi's shapes.
+/// Returns the lines of the fork, and the number of messages that pi's format cannot express.
 pub(super) fn lines(seen: &Context) -> Result<(Vec<Copied>, u64)> {
     let mut unmapped = 0;
     let mut last: Option<String> = None;
@@ -45,7 +45,7 @@ pub(super) fn lines(seen: &Context) -> Result<(Vec<Copied>, u64)> {
     Ok((lines, unmapped))
 }
 
-/// A message as an entry.
+/// Returns the message as an entry; `None` if pi's format cannot express it.
 fn entry(message: &Message) -> Option<NewEntry> {
     let said: Value = serde_json::from_str(message.json()).ok()?;
     let role = said.get("role")?.as_str()?;
@@ -56,7 +56,7 @@ fn entry(message: &Message) -> Option<NewEntry> {
         "branchSummary" => {
             json!({"type": "branch_summary", "fromId": "root", "summary": said.get("summary")?})
         }
-        // Numbers stay as they were written, digit by digit.
+        // The raw JSON keeps every digit of a number.
         _ => {
             let raw: &RawValue = serde_json::from_str(message.json()).ok()?;
             let time = time.map(|time| format!(r#""timestamp":"{time}","#)).unwrap_or_default();
@@ -75,10 +75,10 @@ fn entry(message: &Message) -> Option<NewEntry> {
     NewEntry::read(&entry.to_string()).ok()
 }
 
-/// A message that is kept for people.
+/// Returns a `custom` entry that holds the whole message, for people and not for models.
 fn put_aside(message: &Message) -> String {
     let data: Value = serde_json::from_str(message.json()).unwrap_or_else(|_| {
-        // Deeper than JSON is read here.
+        // The JSON is nested too deeply for the parser.
         Value::String(message.json().to_owned())
     });
     let entry = json!({"type": "custom", "customType": UNMAPPED, "data": data}).to_string();

@@ -1,55 +1,59 @@
-//! Sessions that were read and wait to be stored, many of them in one transaction: a commit that waits
-//! for the disk takes longer than most sessions.
+//! Batches of sessions that wait to be stored together, because a commit takes longer than most
+//! sessions.
 //!
-//! What is wrong with a file is found before anything is written, so it does not concern the others
-//! of its transaction. Whether a session is still what it was when its file was compared with it is
-//! looked at in the transaction: whoever else writes, each line is stored once.
+//! Errors of a file are found before anything is written, so they never affect other files of the
+//! transaction. The transaction checks again that each session is as it was when it was compared.
+//! Each line is therefore stored once, even if another process writes to the same session.
 
 use std::time::{Duration, Instant};
 
 use quipu_transcript::index::Binding;
 use rusqlite::{Connection, OptionalExtension};
 
+use super::super::Fields;
+use super::super::sessions::NativeSession;
 use super::super::sessions::{begin, bind};
 use super::super::work::Work;
-use super::super::{Fields, NativeSession};
 use super::path_of;
 use super::read::{Content, Group};
 use crate::Result;
 use crate::read::query::native_keys::{index_of, source_of};
 use crate::wire::ImportedFile;
 
-/// So many bytes are stored at once, and what the last line has beyond that.
+/// The number of bytes after which a batch is full. The last line or session may exceed it. The
+/// limit bounds the memory and the length of a transaction.
 pub(super) const MOST_BYTES: usize = 4 << 20;
 
-/// … of so many sessions.
+/// The number of sessions after which a batch is full. It bounds the length of a transaction with
+/// many small sessions.
 const MOST_SESSIONS: usize = 500;
 
-/// A transaction that is older takes up no further session: others want to write, too.
+/// The age at which a transaction takes no further session, so that other processes can write.
 const LONGEST: Duration = Duration::from_millis(200);
 
-/// A key that leads to a session, and the number of the index that says so.
+/// A key that leads to a session, and the number of the index that holds it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Key<'a> {
     pub(super) binding: &'a Binding,
     pub(super) index: usize,
 }
 
-/// A session that is there, and how many bytes of it are those of its files.
+/// A stored session, and the number of its bytes that equal its files; `None` if it is not stored
+/// yet.
 pub(super) type Known = Option<(NativeSession, u64)>;
 
-/// Lines that are to be appended to a session, and the keys that lead to it.
+/// Lines to append to a session, and the keys that lead to it.
 #[derive(Debug)]
 pub(super) struct Piece<'a> {
     pub(super) agent: &'a str,
     pub(super) id: String,
-    /// The session, and how much of it was compared; `None`: there is none yet.
+    /// The session, and the number of its bytes that were compared; `None` if it is not stored yet.
     pub(super) known: Known,
     pub(super) lines: Vec<Vec<u8>>,
     pub(super) keys: Vec<Key<'a>>,
 }
 
-/// A session whose lines are in the ledger, and for each of its keys whether it is new there.
+/// A session whose lines are stored. `is_new` holds, for each of its keys, whether the key is new.
 pub(super) struct Stored {
     pub(super) session: NativeSession,
     pub(super) is_new: Vec<bool>,
@@ -60,7 +64,7 @@ impl Piece<'_> {
         self.lines.iter().map(Vec::len).sum()
     }
 
-    /// Whether anything of it is not there yet.
+    /// Returns whether the ledger lacks the session, a line or a key.
     pub(super) fn is_new(&self, conn: &Connection) -> Result<bool> {
         for key in &self.keys {
             if !is_noted(conn, self.agent, &key.binding.key)? {
@@ -70,7 +74,8 @@ impl Piece<'_> {
         Ok(self.known.is_none() || !self.lines.is_empty())
     }
 
-    /// Appends the lines and notes the keys; `None` if the session is not what it was.
+    /// Appends the lines and stores the keys; returns `None` if the session has changed since it
+    /// was compared.
     pub(super) fn store(&self, work: &mut Work<'_, '_>) -> Result<Option<Stored>> {
         let session = match &self.known {
             Some((session, compared)) => match length(work.tx, session)? {
@@ -96,7 +101,7 @@ impl Piece<'_> {
     }
 }
 
-/// How many bytes a session has; `None` if it was forgotten.
+/// Returns the length of a session in bytes; `None` if it was forgotten.
 fn length(conn: &Connection, session: &NativeSession) -> Result<Option<u64>> {
     let cursor: Option<i64> = conn
         .prepare_cached(
@@ -108,12 +113,12 @@ fn length(conn: &Connection, session: &NativeSession) -> Result<Option<u64>> {
     Ok(cursor.map(i64::cast_unsigned))
 }
 
-/// Notes a key that is not there yet.
+/// Stores a key unless it is stored already. Returns whether it is new.
 fn bind_new(work: &mut Work<'_, '_>, session: &NativeSession, binding: &Binding) -> Result<bool> {
     if is_noted(work.tx, &session.agent, &binding.key)? {
         return Ok(false);
     }
-    // A plain name says nothing that the key and the id do not say.
+    // A plain file name adds nothing to the key and the id.
     let file = binding.fields.get("sessionFile").and_then(|file| file.as_str());
     let is_plain = file.is_some_and(|file| !file.contains(['/', '\\']));
     let mut fields = Fields::of(binding);
@@ -131,22 +136,22 @@ fn is_noted(conn: &Connection, agent: &str, key: &str) -> Result<bool> {
         .query_row((index, key), |row| row.get(0))?)
 }
 
-/// A session whose turn comes with the next transaction.
+/// A session that waits for the next transaction.
 pub(super) struct Waiting<'a> {
     pub(super) step: Step<'a>,
-    /// What is told of its files then.
+    /// The reports on its files.
     pub(super) told: Vec<ImportedFile>,
-    /// Its files, in case that they have to be read once more.
+    /// Its files, in case they must be read again.
     pub(super) group: Group,
 }
 
-/// What is to be done with a session.
+/// The next step for a session.
 pub(super) enum Step<'a> {
-    /// What was read is compared with what is there.
+    /// Compares the content of the files with the stored session.
     Compare { content: Content, known: Option<NativeSession>, keys: Vec<Key<'a>> },
-    /// What is new is stored.
+    /// Stores the new lines and keys.
     Store(Piece<'a>),
-    /// Nothing but to tell of it: it cannot be imported, or was.
+    /// Only reports: the session cannot be imported, or is stored already.
     Tell,
 }
 
@@ -160,7 +165,7 @@ impl Step<'_> {
     }
 }
 
-/// What waits to be stored.
+/// Sessions that wait to be stored.
 #[derive(Default)]
 pub(super) struct Batch<'a> {
     waiting: Vec<Waiting<'a>>,
@@ -185,12 +190,12 @@ impl<'a> Batch<'a> {
         self.waiting.iter_mut()
     }
 
-    /// Whether there is anything to write.
+    /// Returns whether any session has something to write.
     pub(super) fn writes(&self) -> bool {
         self.waiting.iter().any(|waiting| matches!(waiting.step, Step::Store(_)))
     }
 
-    /// Stores what is waiting, as far as there is time for it; the first in any case.
+    /// Stores the waiting sessions until the time is over, but always the first one.
     pub(super) fn store(&self, work: &mut Work<'_, '_>) -> Result<Vec<Option<Stored>>> {
         let began = Instant::now();
         let mut stored = Vec::new();
@@ -206,12 +211,12 @@ impl<'a> Batch<'a> {
         Ok(stored)
     }
 
-    /// What [`Batch::store`] gives if nothing is to be written.
+    /// Returns the result of [`Batch::store`] for a batch with nothing to write.
     pub(super) fn nothing(&self) -> Vec<Option<Stored>> {
         self.waiting.iter().map(|_| None).collect()
     }
 
-    /// Takes out the first ones.
+    /// Removes the first `number` sessions and returns them.
     pub(super) fn take(&mut self, number: usize) -> Vec<Waiting<'a>> {
         let number = number.min(self.waiting.len());
         let taken: Vec<Waiting<'a>> = self.waiting.drain(..number).collect();

@@ -1,8 +1,10 @@
-//! What is there already of a session that is to be imported, and what is not.
+//! Compares a session to import with the stored session of the same id.
+//!
+//! Only reads: never changes a stored line.
 
 use rusqlite::{Connection, OptionalExtension};
 
-use super::super::NativeSession;
+use super::super::sessions::NativeSession;
 use super::super::work::FORMAT;
 use super::batch::Known;
 use super::path_of;
@@ -13,7 +15,8 @@ use crate::truth::spans;
 use crate::wire::ImportedFile;
 use crate::{Error, Result};
 
-/// The session of that id, by the name of its source. Whether it was folded in yet does not matter here.
+/// Returns the session with that id, by the path of its source. The session need not be projected
+/// yet.
 pub(super) fn known(conn: &Connection, agent: &str, id: &str) -> Result<Option<NativeSession>> {
     let path = path_of(agent, id)?;
     let found: Option<(_, Option<_>, bool)> = conn
@@ -39,7 +42,8 @@ pub(super) fn known(conn: &Connection, agent: &str, id: &str) -> Result<Option<N
     }
 }
 
-/// How much of a session is there already; an error if that is something else.
+/// Returns the stored session and the number of its bytes that equal the files. Fails if its lines
+/// differ from theirs.
 pub(super) fn compare(
     reader: &mut RecordReader<'_>,
     folder: &Folder<'_>,
@@ -59,16 +63,16 @@ pub(super) fn compare(
         Ok(())
     })?;
     match stored.hash.finalize() == incoming.hash.finalize() {
-        // It may have gone on since.
+        // The session may have grown since an earlier import.
         true => Ok(Some((session, stored.taken))),
         false => Err(Error::refused(format!(
-            "session {} is there already, with other lines",
+            "session {} already exists with other lines",
             group.id.escape_debug()
         ))),
     }
 }
 
-/// Hands the lines behind the first `skip` bytes to `each`, and counts.
+/// Passes the lines after the first `skip` bytes to `each`, and counts stored and new lines.
 pub(super) fn new_lines(
     folder: &Folder<'_>,
     group: &Group,
@@ -92,7 +96,7 @@ pub(super) fn new_lines(
     })
 }
 
-/// A hash of the first bytes of something.
+/// A hash of the first bytes of a stream.
 struct Prefix {
     hash: blake3::Hasher,
     taken: u64,

@@ -1,8 +1,8 @@
-//! Lines of an export of our own, as they were before it.
+//! Turns the lines of a file that quipu exported back into the original lines.
 //!
-//! Where a session was reset, a new file begins; what it has to say again for its readers stands in
-//! no line of the session, and the reset hangs off that. With the file before it in hand none of it
-//! is needed, and the session becomes what it was, byte for byte.
+//! An export begins a new file after each reset, and repeats there what its readers need. None of
+//! these added lines belongs to the session. If the file before is present, they are removed, and
+//! the session is restored byte for byte.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -15,9 +15,9 @@ use crate::store::openclaw_names;
 
 /// The lines of one file.
 pub(super) struct Exported {
-    /// The file that this one goes on from is there.
+    /// True if the preceding file is present.
     goes_on: bool,
-    /// Ids of entries that are left out.
+    /// The ids of removed entries.
     made: HashSet<String>,
 }
 
@@ -26,10 +26,10 @@ impl Exported {
         Exported { goes_on, made: HashSet::new() }
     }
 
-    /// The line as it was; `None` if it was not there.
+    /// Returns the original line; `None` if the export added it.
     pub(super) fn original<'a>(&mut self, line: &'a [u8]) -> Option<Cow<'a, [u8]>> {
         let kept = Some(Cow::Borrowed(line));
-        // Nearly no line names them.
+        // Most lines contain none of these names, so they are not parsed.
         if [MADE, OWN_LINE, OWN_ID, GOES_ON]
             .iter()
             .all(|name| memmem::find(line, name.as_bytes()).is_none())
@@ -85,7 +85,7 @@ mod tests {
         assert_eq!(after.original(reset).as_deref(), Some(was));
         assert_eq!(after.original(other).as_deref(), Some(&other[..]));
         assert_eq!(after.original(spoken).as_deref(), Some(&spoken[..]));
-        // Without the file before, they say what nothing else says.
+        // Without the preceding file, the added lines are the only copy.
         let mut alone = Exported::new(false);
         assert_eq!(alone.original(made).as_deref(), Some(&made[..]));
         assert_eq!(alone.original(reset).as_deref(), Some(&reset[..]));

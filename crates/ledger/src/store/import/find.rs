@@ -1,6 +1,8 @@
-//! Where OpenClaw's sessions are in a folder that a person names: its state folder, the `agents/` in
-//! it, one agent's folder, or the `sessions/` in that. What is no transcript, no index and no database
-//! of sessions is never opened, and neither is a link, nor a hard link to a file with secrets.
+//! Finds OpenClaw's sessions in a folder: its state folder, the `agents/` in it, one agent's
+//! folder, or the `sessions/` in that.
+//!
+//! Opens only transcripts, indexes and session databases. Never follows a link, and never opens a
+//! hard link to a file with secrets.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -12,47 +14,48 @@ use foldhash::HashSet;
 use quipu_transcript::format::{Archive, Claim, Format, Node, Part};
 use quipu_transcript::formats::openclaw::OpenClaw;
 
-use crate::base::foreign::{FileId, Folder, Kind, Meta, denied_files, state_folder};
+use crate::base::foreign::{FileId, FileKind as Kind, Folder, Meta, denied_files, state_folder};
 use crate::collect::{Dump, Dumped};
 use crate::wire::ImportedFile;
 use crate::{Error, Result};
 
-/// Where OpenClaw puts what it has moved into its database: a folder of one of these.
+/// The folder for files that OpenClaw has moved into its database. It contains one folder per move.
 const MOVED: &str = "session-sqlite-import-archive";
 
-/// An agent's database, below its folder.
+/// The path of an agent's database, below the agent's folder.
 const DATABASE: &str = "agent/openclaw-agent.sqlite";
 
 /// The files of one agent.
 #[derive(Debug)]
 pub(super) struct AgentFiles {
     pub(super) agent: String,
-    /// What a person named: nothing outside of it is opened.
+    /// The folder that a person named. Nothing outside it is opened.
     pub(super) root: PathBuf,
     pub(super) index: Option<(PathBuf, FileId)>,
     pub(super) database: Option<(PathBuf, FileId)>,
     pub(super) transcripts: Vec<Transcript>,
-    /// Files that are known and not imported, and why.
+    /// Known files that are not imported, each with the reason.
     pub(super) left_out: Vec<(PathBuf, String)>,
-    /// A file of several names is among them.
+    /// True if one of the files has several hard links.
     has_hard_links: bool,
 }
 
 impl AgentFiles {
-    /// What is told of one of them.
+    /// Returns an empty report on one of the files.
     pub(super) fn told(&self, path: &Path, kind: &'static str) -> ImportedFile {
         let path = path.strip_prefix(&self.root).unwrap_or(path);
         let (path, agent) = (path.to_string_lossy().into_owned(), self.agent.clone());
         ImportedFile { path, kind, agent, ..ImportedFile::default() }
     }
 
-    /// Takes the sessions of its database in.
+    /// Adds the sessions of the agent's database.
     pub(super) fn add(&mut self, database: &Path, dump: Dump) {
         for dumped in dump.sessions {
             let Dumped { name, session, archive, start, end } = dumped;
             self.transcripts.push(Transcript {
                 path: database.join(name),
                 file: (0, 0),
+                is_shared: false,
                 session: Some(session),
                 archive,
                 is_compressed: false,
@@ -64,23 +67,25 @@ impl AgentFiles {
     }
 }
 
-/// A transcript, live or put aside.
+/// A transcript, live or archived.
 #[derive(Debug, Clone)]
 pub(super) struct Transcript {
-    /// Where it is, or would be if it were a file and no part of a database.
+    /// The path of the file; for rows of a database, the path that the file would have.
     pub(super) path: PathBuf,
-    /// The file that was found there.
+    /// The file that was found at the path.
     pub(super) file: FileId,
-    /// The session that its name says; `None`: only its header does.
+    /// True if the file has several hard links; their names may be anywhere.
+    pub(super) is_shared: bool,
+    /// The session in the file's name; `None` if only its header names it.
     pub(super) session: Option<String>,
     pub(super) archive: Option<Archive>,
     pub(super) is_compressed: bool,
-    /// The lines, where they come from a database.
+    /// The lines, if they come from a database.
     pub(super) rows: Option<(Arc<File>, u64, u64)>,
 }
 
 impl Transcript {
-    /// Whether it repeats another transcript of its session, or did so once.
+    /// Returns whether this is a copy of another transcript of its session, now or earlier.
     pub(super) fn is_copy(&self) -> bool {
         matches!(self.archive, Some(Archive::Backup | Archive::Imported | Archive::Cold))
     }
@@ -89,20 +94,20 @@ impl Transcript {
         if self.archive.is_some() { "archive" } else { "transcript" }
     }
 
-    /// What follows the session in the name of an archive: why and when it was put aside.
+    /// Returns the part of an archive's name after the session: the reason and the time.
     pub(super) fn suffix(&self) -> String {
         let name = self.path.file_name().unwrap_or_default().to_string_lossy().replace(':', "-");
         let name = name.strip_suffix(".zst").unwrap_or(&name);
         match (name.split_once(".jsonl."), self.archive) {
             (Some((_, suffix)), _) => suffix.to_owned(),
-            // Named after the hash of its bytes.
+            // The file is named after the hash of its bytes.
             (None, Some(Archive::Cold)) => format!("cold-{}", name.get(..8).unwrap_or("0")),
             (None, _) => "file".to_owned(),
         }
     }
 
-    /// When it was put aside, as far as the name says; what is live comes last, and of two that are
-    /// live the database.
+    /// Returns the sort key: archives by the time in their name, then live files, then live rows of
+    /// a database.
     pub(super) fn order(&self) -> (bool, bool, String) {
         let suffix = self.suffix();
         let time = suffix.split_once('.').map(|(_, time)| time.to_owned());
@@ -110,8 +115,8 @@ impl Transcript {
     }
 }
 
-/// Finds the agents' files in a folder. What has a denied name there, in the state folder around it
-/// or below `roots` is left out, whatever other names it has.
+/// Finds the agents' files in a folder. Leaves out every file that also has a denied name there, in
+/// the surrounding state folder or below `roots`.
 pub(super) fn find(folder: &Path, roots: &[PathBuf]) -> Result<Vec<AgentFiles>> {
     let root = std::fs::canonicalize(folder).map_err(Error::io("open", folder))?;
     let tree = Tree { handle: Folder::root(&root).map_err(Error::io("open", folder))?, root };
@@ -127,16 +132,16 @@ pub(super) fn find(folder: &Path, roots: &[PathBuf]) -> Result<Vec<AgentFiles>> 
         found.iter_mut().for_each(|files| files.leave_out(&denied));
     }
     if found.is_empty() {
-        let why = format!("{} holds no sessions of OpenClaw", folder.display());
+        let why = format!("{} has no OpenClaw sessions", folder.display());
         return Err(Error::refused(why));
     }
     Ok(found)
 }
 
-/// Where one agent's files are.
+/// The places of one agent's files.
 struct Agent {
     name: Vec<u8>,
-    /// Its folder, if that is within what was named.
+    /// The agent's folder, if it is inside the named folder.
     home: Option<PathBuf>,
     sessions: PathBuf,
     /// The state folder, if that was named.
@@ -150,7 +155,7 @@ impl Agent {
     }
 }
 
-/// What a person named, open.
+/// The folder that a person named, opened.
 struct Tree {
     root: PathBuf,
     handle: Folder,
@@ -169,13 +174,13 @@ impl Tree {
         self.look(path).is_ok_and(|meta| meta.kind == Kind::File)
     }
 
-    /// Opens a folder. No link leads to it.
+    /// Opens a folder without following links.
     fn folder(&self, path: &Path) -> Result<Folder> {
         let inside = path.strip_prefix(&self.root).unwrap_or(path);
         self.handle.folder(inside).map_err(Error::io("open", path))
     }
 
-    /// Returns whether there is anything that could be sessions.
+    /// Returns whether the agent has a file or folder that may hold sessions.
     fn is_agent(&self, agent: &Agent) -> bool {
         let has_database = |home: &PathBuf| self.is_file(&home.join(DATABASE));
         self.is_folder(&agent.sessions) || agent.home.as_ref().is_some_and(has_database)
@@ -210,7 +215,7 @@ impl Tree {
         if !names(&self.handle, root)?.iter().any(is_session) {
             return Ok(Vec::new());
         }
-        // A folder of sessions by itself does not say whose they are.
+        // A single folder of sessions does not contain the agent's name.
         let mut parents = root.iter().rev();
         let name = match (parents.next(), parents.next(), parents.next()) {
             (Some(sessions), Some(agent), Some(agents))
@@ -262,7 +267,7 @@ fn is_transcript(name: &[u8]) -> bool {
     OpenClaw.claim(&path, Node::File) == Claim::Collect(Part::Transcript)
 }
 
-/// Names in a folder, in order.
+/// Returns the names in a folder, sorted.
 fn names(folder: &Folder, path: &Path) -> Result<Vec<Vec<u8>>> {
     let (entries, failed) = folder.list();
     if let Some(error) = failed {
@@ -275,8 +280,8 @@ fn names(folder: &Folder, path: &Path) -> Result<Vec<Vec<u8>>> {
 }
 
 impl AgentFiles {
-    /// Takes in what is in a folder, and in folders of archives below it. `claimed` is the folder's
-    /// path in OpenClaw's own.
+    /// Adds the files of a folder and of the archive folders below it. `claimed` is the folder's
+    /// path below OpenClaw's state folder.
     fn scan(&mut self, tree: &Tree, folder: &Path, claimed: &[u8]) -> Result<()> {
         let handle = tree.folder(folder)?;
         for name in names(&handle, folder)? {
@@ -284,7 +289,7 @@ impl AgentFiles {
             let path = folder.join(OsStr::from_bytes(&name));
             let Ok(meta) = handle.look(OsStr::from_bytes(&name)) else { continue };
             if meta.kind == Kind::Folder {
-                // The other ones are named by whoever looks for them.
+                // The caller names the other folders itself.
                 let is_below = claimed.iter().filter(|byte| **byte == b'/').count() == 3
                     && claimed.split(|byte| *byte == b'/').nth(2) == Some(b"sessions");
                 if is_below && OpenClaw.claim(&claimed, Node::Directory) == Claim::Enter {
@@ -296,16 +301,18 @@ impl AgentFiles {
             let file = meta.file();
             self.has_hard_links |= meta.links > 1;
             match OpenClaw.claim(&claimed, Node::File) {
-                // In a folder of several agents.
+                // The folder holds files of several agents.
                 Claim::Collect(_) if origin.agent.as_ref() != Some(&self.agent) => {}
                 Claim::Collect(_) if meta.kind != Kind::File => {
-                    self.left_out.push((path, "no regular file, so it is not opened".to_owned()));
+                    self.left_out
+                        .push((path, "not a regular file, so it was not opened".to_owned()));
                 }
                 Claim::Collect(Part::Index) => self.index = Some((path, file)),
                 Claim::Collect(Part::Database) => self.database = Some((path, file)),
                 Claim::Collect(Part::Transcript) => self.transcripts.push(Transcript {
                     path,
                     file,
+                    is_shared: meta.links > 1,
                     session: origin.session,
                     archive: origin.archive,
                     is_compressed: OpenClaw.is_compressed(&claimed),
@@ -317,7 +324,7 @@ impl AgentFiles {
         }
         Ok(())
     }
-    /// Leaves out what is also named like a file with secrets.
+    /// Leaves out files that are also hard links of a file with secrets.
     fn leave_out(&mut self, denied: &HashSet<FileId>) {
         let is_denied = |file: &FileId| denied.contains(file);
         let is_denied_file = |found: &mut (PathBuf, FileId)| is_denied(&found.1);
@@ -326,7 +333,7 @@ impl AgentFiles {
         left_out.extend(self.database.take_if(is_denied_file).map(|found| found.0));
         let transcripts = self.transcripts.extract_if(.., |found| is_denied(&found.file));
         left_out.extend(transcripts.map(|found| found.path));
-        let why = "may hold secrets under another name, so it is not opened";
+        let why = "may contain secrets under another name, so it was not opened";
         self.left_out.extend(left_out.into_iter().map(|path| (path, why.to_owned())));
     }
 }

@@ -1,10 +1,9 @@
-//! OpenClaw's files into sessions of our own: every line byte for byte, whatever it holds, and every
-//! key with all that its index notes about it.
+//! Imports OpenClaw's files as native sessions: every line byte for byte, and every key with all
+//! fields of its index.
 //!
-//! What is there already is compared and never changed: a session whose lines are the first ones of
-//! a file gets the rest of them, one that has gone on since is left alone, and one with other lines
-//! is an error of that file. Keys that lead somewhere already are left alone too. So importing twice
-//! adds nothing.
+//! Stored lines and keys are compared and never changed, so a second import adds nothing. A file
+//! that continues a stored session adds its new lines. A stored session with more lines is left
+//! alone; one with other lines is an error of that file.
 
 mod batch;
 mod compare;
@@ -17,7 +16,7 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 use quipu_transcript::formats::native;
-use quipu_transcript::formats::openclaw::whole_index;
+use quipu_transcript::formats::openclaw::{OpenClaw, whole_index};
 use quipu_transcript::index::{Binding, Index};
 use quipu_transcript::key::SessionKey;
 
@@ -30,34 +29,35 @@ use crate::collect::dump;
 use crate::wire::{ImportedFile, LeftRow};
 use crate::{Error, Result};
 
-/// A larger index is none.
+/// The largest size of an index, in bytes. Only that much of a file is read, to bound the memory.
 const LARGEST_INDEX: u64 = 1 << 30;
 
-/// What is told of files that are not imported.
+/// The reported kind of files that are not imported.
 const OTHER: &str = "other";
 
 impl Store {
-    /// Imports the sessions in a folder of OpenClaw's, and tells of each file as it is done. What
-    /// cannot be imported does not keep the rest from it.
-    pub fn import(&mut self, folder: &Path, each: &mut dyn FnMut(ImportedFile)) -> Result<()> {
+    /// Imports the sessions in a folder of OpenClaw, and passes a report on each file to `each`. A
+    /// file that cannot be imported does not stop the rest.
+    pub fn import(&self, folder: &Path, each: &mut dyn FnMut(ImportedFile)) -> Result<()> {
         self.import_beside(folder, &[], each)
     }
 
-    /// The same, and leaves out files that are also named like a file with secrets below `roots`.
+    /// Imports like [`Store::import`], but leaves out hard links of files with secrets below
+    /// `roots`.
     pub fn import_beside(
-        &mut self,
+        &self,
         folder: &Path,
         roots: &[PathBuf],
         each: &mut dyn FnMut(ImportedFile),
     ) -> Result<()> {
-        let ledger = self.ledger.path().to_owned();
+        let ledger = self.core().ledger.path().to_owned();
         let scratch = ledger.parent().unwrap_or(Path::new("/"));
         for mut files in find::find(folder, roots)? {
             let mut keys = Keys::default();
             if let Some((path, file)) = files.database.clone() {
                 let claimed = format!("agents/{}/agent/openclaw-agent.sqlite", files.agent);
                 let told = files.told(&path, "index");
-                match dump(&files.root, (&path, file), claimed.as_bytes(), &ledger) {
+                match dump(&files.root, (&path, file), (&OpenClaw, claimed.as_bytes()), &ledger) {
                     Ok(mut dump) => {
                         let none = || b"{}".to_vec();
                         keys.add(&files, told, Ok(dump.keys.take().unwrap_or_else(none)));
@@ -82,7 +82,7 @@ impl Store {
     }
 }
 
-/// What the indexes of one agent say.
+/// The indexes of one agent.
 #[derive(Default)]
 struct Keys {
     indexes: Vec<Index>,
@@ -91,8 +91,8 @@ struct Keys {
 }
 
 impl Keys {
-    /// Takes in an index: what it says about sessions of its own agent, and what is wrong with it.
-    /// A key that an earlier one has counts there.
+    /// Adds an index: the keys of its own agent, and a report on its problems. A key that an
+    /// earlier index holds is skipped.
     fn add(&mut self, files: &AgentFiles, mut told: ImportedFile, bytes: Result<Vec<u8>>) {
         let mut index = match bytes {
             Ok(bytes) => whole_index(&bytes),
@@ -106,9 +106,9 @@ impl Keys {
         told.left_out = unread.collect();
         let mut problems: Vec<String> =
             index.problems.iter().map(|problem| problem.detail.to_string()).collect();
-        // Each of them is told by itself.
+        // Each unread row is reported separately.
         problems.retain(|problem| !index.unread.iter().any(|(_, why)| problem == why));
-        // A key of another agent must not lead into this one's sessions.
+        // A key of another agent must not lead to a session of this one.
         let is_own = |binding: &Binding| {
             let key = SessionKey::parse(binding.key.as_str());
             key.agent().is_none_or(|agent| agent.eq_ignore_ascii_case(&files.agent))
@@ -123,7 +123,7 @@ impl Keys {
         index.bindings.retain(|binding| self.known.insert(binding.key.to_string()));
         told.stored = (before - index.bindings.len()) as u64;
         for binding in &mut index.bindings {
-            // What was added where the database was read.
+            // These fields were added when the database was read.
             binding.fields.retain(|name, _| !name.starts_with("quipu:"));
             binding.written.retain(|name, _| !name.starts_with("quipu:"));
             if binding.session.is_none() {
@@ -148,8 +148,8 @@ fn read_index(root: &Path, path: &Path, file: FileId) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// The session among these that a key leads to. An index may name a thread's session without saying
-/// that its transcript is named after the thread, too.
+/// Returns the session among `names` to which a key leads. An index may name a thread's session
+/// without its thread, although the transcript is named after both.
 fn session_of<'a>(binding: &'a Binding, names: &HashSet<&'a str>) -> Option<&'a str> {
     let id = binding.session.as_deref()?;
     let key = SessionKey::parse(binding.key.as_str());
@@ -161,16 +161,16 @@ fn session_of<'a>(binding: &'a Binding, names: &HashSet<&'a str>) -> Option<&'a 
 fn path_of(agent: &str, id: &str) -> Result<String> {
     let is_printable = !id.chars().chain(agent.chars()).any(char::is_control);
     native::transcript_path(agent, id).filter(|_| is_printable).ok_or_else(|| {
-        Error::refused("ids of agents and sessions are 1 to 180 printable characters")
+        Error::refused("ids of agents and sessions must have 1 to 180 printable characters")
     })
 }
 
-/// Whether an error is about the ledger, and not about one file.
+/// Returns whether an error concerns the whole ledger instead of one file.
 fn is_the_ledgers(error: &Error) -> bool {
     !matches!(error, Error::Refused { .. } | Error::Exists { .. } | Error::Io { .. })
 }
 
-/// An error with its cause.
+/// Returns the text of an error with its cause.
 fn said(error: &Error) -> String {
     match std::error::Error::source(error) {
         Some(cause) => format!("{error}: {cause}"),

@@ -1,4 +1,7 @@
-//! The lines of the files that make up one session.
+//! Reads the lines of the files that form one session.
+//!
+//! Decompresses archives into a scratch folder, and never changes a source file. Never opens a file
+//! outside the named folder.
 
 use std::collections::HashSet;
 use std::fs::File;
@@ -8,7 +11,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use quipu_transcript::context::{GOES_ON, OWN_ID};
+use quipu_transcript::entry::Kind;
 use quipu_transcript::format::Origin;
+use quipu_transcript::record;
 use serde_json::{Map, Value};
 
 use super::super::work::FORMAT;
@@ -16,45 +21,50 @@ use super::batch::MOST_BYTES;
 use super::exported::Exported;
 use super::find::Transcript;
 use crate::base::foreign;
-use crate::collect::{Unfolded, unfold};
+use crate::collect::{Decompressed, to_plain_file};
 use crate::project::draft::Drafter;
 use crate::store::openclaw_names;
 use crate::{Error, Result};
 
-/// Takes a line of a session: the number of its file, the line, and whether it is a new one.
+/// The number of bytes in which a file with several hard links must have a record. Transcripts have
+/// one in their first lines.
+const PROBE: usize = 64 << 10;
+
+/// A callback for a line of a session: the number of its file, the line, and whether the line is
+/// new.
 pub(super) type Each<'a> = dyn FnMut(usize, &[u8], bool) -> Result<()> + 'a;
 
-/// Files that hold one session, the oldest first.
+/// The files of one session, the oldest first.
 #[derive(Debug)]
 pub(super) struct Group {
     pub(super) id: String,
     pub(super) files: Vec<Transcript>,
 }
 
-/// What is in the files of a session.
+/// The content of a session's files.
 #[derive(Debug)]
 pub(super) struct Content {
-    /// How many lines each file has.
+    /// The number of lines in each file.
     pub(super) rows: Vec<u64>,
-    /// The bytes of all lines together, those that a later file repeats counted once.
+    /// The length of all lines in bytes. A line that a later file repeats is counted once.
     pub(super) length: u64,
-    /// Whether any line says something that a session can be known by.
+    /// True if any line has an entry.
     pub(super) has_entry: bool,
-    /// The lines, each with the number of its file, unless they are too many to be kept.
+    /// The lines, each with the number of its file; `None` if they are too long to be kept.
     lines: Option<Vec<(usize, Vec<u8>)>>,
 }
 
 impl Content {
-    /// Whether all of it is in memory.
+    /// Returns whether all lines are in memory.
     pub(super) fn is_kept(&self) -> bool {
         self.lines.is_some()
     }
 }
 
-/// Opens files below what a person named.
+/// A reader of files below the folder that a person named.
 pub(super) struct Folder<'a> {
     pub(super) root: &'a Path,
-    /// Where compressed files are unfolded.
+    /// The folder for decompressed files.
     pub(super) scratch: &'a Path,
 }
 
@@ -67,21 +77,23 @@ impl Folder<'_> {
         let path = &file.path;
         let opened = foreign::open(self.root, path, file.file).map_err(Error::io("open", path))?;
         if !file.is_compressed {
+            refuse_secrets(file, &opened)?;
             return Ok(Box::new(BufReader::with_capacity(1 << 16, opened)));
         }
         let size = opened.metadata().map_err(Error::io("read", path))?.len();
-        match unfold(&opened, size, self.scratch).map_err(Error::io("decompress", path))? {
-            Unfolded::Whole(mut plain) => {
+        match to_plain_file(&opened, size, self.scratch).map_err(Error::io("decompress", path))? {
+            Decompressed::Whole(mut plain) => {
+                refuse_secrets(file, &plain.file)?;
                 plain.file.rewind().map_err(Error::io("decompress", path))?;
                 Ok(Box::new(BufReader::with_capacity(1 << 16, plain.file)))
             }
-            Unfolded::Damaged(_, why) => {
+            Decompressed::Damaged(_, why) => {
                 Err(Error::refused(format!("it cannot be decompressed: {why}")))
             }
         }
     }
 
-    /// Hands the lines of one file to `each`, each with its newline, until it has enough.
+    /// Passes the lines of one file to `each`, each with its newline, until `each` returns false.
     fn file_lines(
         &self,
         file: &Transcript,
@@ -96,7 +108,8 @@ impl Folder<'_> {
             if line.is_empty() {
                 return Ok(());
             }
-            // The last line may have none; what is appended behind it must not become part of it.
+            // The last line may have no newline. Without one, the next appended line would become
+            // part of it.
             if line.last() != Some(&b'\n') {
                 line.push(b'\n');
             }
@@ -106,9 +119,10 @@ impl Folder<'_> {
         }
     }
 
-    /// Hands all lines of a session to `each`, with the number of their file; those that stand in an
-    /// earlier file already, because a reset keeps them, or that were only put into an export, with
-    /// `false`.
+    /// Passes all lines of a session to `each`, with the number of their file.
+    ///
+    /// The third argument is false for a line that an earlier file holds already, because a reset
+    /// keeps it, and for a line that only an export added.
     pub(super) fn lines(&self, group: &Group, each: &mut Each<'_>) -> Result<()> {
         let mut before: HashSet<[u8; 32]> = HashSet::new();
         for (number, file) in group.files.iter().enumerate() {
@@ -131,7 +145,7 @@ impl Folder<'_> {
         Ok(())
     }
 
-    /// Reads a session, and keeps its lines if they are few.
+    /// Reads a session, and keeps its lines if they are short enough.
     pub(super) fn content(&self, group: &Group, origin: &Origin) -> Result<Content> {
         let drafter = Drafter::new(FORMAT, origin);
         let rows = vec![0; group.files.len()];
@@ -154,7 +168,7 @@ impl Folder<'_> {
         Ok(content)
     }
 
-    /// Hands each line of a session to `each`, once, with the number of its file.
+    /// Passes each line of a session to `each` once, with the number of its file.
     pub(super) fn each(
         &self,
         group: &Group,
@@ -170,8 +184,8 @@ impl Folder<'_> {
         }
     }
 
-    /// Puts the files of one session together. An archive and what follows it are one session if
-    /// the latter goes on from a reset; otherwise the archive is a session of its own.
+    /// Groups the files of one session id. A file that continues after a reset belongs to the
+    /// session of the archive before it; any other archive is a session of its own.
     pub(super) fn groups(&self, session: &str, mut files: Vec<Transcript>) -> Vec<Group> {
         files.sort_by_key(Transcript::order);
         let mut groups: Vec<Group> = Vec::new();
@@ -190,9 +204,11 @@ impl Folder<'_> {
         groups
     }
 
-    /// Whether a file begins with a reset, behind its header, what the reset keeps, and the model; or
-    /// says that it was written so.
-    /// What cannot be read is told when it is imported.
+    /// Returns whether a file continues the group after a reset.
+    ///
+    /// Before the reset, the file may have only its header, lines that the reset keeps, and changes
+    /// of the model or its thinking level. A header may also state that the file continues. A file
+    /// that cannot be read is reported when it is imported.
     fn goes_on(&self, group: &Group, file: &Transcript) -> bool {
         let mut before = HashSet::new();
         let known = self.lines(group, &mut |_, line, _| {
@@ -213,11 +229,11 @@ impl Folder<'_> {
         known.is_ok() && read.is_ok() && found
     }
 
-    /// What is in the lines of these files, headers aside.
+    /// Returns the fingerprints of all lines in these files.
     pub(super) fn known_lines(&self, groups: &[Group]) -> HashSet<[u8; 32]> {
         let mut known = HashSet::new();
         for group in groups {
-            // What cannot be read is told when it is imported.
+            // A file that cannot be read is reported when it is imported.
             let _ = self.lines(group, &mut |_, line, _| {
                 known.insert(print(line));
                 Ok(())
@@ -226,7 +242,8 @@ impl Folder<'_> {
         known
     }
 
-    /// Whether a file holds a line that is not among these. Its own are then.
+    /// Returns whether a file has a line, other than a header, that `known` lacks. Adds its lines
+    /// to `known`.
     pub(super) fn has_more(
         &self,
         file: &Transcript,
@@ -240,7 +257,7 @@ impl Folder<'_> {
         Ok(has_more)
     }
 
-    /// The session that the header of a file names.
+    /// Returns the session that the header of a file names.
     pub(super) fn session(&self, file: &Transcript) -> Result<Option<String>> {
         let mut session = None;
         self.file_lines(file, &mut |line| {
@@ -252,7 +269,7 @@ impl Folder<'_> {
         Ok(session)
     }
 
-    /// The id of the session in quipu's own words, where its file could not have it.
+    /// Returns quipu's own id of the session, if OpenClaw does not accept that id.
     pub(super) fn own_id(&self, group: &Group) -> Option<String> {
         let file = group.files.last()?;
         let mut own = None;
@@ -267,7 +284,29 @@ impl Folder<'_> {
     }
 }
 
-/// The lines of a session of a database, which lie in one file with those of all others.
+/// Refuses a file with several hard links if none of its first lines is a record: it may hold
+/// secrets under another name.
+fn refuse_secrets(file: &Transcript, opened: &File) -> Result<()> {
+    if !file.is_shared {
+        return Ok(());
+    }
+    let mut head = vec![0; PROBE];
+    let length = opened.read_at(&mut head, 0).map_err(Error::io("read", &file.path))?;
+    head.truncate(length);
+    let origin = FORMAT.origin(b"");
+    let mut is_record = false;
+    for line in head.split(|byte| *byte == b'\n') {
+        record::read(FORMAT, &origin, line, &mut |entry| {
+            is_record |= !matches!(entry.kind, Kind::Unknown);
+        });
+    }
+    match is_record || head.is_empty() {
+        true => Ok(()),
+        false => Err(Error::refused("it has other names and no records: it may contain secrets")),
+    }
+}
+
+/// The lines of one session of a database. One file holds the lines of all sessions.
 struct Rows {
     lines: Arc<File>,
     at: u64,
@@ -288,8 +327,8 @@ fn is_header(line: &[u8]) -> bool {
     said.is_some_and(|line| line.get("type").and_then(Value::as_str) == Some("session"))
 }
 
-/// What tells a line from others. What a reset keeps is written once more with another parent, where
-/// it does not keep what was between.
+/// Returns the fingerprint of a line, without its parent. A reset repeats the kept lines, and a
+/// repeated line may have another parent.
 fn print(line: &[u8]) -> [u8; 32] {
     let entry: Option<Map<String, Value>> = serde_json::from_slice(line).ok();
     let hash = match entry {

@@ -1,5 +1,7 @@
-//! The sessions of one agent, from its files into the ledger: small ones many at a time, long ones in
-//! pieces.
+//! Imports the sessions of one agent: small sessions in batches, long ones in pieces.
+//!
+//! Never changes a stored line. A file that cannot be imported is reported and does not stop the
+//! rest.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::Path;
@@ -8,8 +10,9 @@ use quipu_transcript::index::Index;
 use quipu_transcript::native::header;
 use quipu_transcript::time::Timestamp;
 
+use super::super::Store;
+use super::super::sessions::NativeSession;
 use super::super::work::FORMAT;
-use super::super::{NativeSession, Store};
 use super::batch::{Batch, Key, MOST_BYTES, Piece, Step, Waiting};
 use super::find::{AgentFiles, Transcript};
 use super::read::{Content, Folder, Group};
@@ -19,25 +22,26 @@ use crate::truth::chunks::RecordReader;
 use crate::wire::ImportedFile;
 use crate::{Error, Result};
 
-/// How often a session is compared again that others write to meanwhile.
+/// The number of times that a session is compared if another process keeps writing to it. After
+/// that, the import reports it as failed.
 const TRIES: usize = 8;
 
-/// What is told of a file without lines.
+/// The reason that is reported for a file without lines.
 const EMPTY: &str = "it is empty";
 
 pub(super) struct Import<'a, 'e> {
-    store: &'e mut Store,
+    store: &'e Store,
     files: &'a AgentFiles,
     folder: Folder<'a>,
     each: &'e mut dyn FnMut(ImportedFile),
     batch: Batch<'a>,
-    /// What is told of each index.
+    /// The reports on the indexes.
     indexes: &'e mut [ImportedFile],
 }
 
 impl<'a, 'e> Import<'a, 'e> {
     pub(super) fn new(
-        store: &'e mut Store,
+        store: &'e Store,
         files: &'a AgentFiles,
         scratch: &'a Path,
         indexes: &'e mut [ImportedFile],
@@ -47,7 +51,7 @@ impl<'a, 'e> Import<'a, 'e> {
         Import { store, files, folder, each, batch: Batch::default(), indexes }
     }
 
-    /// Imports all of them, with the keys that lead to them.
+    /// Imports all sessions of the agent, with the keys that lead to them.
     pub(super) fn agent(mut self, indexes: &'a [Index]) -> Result<()> {
         let sessions = self.by_session()?;
         let names: HashSet<&str> = sessions.keys().map(String::as_str).collect();
@@ -64,11 +68,12 @@ impl<'a, 'e> Import<'a, 'e> {
             let keys = keys.remove(&**name).unwrap_or_default();
             let mut groups = self.groups(name, transcripts)?;
             if let Some(group) = groups.last_mut() {
-                // Threads of one id are sessions of their own, whatever else their headers say.
+                // Threads with the same session id are separate sessions, even if their headers
+                // have the same own id.
                 let own = self.folder.own_id(group).filter(|own| !names.contains(&**own));
                 group.id = own.filter(|own| owned.insert(own.clone())).unwrap_or(group.id.clone());
             }
-            // Keys lead to what is live, or was last.
+            // Keys lead to the live session, or to the last archived one.
             let last = groups.pop();
             for group in groups {
                 self.session(group, Vec::new())?;
@@ -93,7 +98,7 @@ impl<'a, 'e> Import<'a, 'e> {
         self.flush()
     }
 
-    /// The transcripts of each session. What does not say whose it is, is told of.
+    /// Returns the transcripts of each session. Reports a transcript that names no session.
     fn by_session(&mut self) -> Result<BTreeMap<String, Vec<Transcript>>> {
         let mut sessions: BTreeMap<String, Vec<Transcript>> = BTreeMap::new();
         for file in &self.files.transcripts {
@@ -106,7 +111,7 @@ impl<'a, 'e> Import<'a, 'e> {
                     sessions.entry(session).or_default().push(file.clone());
                     continue;
                 }
-                Ok(None) => "no line of it says which session it is".to_owned(),
+                Ok(None) => "no line of it names its session".to_owned(),
                 Err(error) if is_the_ledgers(&error) => return Err(error),
                 Err(error) => said(&error),
             };
@@ -116,13 +121,13 @@ impl<'a, 'e> Import<'a, 'e> {
         Ok(sessions)
     }
 
-    /// Which of a session's files are one session, the one that goes on last. A copy is one of its
-    /// own if it holds what no other file does; otherwise it is left out.
+    /// Groups the files of one session id; the live session is the last group. A copy becomes a
+    /// session of its own if it has a line that no other file has; otherwise it is left out.
     fn groups(&mut self, name: &str, files: &[Transcript]) -> Result<Vec<Group>> {
         let is_in_rows = files.iter().any(|file| file.archive.is_none() && file.rows.is_some());
         let (mut copies, mut others): (Vec<Transcript>, Vec<Transcript>) =
             files.iter().cloned().partition(|file| {
-                // What is in the database goes on there.
+                // If the database holds the live session, a live file is only a copy.
                 file.is_copy() || is_in_rows && file.archive.is_none() && file.rows.is_none()
             });
         copies.sort_by_key(Transcript::order);
@@ -138,11 +143,11 @@ impl<'a, 'e> Import<'a, 'e> {
         for copy in copies {
             match self.folder.has_more(&copy, &mut known) {
                 Ok(false) => {
-                    let why = Some("a copy: all of it is in other files".to_owned());
+                    let why = Some("a copy: all of its lines are in other files".to_owned());
                     (self.each)(ImportedFile { why, ..self.files.told(&copy.path, OTHER) });
                 }
                 Err(error) if is_the_ledgers(&error) => return Err(error),
-                // Why it cannot be read is found once more when it is imported.
+                // The import reads the file again and reports the error.
                 Ok(true) | Err(_) => {
                     let id = format!("{name}.{}", copy.suffix());
                     more.push(Group { id, files: vec![copy] });
@@ -153,7 +158,7 @@ impl<'a, 'e> Import<'a, 'e> {
         Ok(groups)
     }
 
-    /// Counts the keys of a session that is stored.
+    /// Counts the keys of a stored session in the reports on their indexes.
     fn count(&mut self, keys: &[Key<'_>], is_new: &[bool]) {
         for (number, key) in keys.iter().enumerate() {
             if let Some(told) = self.indexes.get_mut(key.index) {
@@ -163,11 +168,11 @@ impl<'a, 'e> Import<'a, 'e> {
         }
     }
 
-    /// Reads a session and lets it wait for the next transaction; a long one is stored at once.
+    /// Reads a session and adds it to the batch. Stores a long session at once.
     fn session(&mut self, group: Group, keys: Vec<Key<'a>>) -> Result<()> {
         let mut told = self.told(&group);
         let step = match self.read(&group, &mut told) {
-            // A file without a line says nothing, but keys may lead to the session.
+            // A file without lines is skipped, but keys may lead to its session.
             Ok((content, None)) if content.length == 0 => {
                 for file in &mut told {
                     (file.session, file.why) = (None, Some(EMPTY.to_owned()));
@@ -177,13 +182,13 @@ impl<'a, 'e> Import<'a, 'e> {
                 }
                 Step::Tell
             }
-            // They are told in order.
+            // The batch is stored first, so that reports keep their order.
             Ok((content, _)) if !content.is_kept() => {
                 self.flush()?;
                 return self.alone(&group, keys);
             }
             Ok((content, known)) => Step::Compare { content, known, keys },
-            // What is wrong with the ledger concerns every file.
+            // An error of the ledger affects every file.
             Err(error) if is_the_ledgers(&error) => return Err(error),
             Err(error) => {
                 fail(&mut told, &error);
@@ -193,17 +198,17 @@ impl<'a, 'e> Import<'a, 'e> {
         self.wait(Waiting { step, told, group })
     }
 
-    /// A session that keys lead to and that has no transcript.
+    /// Adds a session that has keys but no transcript.
     fn without_transcript(&mut self, id: &str, keys: Vec<Key<'a>>) -> Result<()> {
         let group = Group { id: id.to_owned(), files: Vec::new() };
-        let known = compare::known(self.store.ledger.conn(), &self.files.agent, &group.id)?
+        let known = compare::known(self.store.core().ledger.conn(), &self.files.agent, &group.id)?
             .map(|session| (session, 0));
         let lines = match known {
             Some(_) => Vec::new(),
             None => vec![header(id, None, None, Timestamp(clock::now_ms())).into_bytes()],
         };
         let piece = Piece { agent: &self.files.agent, id: id.to_owned(), known, lines, keys };
-        let step = match piece.is_new(self.store.ledger.conn())? {
+        let step = match piece.is_new(self.store.core().ledger.conn())? {
             true => Step::Store(piece),
             false => {
                 self.count(&piece.keys, &[]);
@@ -213,10 +218,11 @@ impl<'a, 'e> Import<'a, 'e> {
         self.wait(Waiting { step, told: Vec::new(), group })
     }
 
-    /// Compares what is waiting with what is there. Sessions that were stored together are read
-    /// together, too.
+    /// Compares the waiting sessions with the stored ones. One reader reads them all, because
+    /// sessions that were stored together share compressed chunks.
     fn compare_all(&mut self) -> Result<()> {
-        let conn = self.store.ledger.conn();
+        let core = self.store.core();
+        let conn = core.ledger.conn();
         let mut reader = RecordReader::new(conn);
         let agent = &*self.files.agent;
         let mut there = Vec::new();
@@ -261,7 +267,7 @@ impl<'a, 'e> Import<'a, 'e> {
         }
     }
 
-    /// Stores all that is waiting. Between two transactions others can write.
+    /// Stores all waiting sessions. Another process can write between two transactions.
     fn flush(&mut self) -> Result<()> {
         self.compare_all()?;
         while !self.batch.is_empty() {
@@ -271,7 +277,7 @@ impl<'a, 'e> Import<'a, 'e> {
             };
             for (waiting, stored) in self.batch.take(stored.len()).into_iter().zip(stored) {
                 match (waiting.step, stored) {
-                    // Somebody else has written to it.
+                    // Another process has written to the session.
                     (Step::Store(piece), None) => {
                         self.alone(&waiting.group, piece.keys)?;
                         continue;
@@ -287,7 +293,7 @@ impl<'a, 'e> Import<'a, 'e> {
         Ok(())
     }
 
-    /// Stores a session by itself, in as many transactions as it takes.
+    /// Stores one session in as many transactions as needed.
     fn alone(&mut self, group: &Group, keys: Vec<Key<'a>>) -> Result<()> {
         let mut told = self.told(group);
         let mut stored = Ok(false);
@@ -300,7 +306,7 @@ impl<'a, 'e> Import<'a, 'e> {
         }
         let stored = stored.and_then(|stored| match stored {
             true => Ok(()),
-            false => Err(Error::refused("another process writes to the session")),
+            false => Err(Error::refused("another process is writing to the session")),
         });
         match stored {
             Ok(()) => {}
@@ -311,7 +317,8 @@ impl<'a, 'e> Import<'a, 'e> {
         Ok(())
     }
 
-    /// One try of it. False if others wrote to the session meanwhile.
+    /// Tries to store the session once. Returns false if another process wrote to it in the
+    /// meantime.
     fn in_pieces(
         &mut self,
         group: &Group,
@@ -319,8 +326,11 @@ impl<'a, 'e> Import<'a, 'e> {
         told: &mut [ImportedFile],
     ) -> Result<bool> {
         let (content, known) = self.read(group, told)?;
-        let mut reader = RecordReader::new(self.store.ledger.conn());
-        let known = compare::compare(&mut reader, &self.folder, group, &content, known)?;
+        let known = {
+            let core = self.store.core();
+            let mut reader = RecordReader::new(core.ledger.conn());
+            compare::compare(&mut reader, &self.folder, group, &content, known)?
+        };
         let (agent, id) = (&*self.files.agent, group.id.clone());
         let mut piece = Piece { agent, id, known, lines: Vec::new(), keys: Vec::new() };
         let skip = piece.known.as_ref().map_or(0, |(_, length)| *length);
@@ -345,7 +355,7 @@ impl<'a, 'e> Import<'a, 'e> {
         Ok(true)
     }
 
-    /// What the files hold, and the session that there is already.
+    /// Returns the content of the files, and the stored session with the same id.
     fn read(
         &self,
         group: &Group,
@@ -356,15 +366,15 @@ impl<'a, 'e> Import<'a, 'e> {
         for (file, rows) in told.iter_mut().zip(&content.rows) {
             file.rows = *rows;
         }
-        match compare::known(self.store.ledger.conn(), &self.files.agent, &group.id)? {
+        match compare::known(self.store.core().ledger.conn(), &self.files.agent, &group.id)? {
             None if !content.has_entry && content.length > 0 => {
-                Err(Error::refused("no line of it can be read"))
+                Err(Error::refused("none of its lines can be read"))
             }
             known => Ok((content, known)),
         }
     }
 
-    /// What is told of a session's files.
+    /// Returns new reports on a session's files.
     fn told(&self, group: &Group) -> Vec<ImportedFile> {
         let told = group.files.iter().map(|file| {
             let session = Some(group.id.clone());
@@ -374,9 +384,9 @@ impl<'a, 'e> Import<'a, 'e> {
     }
 }
 
-/// Stores a piece, and says which of its keys are new; then it goes on from there. `None` if the
-/// session is not what it was.
-fn put(store: &mut Store, piece: &mut Piece<'_>) -> Result<Option<Vec<bool>>> {
+/// Stores a piece, and prepares it for the next lines. Returns whether each of its keys is new;
+/// `None` if the session has changed since it was compared.
+fn put(store: &Store, piece: &mut Piece<'_>) -> Result<Option<Vec<bool>>> {
     let Some(stored) = store.write(&mut |work| piece.store(work))? else { return Ok(None) };
     let length = piece.known.as_ref().map_or(0, |(_, length)| *length);
     let more: usize = piece.lines.drain(..).map(|line| line.len()).sum();
@@ -384,7 +394,7 @@ fn put(store: &mut Store, piece: &mut Piece<'_>) -> Result<Option<Vec<bool>>> {
     Ok(Some(stored.is_new))
 }
 
-/// Tells of files that were not imported.
+/// Marks the reports on files as failed.
 fn fail(told: &mut [ImportedFile], error: &Error) {
     for file in told {
         (file.stored, file.added) = (0, 0);

@@ -1,4 +1,6 @@
-//! Reads records back from chunks and from what is pending.
+//! Reads records from chunks and from `pending`.
+//!
+//! Never writes, and never returns bytes that fail their checksum.
 
 use std::collections::HashMap;
 
@@ -8,19 +10,19 @@ use crate::base::ids::Seq;
 use crate::truth::sums;
 use crate::{Error, Result};
 
-/// Reads records back. Keeps the last few chunks open, so reading in order opens each chunk once,
-/// also where lines of a rewritten file take turns with older ones.
+/// A reader of records. Keeps the last few chunks open, so that reading in order opens each chunk
+/// once, even where lines of a rewritten file alternate with older ones.
 pub(crate) struct RecordReader<'c> {
     conn: &'c Connection,
-    /// The newest last.
+    /// The open chunks, the most recently used last.
     open: Vec<OpenChunk>,
     most_open: usize,
     decompressor: Option<zstd::bulk::Decompressor<'static>>,
-    /// How many chunks were opened so far.
+    /// The number of chunks opened so far.
     opened: u64,
 }
 
-/// So many chunks are kept open.
+/// The number of chunks that stay open.
 const MOST_OPEN: usize = 4;
 
 struct OpenChunk {
@@ -28,9 +30,9 @@ struct OpenChunk {
     last: i64,
     first_offset: u64,
     raw: Vec<u8>,
-    /// Each record that is there, and where in `raw` it starts. Forgotten ones leave holes.
+    /// Each record in the chunk, and its offset in `raw`. Forgotten records leave holes.
     starts: Vec<(i64, usize)>,
-    /// Records in between whose bytes are those of another one.
+    /// Records in between whose bytes another record holds.
     same_as: HashMap<i64, Seq>,
 }
 
@@ -39,22 +41,22 @@ impl<'c> RecordReader<'c> {
         RecordReader { conn, open: Vec::new(), most_open: MOST_OPEN, decompressor: None, opened: 0 }
     }
 
-    /// For a few records here and there, in order: nothing is kept for later.
+    /// Creates a reader for a few scattered records, in order. Only one chunk stays open.
     pub(crate) fn for_few(conn: &'c Connection) -> RecordReader<'c> {
         RecordReader { most_open: 1, ..RecordReader::new(conn) }
     }
 
-    /// Where it reads from.
+    /// Returns the connection that it reads from.
     pub(crate) fn conn(&self) -> &'c Connection {
         self.conn
     }
 
-    /// How many chunks it had to open so far.
+    /// Returns the number of chunks opened so far.
     pub(crate) fn opened(&self) -> u64 {
         self.opened
     }
 
-    /// The whole record.
+    /// Returns the whole record.
     pub(crate) fn read(&mut self, seq: Seq) -> Result<Vec<u8>> {
         let mut bytes = Vec::new();
         self.stream(seq, &mut |part| {
@@ -64,7 +66,7 @@ impl<'c> RecordReader<'c> {
         Ok(bytes)
     }
 
-    /// The first `longest` bytes of a record.
+    /// Returns the first `longest` bytes of a record.
     pub(crate) fn head(&mut self, seq: Seq, longest: usize) -> Result<Vec<u8>> {
         let mut bytes = Vec::new();
         self.stream(seq, &mut |part| {
@@ -75,7 +77,7 @@ impl<'c> RecordReader<'c> {
         Ok(bytes)
     }
 
-    /// Hands the record's bytes to `each`, piece by piece, until it says `false`.
+    /// Calls `each` with the record's bytes, piece by piece, until it returns `false`.
     pub(crate) fn stream(
         &mut self,
         seq: Seq,
@@ -89,7 +91,7 @@ impl<'c> RecordReader<'c> {
                 None => each(part).map(|_| ()),
             };
         }
-        let (length, same_as) = place_of(self.conn, seq)?;
+        let (length, same_as) = length_and_holder(self.conn, seq)?;
         if let Some(other) = same_as {
             return self.stream(other, each);
         }
@@ -128,7 +130,7 @@ impl<'c> RecordReader<'c> {
     }
 
     fn open_new(&mut self, seq: Seq, offset: u64) -> Result<OpenChunk> {
-        // Memory that was used before need not be fetched again.
+        // The buffer of the oldest chunk is reused.
         let mut raw = match self.open.len() >= self.most_open {
             true => self.open.remove(0).raw,
             false => Vec::new(),
@@ -196,28 +198,28 @@ impl<'c> RecordReader<'c> {
                 skip = 0;
             }
         }
-        // Bytes of no record: one is missing that was not forgotten. (The last one may go on in the
-        // next chunk, so that there can be fewer.)
+        // Bytes that belong to no record: a record is missing that was not forgotten. There can be
+        // fewer bytes than lengths, because the last record may continue in the next chunk.
         if at < raw_length {
-            return Err(Error::damaged(format!("records {first} to {last} are not all there")));
+            return Err(Error::damaged(format!("some of records {first} to {last} are missing")));
         }
         Ok(OpenChunk { first, last, first_offset, raw, starts, same_as })
     }
 }
 
 impl OpenChunk {
-    /// Whether all of a record is in this chunk. The last one may go on in the next.
+    /// Returns whether the whole record is in this chunk. The last one may continue in the next.
     fn holds_whole(&self, seq: Seq) -> bool {
         (self.first..self.last).contains(&seq.0) && (seq.0 > self.first || self.first_offset == 0)
     }
 
-    /// Whether what this chunk holds of a record begins at byte `offset` of it.
+    /// Returns whether this chunk's part of a record begins at byte `offset` of the record.
     fn begins_at(&self, seq: Seq, offset: u64) -> bool {
         (self.first..=self.last).contains(&seq.0)
             && offset == if seq.0 == self.first { self.first_offset } else { 0 }
     }
 
-    /// What this chunk holds of a record; `None` if there is no such record.
+    /// Returns this chunk's part of a record; `None` if there is no such record.
     fn record(&self, seq: Seq) -> Option<&[u8]> {
         let index = self.starts.binary_search_by_key(&seq.0, |(seq, _)| *seq).ok()?;
         let &(_, start) = self.starts.get(index)?;
@@ -226,13 +228,17 @@ impl OpenChunk {
     }
 }
 
-/// A record's length, and the record that holds its bytes if it does not itself.
-fn place_of(conn: &Connection, seq: Seq) -> Result<(u64, Option<Seq>)> {
-    find_place(conn, seq)?.ok_or_else(|| Error::damaged(format!("there is no record {}", seq.0)))
+/// Returns a record's length, and the record that holds its bytes if another one does.
+fn length_and_holder(conn: &Connection, seq: Seq) -> Result<(u64, Option<Seq>)> {
+    find_length_and_holder(conn, seq)?
+        .ok_or_else(|| Error::damaged(format!("there is no record {}", seq.0)))
 }
 
-/// The same, where the record may have been forgotten.
-pub(super) fn find_place(conn: &Connection, seq: Seq) -> Result<Option<(u64, Option<Seq>)>> {
+/// Returns the same; `None` if the record was forgotten.
+pub(super) fn find_length_and_holder(
+    conn: &Connection,
+    seq: Seq,
+) -> Result<Option<(u64, Option<Seq>)>> {
     Ok(conn
         .prepare_cached("SELECT length, same_as FROM records WHERE seq = ?1")?
         .query_row([seq], |row| Ok((row.get::<_, i64>(0)? as u64, row.get(1)?)))

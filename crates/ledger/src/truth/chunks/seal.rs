@@ -1,24 +1,27 @@
-//! Turns what is pending into chunks, when there is enough of it or when it was left alone.
+//! Turns pending records into chunks, when there are enough bytes or when none came for a while.
+//!
+//! Never reorders records, and never changes their bytes.
 
 use rusqlite::{Connection, OptionalExtension, Transaction};
 
-use super::read::find_place;
+use super::read::find_length_and_holder;
 use super::{CHUNK, LONGEST, Packer, RecordReader};
 use crate::Result;
 use crate::base::ids::Seq;
 use crate::file::ledger::Ledger;
 use crate::truth::sums;
 
-/// What is pending is sealed when there is this much of it.
+/// The number of pending bytes from which they are sealed.
 const SEAL: usize = 256 << 10;
 
-/// A run of pending records is added to the chunk before it while that stays below this.
+/// The size, in bytes, up to which pending records are joined with the chunk before them.
 const ABSORB: usize = 1280 << 10;
 
-/// A run of records that nothing was added to for this long is sealed as it is.
+/// The time, in milliseconds, without a new record after which pending records are sealed.
 const LEFT_ALONE_MS: i64 = 10 * 60 * 1000;
 
-/// Whether what is pending should be sealed: there is enough of it, or it was left alone.
+/// Returns whether pending records should be sealed: there are enough bytes, or none came for a
+/// while.
 pub(crate) fn wants_sealing(conn: &Connection) -> Result<bool> {
     let (bytes, newest): (i64, Option<i64>) = conn
         .prepare_cached("SELECT coalesce(sum(length(bytes)), 0), max(added_at) FROM pending")?
@@ -28,7 +31,7 @@ pub(crate) fn wants_sealing(conn: &Connection) -> Result<bool> {
     Ok(bytes >= SEAL as i64 || is_left_alone)
 }
 
-/// Seals what is pending, if there is enough of it.
+/// Seals pending records if they should be.
 pub(crate) fn seal_if_wanted(ledger: &mut Ledger) -> Result<()> {
     if !wants_sealing(ledger.conn())? {
         return Ok(());
@@ -39,13 +42,13 @@ pub(crate) fn seal_if_wanted(ledger: &mut Ledger) -> Result<()> {
     })
 }
 
-/// Moves everything pending into chunks. Each run of consecutive records becomes one or more
-/// chunks; a small chunk just before it is opened and joined.
+/// Moves all pending records into chunks. Each run of consecutive records becomes one or more
+/// chunks. A small chunk right before a run is opened and joined with it.
 pub(crate) fn seal(tx: &Transaction<'_>) -> Result<()> {
     let mut packer = Packer::default();
     let mut after = -1_i64;
     loop {
-        // One run of consecutive records, at most a few chunks at a time.
+        // Takes one run of consecutive records, at most a few chunks at a time.
         let mut run: Vec<(i64, Vec<u8>)> = Vec::new();
         let mut bytes = 0;
         {
@@ -83,9 +86,9 @@ pub(crate) fn seal(tx: &Transaction<'_>) -> Result<()> {
         {
             let mut reader = RecordReader::new(tx);
             for seq in (first_seq..first).map(Seq) {
-                match find_place(tx, seq)? {
+                match find_length_and_holder(tx, seq)? {
                     Some((_, None)) => packer.push(&reader.read(seq)?)?,
-                    // Its bytes are elsewhere, or it was forgotten.
+                    // Another record holds its bytes, or it was forgotten.
                     Some((_, Some(_))) | None => packer.skip(),
                 }
             }
@@ -101,7 +104,7 @@ pub(crate) fn seal(tx: &Transaction<'_>) -> Result<()> {
     Ok(())
 }
 
-/// True if the chunk holds its records from the first byte of the first to the last byte of the last.
+/// Returns whether the chunk holds whole records only, with no part of one in another chunk.
 fn holds_whole_records(tx: &Connection, first: i64, last: i64, raw_length: i64) -> Result<bool> {
     let total: i64 = tx
         .prepare_cached(

@@ -1,18 +1,19 @@
-//! Opens every chunk and compares its checksum: the only check that sees a flipped bit in stored
-//! bytes, which SQLite takes for what was written.
+//! Opens every chunk and compares its checksum. No other check finds a flipped bit in stored bytes:
+//! SQLite has no checksums.
 
 use rusqlite::Connection;
 
 use crate::Result;
 
-/// A chunk that does not hold what was put into it.
+/// A damaged chunk.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Bad {
     pub(crate) first_seq: i64,
     pub(crate) last_seq: i64,
 }
 
-/// Opens every chunk. `bad` is told of those that cannot be, `done` of the compressed bytes so far.
+/// Opens every chunk. Calls `bad` for each damaged one, and `done` with the compressed bytes so
+/// far.
 pub(crate) fn open_all(
     conn: &Connection,
     bad: &mut dyn FnMut(Bad),
@@ -41,5 +42,6 @@ pub(crate) fn open_all(
     Ok(())
 }
 
-/// No chunk is longer before compression; a damaged number must not ask for all memory.
+/// The limit of a chunk's length before compression, so that a damaged number cannot take all
+/// memory.
 const LONGEST_CHUNK: usize = 16 << 20;

@@ -1,8 +1,8 @@
-//! Files that many sessions share (a list of all prompts): which of their lines belong to forgotten
-//! sessions, and what stands there instead.
+//! Files that many sessions share, such as a list of all prompts: finds lines of forgotten sessions
+//! and overwrites them with blanks.
 //!
-//! A forgotten line keeps its place and its length, so that every offset stays true, but its bytes
-//! are blanks: it says nothing, to people and to decoders.
+//! A forgotten line keeps its position and length, so that every offset stays valid. Blanks carry
+//! no text and decode to nothing.
 
 use memchr::memmem;
 use quipu_transcript::entry::{Kind, Says};
@@ -12,15 +12,15 @@ use quipu_transcript::record;
 
 use crate::truth::forgotten::Forgotten;
 
-/// Whether the lines of a file belong to the sessions that they name themselves.
+/// Returns whether each line of a file names the session it belongs to.
 pub(crate) fn is_shared(origin: &Origin) -> bool {
-    // A transcript whose path names no session is one session's all the same.
+    // A transcript whose path names no session still belongs to one session.
     origin.session.is_none()
         && origin.part.framing() == Framing::Lines
         && !origin.part.is_transcript()
 }
 
-/// Judges the lines of one shared file.
+/// Decides which lines of one shared file belong to forgotten sessions.
 #[derive(Clone, Copy)]
 pub(crate) struct Judge<'a> {
     forgotten: &'a Forgotten,
@@ -28,19 +28,19 @@ pub(crate) struct Judge<'a> {
     origin: &'a Origin,
 }
 
-/// What a line says about where it belongs.
+/// The session that a line belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// To a forgotten session.
+    /// A forgotten session.
     Forgotten,
-    /// To another one, or to none.
+    /// Another session, or none.
     Kept,
-    /// It cannot be read whole, so it may belong to any.
+    /// Unknown: the line cannot be decoded whole.
     Torn,
 }
 
 impl<'a> Judge<'a> {
-    /// `None` where nothing can have been forgotten.
+    /// Creates a judge; `None` if the file cannot hold a line of a forgotten session.
     pub(crate) fn new(
         forgotten: &'a Forgotten,
         format: &'static dyn Format,
@@ -50,16 +50,16 @@ impl<'a> Judge<'a> {
         is_needed.then_some(Judge { forgotten, format, origin })
     }
 
-    /// Judges a line, with or without its newline. Where two records are welded into one line and
-    /// one of them is forgotten, the line is.
+    /// Judges a line, with or without its newline. If two records are welded into one line and one
+    /// of them is forgotten, the whole line is.
     pub(crate) fn judge(&self, line: &[u8]) -> Verdict {
         let agent = self.origin.agent.as_deref().unwrap_or_default();
         let (mut entries, mut is_forgotten) = (0, false);
         let problems = record::read(self.format, self.origin, line, &mut |entry| {
             entries += 1;
-            // What a scheduled job did is told in a file of the job; any agent may have done it.
+            // A cron run stands in a file of the job, and any agent may have run it.
             if let Kind::CronRun(run) = &entry.kind {
-                // Without the id, the key may end with it.
+                // A run without a session id may have it at the end of its key.
                 let key = run.session_key.as_deref().map(SessionKey::parse);
                 let in_key = key.as_ref().and_then(|key| match key.kind() {
                     key::Kind::Cron { run, .. } => run,
@@ -71,7 +71,7 @@ impl<'a> Judge<'a> {
                     .or(in_key)
                     .is_some_and(|id| self.forgotten.has_id(self.format.name(), id));
             }
-            is_forgotten |= entry.says.iter().any(|says| match says {
+            is_forgotten |= entry.says.iter().any(|fact| match fact {
                 Says::SessionId(id) => self.forgotten.has(self.format.name(), agent, id),
                 _ => false,
             });
@@ -86,7 +86,7 @@ impl<'a> Judge<'a> {
         }
     }
 
-    /// Judges some bytes of a line that cannot be read whole.
+    /// Judges a part of a line that cannot be decoded whole.
     pub(crate) fn judge_torn(&self, bytes: &[u8]) -> Verdict {
         let mut ids = self.forgotten.ids(self.format.name());
         if ids.any(|id| memmem::find(bytes, id.as_bytes()).is_some()) {
@@ -97,13 +97,13 @@ impl<'a> Judge<'a> {
     }
 }
 
-/// Writes blanks over a line. Its newline stays.
+/// Overwrites a line with blanks. The newline stays.
 pub(crate) fn blank(line: &mut [u8]) {
     let end = line.len() - usize::from(line.last() == Some(&b'\n'));
     line.iter_mut().take(end).for_each(|byte| *byte = b' ');
 }
 
-/// The blanks that stand for a line.
+/// Returns the blanks that replace a line.
 pub(crate) fn blanks(length: usize, has_newline: bool) -> Vec<u8> {
     let mut line = vec![b' '; length];
     if let (true, Some(last)) = (has_newline, line.last_mut()) {
@@ -112,7 +112,7 @@ pub(crate) fn blanks(length: usize, has_newline: bool) -> Vec<u8> {
     line
 }
 
-/// Counts lines of blanks in bytes that come in pieces.
+/// A counter of blank lines in bytes that come in pieces.
 #[derive(Debug, Default)]
 pub(crate) struct BlankLines {
     pub(crate) count: u64,

@@ -1,4 +1,4 @@
-//! Questions to a home's ledger: searches, always at the same time, and what is told of a session.
+//! Queries to a home's ledger: searches, always at the same time, and stories of sessions.
 
 use std::ops::ControlFlow;
 use std::sync::atomic::Ordering;
@@ -10,19 +10,19 @@ use quipu_transcript::story::StoryItem;
 
 use super::Home;
 
-/// Reads what a person types.
+/// Parses a query as a person types it.
 pub(crate) fn parse(text: &str) -> Result<Query, QueryError> {
     query::parse(text, &"2026-11-16T08:30:00[UTC]".parse().unwrap())
 }
 
-/// A search for what a person types.
+/// Returns a search request for a query as a person types it.
 #[track_caller]
 pub(crate) fn request(text: &str) -> SearchRequest {
     SearchRequest { query: parse(text).unwrap(), ..SearchRequest::default() }
 }
 
 impl Home {
-    /// Searches by reading the index's pages and through plain FTS5: both say the same.
+    /// Searches by reading the index's pages and through plain FTS5, and asserts that both agree.
     #[track_caller]
     pub(crate) fn search(&self, request: &SearchRequest) -> SearchAnswer {
         let [direct, plain] = [Fts5Access::Direct, Fts5Access::Plain].map(|access| {
@@ -34,27 +34,27 @@ impl Home {
         direct
     }
 
-    /// What `each` makes of the items that are told of a session.
+    /// Returns what `each` makes of the items of a session's story.
     #[track_caller]
-    pub(crate) fn told<T>(
+    pub(crate) fn items_of<T>(
         &self,
         session: &str,
         choice: &Choice,
         mut each: impl FnMut(&StoryItem<'_>) -> T,
     ) -> Vec<T> {
         let ledger = self.open();
-        let mut told = Vec::new();
+        let mut items_of = Vec::new();
         Story::find(&ledger, session)
             .unwrap()
             .tell(choice, &mut |item| {
-                told.push(each(item));
+                items_of.push(each(item));
                 ControlFlow::Continue(())
             })
             .unwrap();
-        told
+        items_of
     }
 
-    /// How many steps SQLite takes to answer.
+    /// Counts the steps that SQLite takes for a query.
     pub(crate) fn steps<T>(&self, ask: impl FnOnce(&Ledger) -> T) -> (T, u64) {
         let mut ledger = self.open();
         let steps = ledger.count_steps().unwrap();

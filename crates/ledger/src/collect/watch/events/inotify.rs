@@ -1,7 +1,7 @@
-//! Linux: one inotify object, one watch per folder, one thread that reads.
+//! Linux: one inotify object, one watch per folder, one reading thread.
 //!
-//! Asked for are changes only. Opening and reading files gives no events, so that neither our own
-//! sweeps nor somebody's `grep` can fill the queue.
+//! Only changes are requested. Opening and reading files cause no events, so that neither our own
+//! sweeps nor another program's `grep` can fill the queue.
 
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsStr;
@@ -21,7 +21,7 @@ use super::Follow;
 use crate::collect::Folder;
 use crate::collect::watch::hint::{Filter, Happened};
 
-/// What is worth an event.
+/// The requested kinds of events.
 const CHANGES: WatchFlags = WatchFlags::MODIFY
     .union(WatchFlags::ATTRIB)
     .union(WatchFlags::CREATE)
@@ -34,13 +34,13 @@ const CHANGES: WatchFlags = WatchFlags::MODIFY
     .union(WatchFlags::DONT_FOLLOW)
     .union(WatchFlags::EXCL_UNLINK);
 
-/// Names that came or went.
+/// The events by which a name appears or disappears.
 const ANOTHER: ReadFlags = ReadFlags::CREATE
     .union(ReadFlags::DELETE)
     .union(ReadFlags::MOVED_FROM)
     .union(ReadFlags::MOVED_TO);
 
-/// Room for a few hundred events.
+/// The size of the event buffer in bytes: room for a few hundred events.
 const BUFFER: usize = 32 << 10;
 
 /// Events of the followed folders.
@@ -58,7 +58,7 @@ struct Shared {
     is_over: AtomicBool,
 }
 
-/// Watches by number and by name. A folder that was renamed keeps its number.
+/// Watches by number and by path. A renamed folder keeps its number.
 #[derive(Debug, Default)]
 struct Followed {
     by_number: HashMap<i32, Folder>,
@@ -80,14 +80,14 @@ impl Events {
         Ok(Events { shared, reader: Some(reader) })
     }
 
-    /// Whether a folder of that name is followed.
+    /// Returns whether a folder with that path is followed.
     pub(in crate::collect::watch) fn follows(&self, path: &Path) -> bool {
         self.shared.followed().by_path.contains_key(path)
     }
 
     /// Follows one more folder.
     pub(in crate::collect::watch) fn follow(&mut self, folder: &Folder) -> Follow {
-        // Held while the kernel is asked: events of the new watch find its name.
+        // The lock is held during the call, so that events of the new watch find its path.
         let mut followed = self.shared.followed();
         match inotify::add_watch(&self.shared.inotify, &folder.path, CHANGES) {
             Ok(number) => {
@@ -100,7 +100,7 @@ impl Events {
         }
     }
 
-    /// Stops following all other folders.
+    /// Stops following all folders that are not `wanted`.
     pub(in crate::collect::watch) fn retain(&mut self, wanted: &HashSet<PathBuf>) {
         let shared = &self.shared;
         let mut followed = shared.followed();
@@ -113,14 +113,14 @@ impl Events {
 }
 
 impl Drop for Events {
-    /// Ends the thread: it waits for an event, and a watch that is removed is one.
+    /// Ends the thread. It waits for an event, and removing a watch causes one.
     fn drop(&mut self) {
         self.shared.is_over.store(true, Ordering::Relaxed);
         let inotify = &self.shared.inotify;
         let woken = inotify::add_watch(inotify, "/", WatchFlags::DELETE_SELF)
             .and_then(|number| inotify::remove_watch(inotify, number));
         if let (Ok(()), Some(reader)) = (woken, self.reader.take()) {
-            // It cannot fail but by a panic, which has been told by then.
+            // The join fails only after a panic, which was reported already.
             let _ = reader.join();
         }
     }
@@ -142,7 +142,7 @@ impl Shared {
                 }
                 Err(Errno::INTR) => {}
                 Err(error) => {
-                    // Nothing more comes; sweeps go on.
+                    // No more events arrive; the sweeps go on.
                     tracing::warn!(%error, "File events have ended.");
                     break;
                 }
@@ -160,11 +160,11 @@ impl Shared {
             return;
         }
         let Some(folder) = followed.by_number.get(&number).cloned() else {
-            // It happened before its folder was no longer followed, and nobody has looked since.
+            // The event is older than the removal of its watch, and no sweep came since.
             return self.filter.anything();
         };
         let Some(name) = name else {
-            // The folder itself came to an end, has another name, or other rights.
+            // The folder itself was removed or renamed, or its permissions changed.
             if what.intersects(ReadFlags::MOVE_SELF | ReadFlags::DELETE_SELF) {
                 followed.unfollow_below(&self.inotify, &folder.path);
                 drop(followed);
@@ -192,7 +192,7 @@ impl Shared {
 const FOLDER: Happened = Happened { is_folder: true, is_another: true };
 
 impl Followed {
-    /// Stops following a folder and all below it: their names are not true any more.
+    /// Stops following a folder and all folders below it, whose paths are no longer valid.
     fn unfollow_below(&mut self, inotify: &OwnedFd, path: &Path) {
         let below: Vec<PathBuf> =
             self.by_path.keys().filter(|known| known.starts_with(path)).cloned().collect();
@@ -203,15 +203,15 @@ impl Followed {
 
     fn unfollow(&mut self, inotify: &OwnedFd, path: &Path) {
         let Some(number) = self.by_path.remove(path) else { return };
-        // The same folder may be followed under its new name already.
+        // The same folder may already be followed under its new path.
         if self.by_number.get(&number).is_some_and(|folder| folder.path == path) {
             self.by_number.remove(&number);
-            // It may be gone by itself.
+            // The kernel may have removed the watch itself.
             let _ = inotify::remove_watch(inotify, number);
         }
     }
 
-    /// The kernel has dropped a watch.
+    /// Forgets a watch that the kernel removed.
     fn forget(&mut self, number: i32) {
         if let Some(folder) = self.by_number.remove(&number)
             && self.by_path.get(&folder.path) == Some(&number)

@@ -1,8 +1,8 @@
 //! Systems without inotify: the `notify` crate (FSEvents on macOS).
 //!
-//! FSEvents watches trees and opens nothing in them, and each new path restarts its stream. So the
-//! topmost of the followed folders are given to it as trees; the filter leaves out what no format
-//! claims.
+//! FSEvents watches whole trees and opens nothing in them, and each new path restarts its stream.
+//! So only the topmost followed folders are registered, as trees; the filter drops events that no
+//! format claims.
 
 use std::collections::HashSet;
 use std::io;
@@ -25,16 +25,16 @@ pub(in crate::collect::watch) struct Events {
 
 impl Events {
     pub(in crate::collect::watch) fn start(filter: Arc<Filter>) -> io::Result<Events> {
-        let tell = move |event: notify::Result<notify::Event>| match event {
+        let forward = move |event: notify::Result<notify::Event>| match event {
             Ok(event) if event.need_rescan() => filter.anything(),
-            Ok(event) => tell(&filter, &event),
+            Ok(event) => forward(&filter, &event),
             Err(_) => filter.anything(),
         };
-        let watcher = notify::recommended_watcher(tell).map_err(io::Error::other)?;
+        let watcher = notify::recommended_watcher(forward).map_err(io::Error::other)?;
         Ok(Events { watcher, trees: HashSet::new() })
     }
 
-    /// Whether a folder of that name is followed.
+    /// Returns whether a folder with that path is followed.
     pub(in crate::collect::watch) fn follows(&self, path: &Path) -> bool {
         path.ancestors().any(|above| self.trees.contains(above))
     }
@@ -54,26 +54,26 @@ impl Events {
         }
     }
 
-    /// Stops following all other folders.
+    /// Stops following all folders that are not `wanted`.
     pub(in crate::collect::watch) fn retain(&mut self, wanted: &HashSet<PathBuf>) {
         let unwanted: Vec<PathBuf> =
             self.trees.iter().filter(|tree| !wanted.contains(*tree)).cloned().collect();
         for tree in unwanted {
             self.trees.remove(&tree);
-            // It may be gone by itself.
+            // The tree may be gone already.
             let _ = self.watcher.unwatch(&tree);
         }
     }
 }
 
-fn tell(filter: &Filter, event: &notify::Event) {
+fn forward(filter: &Filter, event: &notify::Event) {
     let is_another = match event.kind {
         EventKind::Access(_) => return,
         EventKind::Modify(ModifyKind::Data(_) | ModifyKind::Metadata(_)) => false,
         _ => true,
     };
     for path in &event.paths {
-        // A folder that is gone cannot be asked; it counts as one and as a file.
+        // The kind of a deleted path is unknown, so it counts as a file and as a folder.
         let is_folder = path.is_dir();
         filter.event(path, Happened { is_folder, is_another });
         if is_another && !path.exists() {

@@ -1,4 +1,6 @@
-//! `sessions.json`: which key leads to which session, and what is noted about it.
+//! The index `sessions.json`: the session of each key, and the key's fields.
+//!
+//! Values keep the spelling of the original index.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -17,27 +19,27 @@ use crate::store::openclaw_names as names;
 use crate::store::{Fields, meta, sessions};
 use crate::truth::indexes;
 
-/// The key of one of our own sessions.
+/// Returns the key of a native session.
 pub(super) fn native_key(conn: &Connection, row: SessionRow) -> Result<Option<SessionKey>> {
     let session = sessions::by_row(conn, row)?;
     Ok(sessions::key_of(conn, &session)?.map(SessionKey::parse))
 }
 
-/// The indexes of all agents.
+/// Returns the indexes of all agents.
 pub(super) fn of(conn: &Connection, planned: &[Planned]) -> Result<Vec<(String, Fields)>> {
     let mut files: BTreeMap<&str, Fields> = BTreeMap::new();
     let mut times: HashMap<(&str, String), i64> = HashMap::new();
     let mut read = HashMap::new();
     for session in planned {
-        let said = match session.is_native {
+        let value = match session.is_native {
             true => own(conn, session.row)?,
             false => collected(conn, session, &mut read)?,
         };
         let index = files.entry(&session.folder).or_default();
-        for (key, fields) in said {
+        for (key, fields) in value {
             let key = key_in_files(&key, session);
             let (fields, updated) = finished(fields, session);
-            // Two sessions of one key: one of ours and a collected one. The key leads to the newer.
+            // If a native and a collected session share a key, it leads to the newer one.
             let time = times.entry((&session.folder, key.clone())).or_insert(i64::MIN);
             if *time < updated {
                 *time = updated;
@@ -51,7 +53,7 @@ pub(super) fn of(conn: &Connection, planned: &[Planned]) -> Result<Vec<(String, 
         .collect())
 }
 
-/// What is noted about one of our own sessions, under each key that leads to it.
+/// Returns the fields of a native session, under each key that leads to it.
 fn own(conn: &Connection, row: SessionRow) -> Result<Vec<(String, Fields)>> {
     let session = sessions::by_row(conn, row)?;
     let Some(source) = index_of(conn, &session.agent)? else { return Ok(Vec::new()) };
@@ -70,7 +72,7 @@ fn own(conn: &Connection, row: SessionRow) -> Result<Vec<(String, Fields)>> {
     Ok(keys)
 }
 
-/// What the agent's own index says about a collected session.
+/// Returns the fields of a collected session in the agent's own index.
 fn collected(
     conn: &Connection,
     session: &Planned,
@@ -84,7 +86,7 @@ fn collected(
     let mut keys = Vec::new();
     while let Some(row) = rows.next()? {
         let (source, key): (SourceId, String) = (row.get(0)?, row.get(1)?);
-        // Reports and long values stand only in the index's bytes.
+        // Reports and long values exist only in the bytes of the index.
         if let std::collections::hash_map::Entry::Vacant(place) = read.entry(source) {
             place.insert(indexes::load(conn, source)?.map(|bytes| whole_index(&bytes)));
         }
@@ -101,7 +103,7 @@ fn collected(
     Ok(keys)
 }
 
-/// A key of an agent whose folder has another name.
+/// Returns the key with the agent's name replaced by the name of its folder.
 fn key_in_files(key: &str, session: &Planned) -> String {
     let folder = names::agent(&session.agent);
     match key.strip_prefix(&format!("agent:{}:", session.agent)) {
@@ -110,27 +112,27 @@ fn key_in_files(key: &str, session: &Planned) -> String {
     }
 }
 
-/// An entry with what every reader needs, and its time.
+/// Returns an entry with the fields that every reader needs, and its time.
 fn finished(mut fields: Fields, session: &Planned) -> (Fields, i64) {
-    // Names that only quipu uses.
+    // Fields with these names are quipu's own.
     fields.retain(|name| !name.starts_with("quipu:") && name != "sessionFile");
     fields.put("sessionId", &session.session_id);
-    // The spec's older shape has times as text.
+    // The older form of the specification has times as text.
     let is_time = |name: &&str| field(name).is_some_and(|field| field.holds == Holds::Time);
     let times: Vec<String> = fields.names().filter(is_time).map(str::to_owned).collect();
     for name in times {
-        let said = fields.get(&name);
-        if let Some(time) = said.as_ref().and_then(Value::as_str).and_then(Timestamp::from_text) {
+        let value = fields.get(&name);
+        if let Some(time) = value.as_ref().and_then(Value::as_str).and_then(Timestamp::from_text) {
             fields.put(&name, &time.0);
         }
     }
-    let said = fields.get("updatedAt");
-    let time = said
-        .as_ref()
-        .and_then(|said| said.as_i64().or_else(|| Some(Timestamp::from_number(said.as_f64()?)?.0)));
+    let value = fields.get("updatedAt");
+    let time = value.as_ref().and_then(|value| {
+        value.as_i64().or_else(|| Some(Timestamp::from_number(value.as_f64()?)?.0))
+    });
     let updated = time.or(session.updated_at).or(session.started_at).unwrap_or(0);
-    // Any number is one to its readers.
-    if !said.is_some_and(|said| said.is_number()) {
+    // Readers accept any number, so it is kept as it is.
+    if !value.is_some_and(|value| value.is_number()) {
         fields.put("updatedAt", &updated);
     }
     if session.stem != session.session_id {

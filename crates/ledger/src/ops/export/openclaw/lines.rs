@@ -1,4 +1,6 @@
-//! A session's lines, laid out in OpenClaw's files.
+//! Lays the lines of a session out in OpenClaw's files.
+//!
+//! Reads the lines in several passes instead of keeping a whole session in memory.
 
 use std::collections::HashMap;
 use std::io::Write;
@@ -11,34 +13,35 @@ use crate::base::ids::SessionRow;
 use crate::read::query::{Life, lives};
 use crate::{Error, Result};
 
-/// A session that was looked through.
+/// A session whose layout was computed.
 pub(super) struct Laying {
-    life: Life,
+    generation: Life,
     pub(super) layout: Layout,
-    /// Lines that are wanted out of their order.
+    /// Lines that are needed out of order.
     texts: HashMap<usize, String>,
 }
 
-/// What was written of a session.
+/// Counts of one written file.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Wrote {
-    /// Entries in the file.
+    /// The number of entries in the file.
     pub entries: u64,
-    /// Lines of the session that no reader would take for entries, and that are in no file.
+    /// The number of lines of the session that are in no file, because no reader accepts them as
+    /// entries.
     pub left_out: u64,
 }
 
 impl Laying {
-    /// `None` for a session without lines.
+    /// Computes the layout of a session; `None` for a session without lines.
     pub(super) fn of(conn: &Connection, session: SessionRow) -> Result<Option<Laying>> {
-        let Some(life) = lives(conn, session)?.into_iter().next() else { return Ok(None) };
-        let mut read = Session::new(life.rules);
-        life.lines(conn, &mut |line| read.push(&String::from_utf8_lossy(line)))?;
+        let Some(generation) = lives(conn, session)?.into_iter().next() else { return Ok(None) };
+        let mut read = Session::new(generation.reader);
+        generation.lines(conn, &mut |line| read.push(&String::from_utf8_lossy(line)))?;
         let mut texts = HashMap::new();
-        take(conn, &life, &read.layout_wants(), &mut texts)?;
+        take(conn, &generation, &read.layout_wants(), &mut texts)?;
         let layout = read.layout(&texts);
         drop(read);
-        // What comes out of its order.
+        // Collects the lines that are written out of order.
         let mut ends = Vec::new();
         for file in &layout.files {
             let mut furthest = 0;
@@ -49,17 +52,17 @@ impl Laying {
         }
         let resets = layout.files.iter().filter_map(|file| file.ended_by);
         let wanted: Vec<usize> = layout.header.into_iter().chain(ends).chain(resets).collect();
-        take(conn, &life, &wanted, &mut texts)?;
-        Ok(Some(Laying { life, layout, texts }))
+        take(conn, &generation, &wanted, &mut texts)?;
+        Ok(Some(Laying { generation, layout, texts }))
     }
 
-    /// The id that the session's header says.
+    /// Returns the id in the session's header.
     pub(super) fn header_id(&self) -> Option<String> {
         let header: Value = serde_json::from_str(self.texts.get(&self.layout.header?)?).ok()?;
         Some(header.get("id")?.as_str()?.to_owned())
     }
 
-    /// When each file but the last was ended by a reset, milliseconds.
+    /// Returns the times, in milliseconds, of the resets that ended each file but the last.
     pub(super) fn resets(&self) -> Vec<i64> {
         let ended = self.layout.files.iter().filter_map(|file| file.ended_by);
         let time = |line: usize| self.texts.get(&line).and_then(|line| line_time(line));
@@ -100,7 +103,7 @@ impl Laying {
         };
         let mut written = put(&mut rest, None);
         let mut at = 0;
-        self.life.lines(conn, &mut |line| {
+        self.generation.lines(conn, &mut |line| {
             if written.is_ok() && !rest.is_empty() {
                 written = put(&mut rest, Some((at, &String::from_utf8_lossy(line))));
             }
@@ -111,7 +114,7 @@ impl Laying {
     }
 }
 
-/// Why a file could not be written.
+/// The reason why a file could not be written.
 #[derive(Debug)]
 pub enum Failure {
     /// The session could not be read.
@@ -132,10 +135,10 @@ impl From<std::io::Error> for Failure {
     }
 }
 
-/// Reads some lines of a session.
+/// Reads some lines of a session into `texts`.
 fn take(
     conn: &Connection,
-    life: &Life,
+    generation: &Life,
     wanted: &[usize],
     texts: &mut HashMap<usize, String>,
 ) -> Result<()> {
@@ -147,7 +150,7 @@ fn take(
         return Ok(());
     }
     let mut at = 0;
-    life.lines(conn, &mut |line| {
+    generation.lines(conn, &mut |line| {
         if wanted.binary_search(&at).is_ok() {
             texts.insert(at, String::from_utf8_lossy(line).into_owned());
         }

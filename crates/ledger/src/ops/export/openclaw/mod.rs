@@ -1,6 +1,6 @@
-//! Sessions as the files that OpenClaw 2026.7.1 runs on, 2026.9.6 imports and pi opens:
-//! `agents/<agent>/sessions/`, one transcript for each session, what came before a reset beside it,
-//! and an index of the keys. `quipu_transcript::context` lays the lines out.
+//! Exports sessions as the files that OpenClaw 2026.7.1 uses, 2026.9.6 imports and pi opens:
+//! `agents/<agent>/sessions/`, with one transcript per session, archives of what came before a
+//! reset, and an index of keys. `quipu_transcript::context` lays the lines out.
 
 mod index;
 mod lines;
@@ -12,31 +12,34 @@ use std::path::Path;
 use quipu_transcript::context::Head;
 use quipu_transcript::formats::native;
 use quipu_transcript::time::Timestamp;
-use rusqlite::Transaction;
+use rusqlite::Connection;
 
 pub use lines::{Failure, Wrote};
 
 use crate::Result;
 use crate::base::ids::SessionRow;
 use crate::file::ledger::Ledger;
+use crate::file::snapshot::Snapshot;
 use crate::store::Fields;
 use crate::store::openclaw_names as names;
 use crate::wire::Session;
 use lines::Laying;
 
-/// The format that is written, besides quipu's own sessions.
+/// The exported format, besides native sessions.
 const OPENCLAW: &str = "openclaw";
 
-/// What is to be written. All of it is of one moment of the ledger.
+/// The files to write, all from one snapshot of the ledger.
 pub struct Plan<'l> {
-    tx: Transaction<'l>,
+    conn: &'l Connection,
+    /// `None` if the caller holds one.
+    _snapshot: Option<Snapshot<'l>>,
     sessions: Vec<Planned>,
-    /// Sessions that are not written: the id, and why.
+    /// Sessions that are not written: the id and the reason.
     pub left_out: Vec<(String, String)>,
     by_id: HashMap<(String, String), usize>,
 }
 
-/// A session, and the names that it gets.
+/// A session and the names of its files.
 #[derive(Debug, Clone)]
 struct Planned {
     row: SessionRow,
@@ -46,28 +49,34 @@ struct Planned {
     folder: String,
     session_id: String,
     stem: String,
-    /// Times of resets, one for each file before the last.
+    /// The times of resets in milliseconds, one for each file before the last.
     resets: Vec<i64>,
     fork_of: Option<String>,
     started_at: Option<i64>,
     updated_at: Option<i64>,
 }
 
-/// A file that is to be written.
+/// A file to write.
 #[derive(Debug, Clone)]
 pub struct PlannedFile {
-    /// Where, below the folder that was asked for.
+    /// Its path below the target folder.
     pub path: String,
     /// The session's id.
     pub session: String,
     place: (usize, usize),
 }
 
-/// Plans the files of some sessions. Those of other agents than OpenClaw are left out.
+/// Plans the files of some sessions. Sessions of agents other than OpenClaw are left out.
 pub fn plan<'l>(ledger: &'l Ledger, sessions: &[(SessionRow, Session)]) -> Result<Plan<'l>> {
-    let tx = ledger.conn().unchecked_transaction()?;
-    let mut plan = Plan { tx, sessions: Vec::new(), left_out: Vec::new(), by_id: HashMap::new() };
-    // A session that was imported and is still collected is written once, as it went on here.
+    let conn = ledger.conn();
+    let mut plan = Plan {
+        conn,
+        _snapshot: Snapshot::of(conn)?,
+        sessions: Vec::new(),
+        left_out: Vec::new(),
+        by_id: HashMap::new(),
+    };
+    // A session that was imported and is still collected is written once, from the native one.
     let (own, collected): (Vec<_>, Vec<_>) =
         sessions.iter().partition(|(_, session)| session.format == native::NAME);
     let mut taken = HashSet::new();
@@ -87,29 +96,29 @@ impl Plan<'_> {
         let mut leave = |why: &str| self.left_out.push((session.id.clone(), why.to_owned()));
         let is_native = session.format == native::NAME;
         if !is_native && session.format != OPENCLAW {
-            leave("it is no session of OpenClaw's or quipu's own");
+            leave("it is not a session of OpenClaw or of quipu's own");
             return Ok(());
         }
         let name = (session.agent.clone(), session.id.clone());
         if self.by_id.contains_key(&name) {
-            leave("a session of the same id is written instead");
+            leave("another session with the same id is written instead");
             return Ok(());
         }
-        let Some(laying) = Laying::of(&self.tx, row)? else {
+        let Some(laying) = Laying::of(self.conn, row)? else {
             leave("it has no transcript");
             return Ok(());
         };
         let key = match is_native {
-            true => index::native_key(&self.tx, row)?,
+            true => index::native_key(self.conn, row)?,
             false => None,
         };
         let thread = key.as_ref().and_then(|key| key.thread());
-        // A thread's transcript is named after both, its session after one of them. One of our own
-        // may only be called so.
-        let said = laying.header_id();
+        // The transcript of a thread is named after session and thread, its session after one of
+        // them. The id of a native session may only look like that.
+        let header_id = laying.header_id();
         let (id, thread) = match names::topic(&session.id) {
             Some((id, topic))
-                if !is_native || thread == Some(topic) || said.as_deref() == Some(id) =>
+                if !is_native || thread == Some(topic) || header_id.as_deref() == Some(id) =>
             {
                 (id, Some(topic))
             }
@@ -118,7 +127,7 @@ impl Plan<'_> {
         let folder = names::folder(&names::agent(&session.agent));
         let mut session_id = names::session_id(id).into_owned();
         let mut stem = names::stem(&session_id, thread);
-        // Some file systems do not tell upper from lower case.
+        // Some file systems ignore case.
         if !taken.insert((folder.to_lowercase(), stem.to_lowercase())) {
             session_id = names::made_of(&session.id);
             stem = names::stem(&session_id, thread);
@@ -126,7 +135,7 @@ impl Plan<'_> {
         }
         let mut resets = laying.resets();
         for at in 1..resets.len() {
-            // Names differ, and tell the order.
+            // The names have to differ and to sort in order.
             if let (Some(before), Some(reset)) = (resets.get(at - 1).copied(), resets.get_mut(at)) {
                 *reset = (*reset).max(before + 1);
             }
@@ -148,12 +157,12 @@ impl Plan<'_> {
         Ok(())
     }
 
-    /// How many sessions are written.
+    /// Returns the number of sessions.
     pub fn sessions(&self) -> usize {
         self.sessions.len()
     }
 
-    /// The transcripts, each session's from the oldest to the one that goes on.
+    /// Returns the transcripts, for each session from the oldest file to the current one.
     pub fn transcripts(&self) -> Vec<PlannedFile> {
         let mut files = Vec::new();
         for (number, session) in self.sessions.iter().enumerate() {
@@ -171,7 +180,7 @@ impl Plan<'_> {
         files
     }
 
-    /// Writes a transcript; `to` is the folder that all of them are written below.
+    /// Writes a transcript. `to` is the folder that contains all of them.
     pub fn write(
         &self,
         file: &PlannedFile,
@@ -179,7 +188,7 @@ impl Plan<'_> {
         out: &mut dyn Write,
     ) -> Result<Wrote, Failure> {
         let Some(session) = self.sessions.get(file.place.0) else { return Ok(Wrote::default()) };
-        let Some(laying) = Laying::of(&self.tx, session.row)? else { return Ok(Wrote::default()) };
+        let Some(laying) = Laying::of(self.conn, session.row)? else { return Ok(Wrote::default()) };
         let parent = session.fork_of.as_ref().and_then(|parent| {
             let name = (session.agent.clone(), parent.clone());
             let parent = self.by_id.get(&name).and_then(|number| self.sessions.get(*number))?;
@@ -197,11 +206,11 @@ impl Plan<'_> {
                 .then_some(&*session.id),
             goes_on: file.place.1 > 0,
         };
-        laying.write(&self.tx, file.place.1, &head, out)
+        laying.write(self.conn, file.place.1, &head, out)
     }
 
-    /// The indexes: where each is written, and its keys.
+    /// Returns the indexes: the path and the keys of each.
     pub fn indexes(&self) -> Result<Vec<(String, Fields)>> {
-        index::of(&self.tx, &self.sessions)
+        index::of(self.conn, &self.sessions)
     }
 }

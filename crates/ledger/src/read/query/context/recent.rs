@@ -1,11 +1,9 @@
 //! The context of a long session from its last lines alone.
 //!
-//! A session that goes on for thousands of entries was compacted on the way, and its context needs
-//! nothing from before what the last compaction keeps. The projection knows where that begins and
-//! whether everything since then is plain: every line an entry with an id of its own, hung off
-//! another one of these lines, with nothing odd about it. Then the reader's answer for the last lines
-//! is its answer for all of them, but for the thinking level, which may have been set long before.
-//! Anything else is left to whoever reads every line.
+//! Nothing before the entries that the last compaction keeps is needed if all later lines are
+//! plain: each is one entry with an id, a known type, and a parent among these lines. Only the
+//! thinking level may have been set earlier. In all other cases this file returns `None`, and
+//! `context` reads every line.
 
 use quipu_transcript::context::{Context, Session};
 use quipu_transcript::native;
@@ -17,25 +15,11 @@ use crate::base::ids::{EntryId, PackedId, Seq, SessionRow};
 use crate::truth::chunks::RecordReader;
 use crate::truth::spans;
 
-/// A shorter session is read as quickly as its rows are.
+/// The size of a session, in bytes, below which all lines are read: that takes no longer than
+/// reading the rows.
 const WORTH_IT: u64 = 1 << 20;
 
-/// What may stand in the part that is read. Others move the leaf, or are seen through.
-const PLAIN: &[&str] = &[
-    "message",
-    "model_change",
-    "thinking_level_change",
-    "compaction",
-    "branch_summary",
-    "custom",
-    "custom_message",
-    "label",
-    "session_info",
-    "context_edit",
-    "reset",
-];
-
-/// The context for the session's own leaf; `None` if more has to be read for it.
+/// Returns the context for the session's own leaf, or `None` if more lines are needed.
 pub(super) fn context(
     conn: &Connection,
     life: &Life,
@@ -47,11 +31,12 @@ pub(super) fn context(
     from(conn, life, session)
 }
 
-/// The same, of a session of any length.
+/// Returns the same as [`context`], for a session of any length.
 pub(crate) fn from(conn: &Connection, life: &Life, session: SessionRow) -> Result<Option<Context>> {
     let Some(first) = first_kept(conn, session)? else { return Ok(None) };
     let Some((before, since)) = records(conn, life, first)? else { return Ok(None) };
-    if !is_plain(conn, session, first, &since)? {
+    let plain = life.reader.plain_types();
+    if !is_plain(conn, session, first, &since, plain)? {
         return Ok(None);
     }
     let Some(&header) = before.first().map(|(first, _)| first) else { return Ok(None) };
@@ -61,11 +46,11 @@ pub(crate) fn from(conn: &Connection, life: &Life, session: SessionRow) -> Resul
         lines.push(text(reader.read(Seq(seq))?));
     }
     let lines: Vec<&str> = lines.iter().map(|line| line.trim_end_matches('\n')).collect();
-    let mut read = Session::new(life.rules);
+    let mut read = Session::new(life.reader);
     read.extend(&lines);
     let Some((mut plan, says_thinking)) = read.plan_of_the_end() else { return Ok(None) };
     if !says_thinking {
-        match thinking(conn, session, first, &before)? {
+        match thinking(conn, session, first, &before, plain)? {
             Thinking::Never => {}
             Thinking::Set(entry) => {
                 let Some(seq) = entry.seq() else { return Ok(None) };
@@ -78,7 +63,7 @@ pub(crate) fn from(conn: &Connection, life: &Life, session: SessionRow) -> Resul
     Ok(Some(plan.fill(&|number| lines.get(number).copied())))
 }
 
-/// The first entry that the session's last compaction keeps.
+/// Returns the first entry that the session's last compaction keeps.
 fn first_kept(conn: &Connection, session: SessionRow) -> Result<Option<i64>> {
     let last: Option<(i64, Option<PackedId>)> = conn
         .prepare_cached(
@@ -93,11 +78,11 @@ fn first_kept(conn: &Connection, session: SessionRow) -> Result<Option<i64>> {
     Ok(found.filter(|first| (1..compaction).contains(first)))
 }
 
-/// Runs of consecutive records.
+/// Runs of consecutive records: the first and the last of each.
 type Records = Vec<(i64, i64)>;
 
-/// The records of a life before `first`, and from there on. `None` if they are not in the order of
-/// their numbers, or not all of them are whole lines of its own.
+/// Returns the records of a generation before `first`, and from `first` on. `None` if they are not
+/// in the order of their numbers, or if some are not whole lines of this generation.
 fn records(conn: &Connection, life: &Life, first: i64) -> Result<Option<(Records, Records)>> {
     let tail: i64 = conn
         .prepare_cached("SELECT tail_length FROM generations WHERE id = ?1")?
@@ -119,17 +104,24 @@ fn records(conn: &Connection, life: &Life, first: i64) -> Result<Option<(Records
             since.push((from.max(first), to));
         }
     }
-    // What is kept may stand in another file of the session.
+    // The kept entries may be in another file of the session.
     let is_here = since.first().is_some_and(|(from, _)| *from == first);
     Ok(is_here.then_some((before, since)))
 }
 
-/// Whether every record is one entry of the session, of a plain kind, and hangs off another one.
-fn is_plain(conn: &Connection, session: SessionRow, first: i64, records: &Records) -> Result<bool> {
+/// Returns whether every record is one entry of the session, of a plain type, with another one as
+/// its parent.
+fn is_plain(
+    conn: &Connection,
+    session: SessionRow,
+    first: i64,
+    records: &Records,
+    plain: &[&str],
+) -> Result<bool> {
     let mut problems = conn
         .prepare_cached("SELECT EXISTS (SELECT 1 FROM problems WHERE entry BETWEEN ?1 AND ?2)")?;
     let mut entries = conn.prepare_cached(
-        "SELECT e.id, e.parent, e.uuid IS NOT NULL AND e.superseded_by IS NULL AND k.is_known
+        "SELECT e.id, e.parent, e.uuid IS NOT NULL AND e.superseded_by IS NULL AND k.form <> 'unknown'
                 AND NOT k.is_side AND NOT k.is_sidechain, k.type
            FROM entry_rows e CROSS JOIN kinds k ON k.id = e.kind
           WHERE e.id BETWEEN ?1 AND ?2 AND e.session = ?3 ORDER BY e.id",
@@ -144,7 +136,7 @@ fn is_plain(conn: &Connection, session: SessionRow, first: i64, records: &Record
             let (id, parent): (i64, Option<i64>) = (row.get(0)?, row.get(1)?);
             let hangs = id == first || parent.is_some_and(|parent| parent >= first);
             let type_name = row.get_ref(3)?.as_str().map_err(rusqlite::Error::from)?;
-            if id != next || !hangs || !row.get::<_, bool>(2)? || !PLAIN.contains(&type_name) {
+            if id != next || !hangs || !row.get::<_, bool>(2)? || !plain.contains(&type_name) {
                 return Ok(false);
             }
             next += 1;
@@ -156,23 +148,24 @@ fn is_plain(conn: &Connection, session: SessionRow, first: i64, records: &Record
     Ok(true)
 }
 
-/// What is known of the thinking level before the lines that are read.
+/// The thinking level before the lines that are read.
 enum Thinking {
     Never,
     Set(EntryId),
     Unclear,
 }
 
-/// The thinking level is set by the last entry on the path that does so. Where the conversation went
-/// straight on since then, that is the last one that there is.
+/// Returns the last entry before these lines that sets the thinking level. It is certain only if
+/// the path has no branch since then.
 fn thinking(
     conn: &Connection,
     session: SessionRow,
     first: i64,
     before: &Records,
+    plain: &[&str],
 ) -> Result<Thinking> {
     let mut entries = conn.prepare_cached(
-        "SELECT e.id, e.parent, k.type, k.is_side OR k.is_sidechain OR NOT k.is_known
+        "SELECT e.id, e.parent, k.type, k.is_side OR k.is_sidechain OR k.form = 'unknown', k.form
            FROM entry_rows e CROSS JOIN kinds k ON k.id = e.kind
           WHERE e.id BETWEEN ?1 AND ?2 AND e.session = ?3 ORDER BY e.id",
     )?;
@@ -182,10 +175,10 @@ fn thinking(
         while let Some(row) = rows.next()? {
             let (id, parent): (i64, Option<i64>) = (row.get(0)?, row.get(1)?);
             let type_name = row.get_ref(2)?.as_str().map_err(rusqlite::Error::from)?;
-            match type_name {
-                "session" => continue,
-                "thinking_level_change" => (set, is_straight) = (Some(EntryId(id)), true),
-                _ => is_straight &= parent == previous && PLAIN.contains(&type_name),
+            match row.get_ref(4)?.as_str().map_err(rusqlite::Error::from)? {
+                "header" => continue,
+                "thinking_level" => (set, is_straight) = (Some(EntryId(id)), true),
+                _ => is_straight &= parent == previous && plain.contains(&type_name),
             }
             is_straight &= !row.get::<_, bool>(3)?;
             previous = Some(id);

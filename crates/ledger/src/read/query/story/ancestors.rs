@@ -1,11 +1,9 @@
-//! Where the way up from an entry first meets what was told before the last words.
+//! Finds the nearest ancestor that is shown at or before the last text.
 //!
-//! Parents may stand behind their children in the file, thousands of them in a row, and whoever
-//! walks up from each child anew walks for ever. So every entry is read once, and remembers the
-//! nearest one above it that is told earlier than itself, and one further up among those: where a
-//! way leads is then found in a few jumps, however long it is. The last words only move on, so what
-//! is told before them is forgotten again; in a file that has its parents first, hardly anything is
-//! remembered.
+//! Thousands of parents may follow their children in a file, so each entry is read once. Its node
+//! stores the nearest ancestor that is shown earlier, and a jump to a more distant one. A search
+//! then takes few steps on a path of any length. The last text never moves back, so nodes before it
+//! are dropped.
 
 use foldhash::{HashMap, HashMapExt};
 use rusqlite::{Connection, OptionalExtension};
@@ -14,49 +12,49 @@ use super::plan::Plan;
 use crate::Result;
 use crate::base::ids::EntryId;
 
-/// Where an entry is told. Entries of one line have one position; their numbers tell them apart.
+/// The position of an entry in the story, and its id. Entries of one line have the same position.
 type Place = (u64, EntryId);
 
-/// What the way up from an entry leads to.
+/// The result of a search through the ancestors of an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Met {
-    /// An entry that is told no later than the last words.
+    /// The nearest ancestor shown at or before the last text.
     Told(EntryId),
-    /// No such entry, but this one that hangs off nothing.
+    /// The root. No ancestor is shown early enough.
     Root(EntryId),
-    /// A parent that is missing, or a circle: nobody knows.
+    /// Unknown: a parent is missing, or the parents form a cycle.
     Nowhere,
 }
 
 pub(super) struct Ways<'c> {
     conn: &'c Connection,
     nodes: HashMap<EntryId, Node>,
-    /// The newest version of an entry that has newer ones.
+    /// The newest version of each entry that has newer versions.
     newest: HashMap<EntryId, EntryId>,
-    /// When there are so many nodes, those that nobody needs any more are dropped.
+    /// The number of nodes at which those that are no longer needed are dropped.
     most: usize,
 }
 
-/// An entry whose way up is known, as far as it was of interest.
+/// An entry whose ancestors were read, as far as they were needed.
 #[derive(Debug, Clone, Copy)]
 struct Node {
     place: Place,
-    /// The nearest one above that is told earlier.
+    /// The nearest ancestor that is shown earlier.
     earlier: Option<Place>,
-    /// One of those that are reached by going on like that.
+    /// A more distant entry in the chain of `earlier`.
     jump: Option<Place>,
-    /// How many of those there are.
+    /// The length of the chain of `earlier`.
     depth: u32,
-    /// What the way ends in where nothing on it is told early enough.
+    /// The result if no ancestor is shown early enough.
     end: Met,
-    /// Its way is being walked.
+    /// True while its ancestors are being read.
     is_open: bool,
 }
 
-/// So many nodes are always kept.
+/// The number of nodes below which none is dropped. It keeps the cost of dropping small.
 const FEW: usize = 1 << 12;
 
-/// Nobody follows more versions than these.
+/// The largest number of versions that are followed. It ends a cycle of versions.
 const FURTHEST: usize = 1 << 20;
 
 impl<'c> Ways<'c> {
@@ -64,8 +62,8 @@ impl<'c> Ways<'c> {
         Ways { conn, nodes: HashMap::new(), newest: HashMap::new(), most: FEW }
     }
 
-    /// What the way up from an entry leads to first that is told no later than `last`. Whoever asks
-    /// again has gone on: `last` is never an earlier one than before.
+    /// Returns the nearest ancestor of an entry that is shown at or before `last`. From call to
+    /// call, `last` must not move back.
     pub(super) fn meets(&mut self, plan: &Plan, from: EntryId, last: EntryId) -> Result<Met> {
         let last = (plan.position(last), last);
         if self.nodes.len() >= self.most {
@@ -85,11 +83,11 @@ impl<'c> Ways<'c> {
         Ok(Met::Nowhere)
     }
 
-    /// Reads the way up from an entry, to where it is known or early enough.
+    /// Reads the ancestors of an entry, up to one that is known or early enough.
     fn walk(&mut self, plan: &Plan, from: EntryId, last: Place) -> Result<()> {
         let mut walked = Vec::new();
         let mut at = from;
-        // The last of the way that stands for itself, and what is above it.
+        // The first ancestor that need not be read, and the result if none is early enough.
         let (mut above, end) = loop {
             match self.nodes.get(&at) {
                 Some(node) if node.is_open => break (None, Met::Nowhere),
@@ -113,7 +111,7 @@ impl<'c> Ways<'c> {
             walked.push(node);
             match self.above(at)? {
                 (Some(up), _) => at = up,
-                // A parent that is missing says nothing about where it was.
+                // The position of a missing parent is unknown.
                 (None, true) => break (None, Met::Nowhere),
                 (None, false) => break (None, Met::Root(at)),
             }
@@ -135,7 +133,7 @@ impl<'c> Ways<'c> {
         Ok(())
     }
 
-    /// The first of a node and those above it that is told before a place.
+    /// Returns the nearest of a node and its ancestors that is shown before a place.
     fn before(&self, from: Node, place: Place) -> Option<Node> {
         let mut at = from;
         while at.place >= place {
@@ -145,15 +143,15 @@ impl<'c> Ways<'c> {
         Some(at)
     }
 
-    /// A node; one that was dropped is early enough for everybody.
+    /// Returns a node. One that was dropped is before every place that is searched for.
     fn node(&self, place: Place) -> Node {
         let dropped =
             Node { place, earlier: None, jump: None, depth: 0, end: Met::Nowhere, is_open: false };
         self.nodes.get(&place.1).copied().unwrap_or(dropped)
     }
 
-    /// How far a node jumps that has this one above it: twice as far as that one if it and the next
-    /// jump equally far, so that jumps of all lengths are near everywhere.
+    /// Returns the jump and the depth of a node below `above`. If the last two jumps have equal
+    /// lengths, the new jump spans both, as in a skip list.
     fn jump(&self, above: Node) -> (Option<Place>, u32) {
         let depth = above.depth + 1;
         let far = above.jump.map(|jump| self.node(jump));
@@ -168,7 +166,8 @@ impl<'c> Ways<'c> {
         }
     }
 
-    /// The newest version of what stands above an entry, and whether it names one that is missing.
+    /// Returns the newest version of an entry's parent, and whether the entry names a parent that
+    /// is missing.
     fn above(&mut self, entry: EntryId) -> Result<(Option<EntryId>, bool)> {
         let found: Option<(Option<EntryId>, bool, Option<EntryId>)> = self
             .conn
@@ -186,7 +185,7 @@ impl<'c> Ways<'c> {
         })
     }
 
-    /// The newest version of an entry.
+    /// Returns the newest version of an entry.
     fn newest(&mut self, entry: EntryId) -> Result<EntryId> {
         let mut newer =
             self.conn.prepare_cached("SELECT superseded_by FROM entry_rows WHERE id = ?1")?;

@@ -1,4 +1,6 @@
-//! What of a story is wanted.
+//! The choice of entries to be shown: by role, turn, branch or id.
+//!
+//! `Choice` is the request, and `Chosen` checks each entry against it. Nothing here reads a record.
 
 use foldhash::HashSet;
 use quipu_transcript::entry::{Entry, Role};
@@ -11,39 +13,39 @@ use super::rows::Row;
 use crate::base::ids::{EntryId, PackedId, Seq, SessionRow};
 use crate::{Error, Result};
 
-/// What of a story is wanted.
+/// A request for entries of a story.
 #[derive(Debug, Clone, Default)]
 pub struct Choice {
-    /// What is opened.
+    /// The parts of entries that are shown in full.
     pub telling: Telling,
-    /// Only what this one said.
+    /// The only role that is shown.
     pub role: Option<Role>,
-    /// Only this turn, counted from 1.
+    /// The only turn that is shown, counted from 1.
     pub turn: Option<u64>,
-    /// Only so many of the last entries that say something.
+    /// The number of last entries with text that are shown.
     pub last: Option<u64>,
-    /// Only the way from the root to this entry: its id, the beginning of it, or `leaf`.
+    /// The end of the only branch that is shown: the id of an entry, a prefix of it, or `leaf`.
     pub branch: Option<String>,
-    /// Only this entry, whatever it is.
+    /// The only entry that is shown, even if it is hidden by default.
     pub entry: Option<String>,
 }
 
-/// The same, with everything looked up.
+/// A choice with its names looked up.
 pub(super) struct Chosen<'c> {
     conn: &'c Connection,
     choice: &'c Choice,
     turn: Option<EntryId>,
-    /// Records of which a further entry is of that turn.
+    /// Records of which a further entry belongs to that turn.
     welded: HashSet<Seq>,
     entry: Option<EntryId>,
     start: u64,
     branch: Option<Branch>,
 }
 
-/// The way from the root to an entry.
+/// The path from the root to an entry.
 struct Branch {
     path: HashSet<EntryId>,
-    /// The response that the last answer on the way belongs to.
+    /// The response of the last answer on the path.
     response: Option<String>,
 }
 
@@ -88,36 +90,35 @@ impl<'c> Chosen<'c> {
         Ok(Chosen { conn, choice, turn, welded, entry, start, branch })
     }
 
-    /// The position before which nothing is wanted.
+    /// Returns the position of the first entry that can be wanted.
     pub(super) fn start(&self) -> u64 {
         self.start
     }
 
-    /// Whether nothing more is wanted from an entry on.
+    /// Returns whether no entry from this one on is wanted.
     pub(super) fn is_over(&self, row: &Row) -> bool {
         self.entry.is_some() && row.position > self.start
     }
 
-    /// Whether only this one is heard.
+    /// Returns whether only this role is chosen.
     pub(super) fn is_of(&self, role: Role) -> bool {
         self.choice.role == Some(role)
     }
 
-    /// Whether entries come as the file has them, so that it can be seen where the session went
-    /// back.
+    /// Returns whether entries come in the order of the file, so that rewinds can be found.
     pub(super) fn is_whole(&self) -> bool {
         self.turn.is_none() && self.entry.is_none() && self.branch.is_none()
     }
 
-    /// Whether what tools answered is told.
+    /// Returns whether the results of tools are shown in full.
     pub(super) fn tells_results(&self) -> bool {
         self.choice.telling.tools == Tools::Full
     }
 
-    /// Whether an entry may be wanted, before it is read.
+    /// Returns whether an entry may be wanted. Its record is not read yet.
     pub(super) fn wants_row(&self, row: &Row) -> bool {
         if let Some(entry) = self.entry {
-            // The record may hold it among others.
+            // The record may hold several entries.
             return row.id.seq() == entry.seq() && (row.id == entry || entry.seq().is_some());
         }
         let is_welded = || row.id.seq().is_some_and(|seq| self.welded.contains(&seq));
@@ -128,8 +129,8 @@ impl<'c> Chosen<'c> {
                 || is_welded())
     }
 
-    /// Whether an entry is on the branch. What hangs off the way and is no way of its own belongs
-    /// to it: the results of calls that were made together, and the other calls of an answer.
+    /// Returns whether an entry belongs to the branch. Entries next to the path belong to it if
+    /// they are results of parallel calls, or other calls of the same answer.
     pub(super) fn follows(&mut self, row: &Row, entry: &Entry<'_>) -> Result<bool> {
         let Some(branch) = &mut self.branch else { return Ok(true) };
         let response = entry.response.as_ref().map(|response| &*response.id);
@@ -151,7 +152,7 @@ impl<'c> Chosen<'c> {
         Ok(follows)
     }
 
-    /// Whether an item is wanted.
+    /// Returns whether an item is wanted.
     pub(super) fn wants(&self, item: &StoryItem<'_>) -> bool {
         if let Some(entry) = self.entry {
             return item.entry == entry.0;
@@ -164,7 +165,7 @@ impl<'c> Chosen<'c> {
         item.is_told(self.choice.telling)
             && match self.choice.role {
                 None => true,
-                // Words beside a tool's result are the human's.
+                // Prose next to a tool's result was written by the human.
                 Some(Role::User) if item.role == Some(Role::Tool) => {
                     item.pieces.iter().any(|piece| matches!(piece, Piece::Words(_)))
                 }
@@ -173,9 +174,10 @@ impl<'c> Chosen<'c> {
     }
 }
 
-/// Whether an entry hangs off a path, directly or by bookkeeping that stands in between.
+/// Returns whether an entry descends from a path, directly or through bookkeeping entries.
 fn hangs_off(conn: &Connection, parent: Option<EntryId>, path: &HashSet<EntryId>) -> Result<bool> {
-    /// Progress of a long call fills many lines.
+    /// The largest number of bookkeeping entries that are followed. Progress of a long call fills
+    /// many lines.
     const FURTHEST: usize = 4096;
     let mut above = conn.prepare_cached(
         "SELECT e.parent FROM entry_rows e JOIN kinds k ON k.id = e.kind
@@ -192,7 +194,7 @@ fn hangs_off(conn: &Connection, parent: Option<EntryId>, path: &HashSet<EntryId>
     Ok(false)
 }
 
-/// An entry and all above it, each in its newest version.
+/// Returns an entry and all its ancestors, each in its newest version.
 fn path_to(conn: &Connection, leaf: EntryId) -> Result<HashSet<EntryId>> {
     let mut above =
         conn.prepare_cached("SELECT parent, superseded_by FROM entry_rows WHERE id = ?1")?;
@@ -210,8 +212,8 @@ fn path_to(conn: &Connection, leaf: EntryId) -> Result<HashSet<EntryId>> {
     Ok(path)
 }
 
-/// The entry of a session that `name` means: the agent's id or the beginning of it, the ledger's
-/// name for one without, or `leaf`.
+/// Returns the entry of a session with this name: the agent's id or a prefix of it, the ledger's
+/// name for an entry without an id, or `leaf`.
 pub(super) fn find_entry(conn: &Connection, session: SessionRow, name: &str) -> Result<EntryId> {
     let no_match = || Error::NoMatch { what: "entry", name: name.to_owned() };
     if name == "leaf" {
@@ -261,7 +263,7 @@ pub(super) fn find_entry(conn: &Connection, session: SessionRow, name: &str) -> 
         }
     }
     match found.as_slice() {
-        // A shell takes `#` for the beginning of a comment; the number alone will do.
+        // A shell takes `#` for the beginning of a comment, so the number alone is enough.
         [] => learn::unname(&format!("#{name}")).map_or_else(|| Err(no_match()), numbered),
         [(entry, _)] => Ok(*entry),
         several => {
@@ -271,12 +273,12 @@ pub(super) fn find_entry(conn: &Connection, session: SessionRow, name: &str) -> 
     }
 }
 
-/// The record of an entry.
+/// Returns the record of an entry.
 pub(super) fn seq_of(entry: i64) -> Option<Seq> {
     EntryId(entry).seq()
 }
 
-/// Records whose first entry is not all that they say to a turn.
+/// Returns the records of which an entry other than the first belongs to a turn.
 fn welded(conn: &Connection, session: SessionRow, turn: EntryId) -> Result<HashSet<Seq>> {
     let mut statement = conn.prepare_cached(
         "SELECT id FROM entry_rows WHERE session = ?1 AND turn = ?2 AND id >= (1 << 40)",

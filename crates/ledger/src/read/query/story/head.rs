@@ -1,4 +1,6 @@
-//! What is known of a session as a whole.
+//! The summary of a session that precedes its story.
+//!
+//! Never reads the conversation itself.
 
 use rusqlite::Connection;
 

@@ -1,5 +1,7 @@
-//! What an entry does not know by itself: its turn, its parent's name, how its calls ended, whom
-//! they started.
+//! Fields of an item that are not in its own record: its turn, the name of its parent, the results
+//! of its calls, and the sessions that they started.
+//!
+//! Reads rows only, never a record.
 
 use std::borrow::Cow;
 use std::cmp::Reverse;
@@ -20,17 +22,17 @@ use crate::base::ids::{EntryId, GenerationId, PackedId, Seq, SessionRow};
 use crate::project::family::{agent_ids, works_for};
 use crate::read::query::{lost, tails};
 
-/// What is known of the session as a whole.
+/// The data of the session that items need.
 pub(super) struct Learned<'c> {
     conn: &'c Connection,
     session: SessionRow,
     pub(super) plan: &'c Plan,
     turns: HashMap<EntryId, u64>,
-    /// Which call started which session.
+    /// The sessions that calls started, by call id.
     started: HashMap<String, String>,
-    /// A mention of an error is worth a mark.
+    /// True if a result that mentions an error marks its call.
     error_words_count: bool,
-    /// The last entry and its name: mostly the parent of the next.
+    /// The previous entry and its name. It is mostly the parent of the next one.
     last: Option<(EntryId, String)>,
     said: Said,
     pub(super) calls: Calls<'c>,
@@ -61,12 +63,12 @@ impl<'c> Learned<'c> {
         })
     }
 
-    /// The number of a turn.
+    /// Returns the number of a turn.
     pub(super) fn turn(&self, turn: EntryId) -> Option<u64> {
         self.turns.get(&turn).copied()
     }
 
-    /// Adds what is known to an item.
+    /// Adds these fields to an item.
     pub(super) fn add(&mut self, row: &Row, item: &mut StoryItem<'_>) -> Result<()> {
         item.entry = row.id.0;
         let own = name(row.id, row.uuid.as_ref());
@@ -79,7 +81,7 @@ impl<'c> Learned<'c> {
             item.id = Some(Cow::Owned(own.clone()));
         }
         self.last = Some((row.id, own));
-        // Prompts of a list do not know that they are turns.
+        // The records of prompts in a list do not mark them as turns.
         item.turn = self.turn(row.turn.unwrap_or(row.id));
         item.is_prompt |= item.turn.is_some() && row.turn.is_none();
         item.is_provisional = row.id.seq().is_none();
@@ -92,8 +94,8 @@ impl<'c> Learned<'c> {
                 self.conn.prepare_cached("SELECT 1 FROM absent WHERE seq = ?1")?.exists([seq])?;
         }
         self.said.unfold(self.conn, self.session, self.plan, row, item)?;
-        if item.type_name == "progress" {
-            // A sub-agent's calls are in its own session.
+        if item.is_relayed {
+            // The calls of a sub-agent are in its own session.
             return Ok(());
         }
         let mut ordinal = 0;
@@ -157,7 +159,7 @@ impl<'c> Learned<'c> {
     }
 }
 
-/// The prompts of a session that begin its turns, in order.
+/// Returns the prompts that begin the turns of a session, in order.
 pub(super) fn turns(conn: &Connection, session: SessionRow, plan: &Plan) -> Result<Vec<EntryId>> {
     let mut turns: Vec<EntryId> = conn
         .prepare_cached("SELECT id FROM turns WHERE session = ?1")?
@@ -167,19 +169,19 @@ pub(super) fn turns(conn: &Connection, session: SessionRow, plan: &Plan) -> Resu
         turns = lost::turns(conn, session)?;
     }
     turns.sort_by_cached_key(|turn| (plan.position(*turn), turn.0));
-    // A last line without a newline begins the turn that it will begin.
+    // A last line without a newline may begin a turn, too.
     let mut waiting = tails::of(conn, session)?;
     waiting.sort_by_key(|tail| Reverse(tail.id.0));
     turns.extend(waiting.iter().filter(|tail| tail.is_prompt()).map(|tail| tail.id));
     Ok(turns)
 }
 
-/// The same for who knows no plan: turns in the order in which they are told.
+/// Returns the turns in the order in which they are shown, for a caller without a plan.
 pub(crate) fn turns_told(conn: &Connection, session: SessionRow) -> Result<Vec<EntryId>> {
     turns(conn, session, &Plan::of(conn, session)?)
 }
 
-/// Which call of a session started which other session.
+/// Returns the sessions that the calls of a session started, by call id.
 pub(super) fn started(conn: &Connection, session: SessionRow) -> Result<HashMap<String, String>> {
     let mut calls = HashMap::new();
     let mut spawned = conn.prepare_cached(
@@ -209,7 +211,7 @@ pub(super) fn started(conn: &Connection, session: SessionRow) -> Result<HashMap<
     Ok(calls)
 }
 
-/// The name of an entry: the agent's id, or else the ledger's number of its record.
+/// Returns the name of an entry: the agent's id, or else the ledger's number of its record.
 pub(crate) fn name(entry: EntryId, uuid: Option<&PackedId>) -> String {
     match (uuid, entry.seq()) {
         (Some(uuid), _) => uuid.unpack(),
@@ -221,7 +223,7 @@ pub(crate) fn name(entry: EntryId, uuid: Option<&PackedId>) -> String {
     }
 }
 
-/// The entry that a name of the ledger's means.
+/// Returns the entry with a name that the ledger made.
 pub(super) fn unname(name: &str) -> Option<EntryId> {
     let number = name.strip_prefix('#')?;
     if let Some(generation) = number.strip_prefix("tail") {
@@ -233,7 +235,7 @@ pub(super) fn unname(name: &str) -> Option<EntryId> {
     Some(EntryId::of(Seq(seq.into()), ordinal.into()))
 }
 
-/// The same for an entry that has to be looked up.
+/// Returns the name of an entry whose id must be looked up.
 pub(in crate::read::query) fn name_of(conn: &Connection, entry: EntryId) -> Result<String> {
     let uuid: Option<PackedId> = conn
         .prepare_cached("SELECT uuid FROM entry_rows WHERE id = ?1")?

@@ -1,5 +1,7 @@
-//! The whole output of a call, where the agent put it into a file of its own and kept only its
-//! beginning in the transcript.
+//! The whole output of a call, if the agent stored it in a separate file and only its beginning in
+//! the transcript.
+//!
+//! Reads the collected copy, never the file itself.
 
 use std::borrow::Cow;
 
@@ -13,7 +15,7 @@ use crate::base::ids::{EntryId, GenerationId};
 use crate::project::rebuild::Home;
 use crate::truth::chunks::RecordReader;
 
-/// Puts whole outputs in the place of their beginnings.
+/// Replaces the beginnings of outputs by the whole outputs.
 pub(super) struct Outputs<'c> {
     conn: &'c Connection,
 }
@@ -34,7 +36,7 @@ impl<'c> Outputs<'c> {
         Ok(())
     }
 
-    /// All of an output, if its file was collected and holds text.
+    /// Returns the whole output, if its file was collected and holds text.
     fn whole(&self, result: &StoryResult<'_>, calls: &mut Calls<'_>) -> Result<Option<String>> {
         let (Some(call), Some(_)) = (&result.call_id, &result.output_file) else { return Ok(None) };
         let Some(output) = calls.output(call)? else { return Ok(None) };

@@ -1,9 +1,9 @@
-//! In which order a session's records are told.
+//! The order in which a session's records are shown.
 //!
-//! A session that stands in one file, never rewritten, is told in the order of its records; that
-//! costs nothing, whatever its size. Otherwise the files and their lives are laid over each other:
-//! the newest life of the live file comes first, and what only others hold goes after the entry
-//! that stood before it there.
+//! A session in one file that was never rewritten is shown in the order of its records, at no cost
+//! for any size. Otherwise the files and their generations are merged: the newest generation of the
+//! live file comes first, and a record that only another one holds is inserted after the entry that
+//! preceded it there. No record is decoded.
 
 use foldhash::{HashMap, HashSet};
 use quipu_transcript::format;
@@ -18,7 +18,7 @@ use crate::truth::spans;
 pub(super) struct Run {
     pub(super) first: i64,
     pub(super) last: i64,
-    /// How many records are told before.
+    /// The number of records that are shown before this run.
     pub(super) position: u64,
 }
 
@@ -31,7 +31,7 @@ impl Run {
         self.first > self.last
     }
 
-    /// Takes records off its beginning.
+    /// Removes up to `count` records from the beginning and returns them.
     pub(super) fn take_front(&mut self, count: i64) -> Run {
         let taken = Run { last: self.last.min(self.first + count - 1), ..*self };
         self.position += taken.length();
@@ -39,7 +39,7 @@ impl Run {
         taken
     }
 
-    /// Takes records off its end.
+    /// Removes up to `count` records from the end and returns them.
     pub(super) fn take_back(&mut self, count: i64) -> Run {
         let first = self.first.max(self.last - count + 1);
         let position = self.position + (first - self.first).cast_unsigned();
@@ -49,19 +49,19 @@ impl Run {
     }
 }
 
-/// The order.
+/// The order of a session's records.
 #[derive(Debug, Default)]
 pub(super) struct Plan {
     runs: Vec<Run>,
-    /// Places in `runs` by the records they begin with.
+    /// Indexes into `runs`, sorted by the first record of each run.
     by_seq: Vec<usize>,
-    /// Some records may be gone from their file.
+    /// True if some records may be gone from their file.
     pub(super) was_rewritten: bool,
 }
 
 /// A file of the session.
 struct File {
-    /// Its lives, newest first.
+    /// The generations of the file, newest first.
     generations: Vec<GenerationId>,
 }
 
@@ -70,7 +70,7 @@ impl Plan {
         let files = files(conn, session)?;
         let mut plan = Plan::default();
         match files.as_slice() {
-            // Known only from a list of prompts.
+            // The session is known only from a list of prompts.
             [] => {
                 let prompts = needed(conn, session, false)?;
                 prompts.into_iter().for_each(|seq| plan.push(seq, seq));
@@ -98,7 +98,7 @@ impl Plan {
         Ok(plan)
     }
 
-    /// The runs from a position on.
+    /// Returns the runs from a position on.
     pub(super) fn runs_from(&self, start: u64) -> impl Iterator<Item = Run> + '_ {
         let from = self.runs.partition_point(|run| run.position + run.length() <= start);
         self.runs.iter().skip(from).map(move |run| {
@@ -111,12 +111,12 @@ impl Plan {
         })
     }
 
-    /// The position after the last record.
+    /// Returns the position after the last record.
     pub(super) fn end(&self) -> u64 {
         self.runs.last().map_or(0, |run| run.position + run.length())
     }
 
-    /// Where an entry is told; provisional ones come last.
+    /// Returns the position of an entry. Provisional entries come last.
     pub(super) fn position(&self, entry: EntryId) -> u64 {
         let Some(Seq(seq)) = entry.seq() else { return u64::MAX };
         let run = |index: &usize| self.runs.get(*index);
@@ -137,7 +137,8 @@ impl Plan {
     }
 }
 
-/// The files of a session that hold its conversation, the one that is most alive first.
+/// Returns the files that hold the conversation of a session. Live files come first, then files
+/// that are gone, then archives.
 fn files(conn: &Connection, session: SessionRow) -> Result<Vec<File>> {
     let mut statement = conn.prepare_cached(
         "SELECT s.id, s.format, s.path, s.is_gone, g.cursor
@@ -171,8 +172,8 @@ fn files(conn: &Connection, session: SessionRow) -> Result<Vec<File>> {
         .collect()
 }
 
-/// The records of all entries of a session that no newer version replaces, in order. Prompts of a
-/// prompt list and whole files are not part of a conversation.
+/// Returns the records of all entries of a session that no newer version replaces, in order.
+/// Prompts of a prompt list and whole files are not part of a conversation.
 fn needed(conn: &Connection, session: SessionRow, is_conversation: bool) -> Result<Vec<i64>> {
     let mut seqs: Vec<i64> = conn
         .prepare_cached(
@@ -187,11 +188,12 @@ fn needed(conn: &Connection, session: SessionRow, is_conversation: bool) -> Resu
     Ok(seqs)
 }
 
-/// Lays the lives of several files over each other.
+/// Merges the generations of several files into one order.
 fn lay_over(conn: &Connection, session: SessionRow, files: &[File]) -> Result<Vec<i64>> {
     let mut needed: HashSet<i64> = needed(conn, session, true)?.into_iter().collect();
     let mut order = Order::default();
-    // The newest life of each file, then older ones for what these no longer hold.
+    // The newest generation of each file comes first. Older ones follow, for records that the
+    // newest ones lack.
     let newest = files.iter().filter_map(|file| file.generations.first());
     let older = files.iter().flat_map(|file| file.generations.iter().skip(1));
     for generation in newest.chain(older) {
@@ -208,7 +210,8 @@ fn lay_over(conn: &Connection, session: SessionRow, files: &[File]) -> Result<Ve
     Ok(told)
 }
 
-/// The records of a generation in order; those that repeat an entry stand for the first.
+/// Returns the records of a generation in order. A record that repeats an entry is replaced by the
+/// first record of that entry.
 fn lines(conn: &Connection, generation: GenerationId) -> Result<Vec<i64>> {
     let mut lengths = conn.prepare_cached(
         "SELECT r.seq, r.length, s.entry % (1 << 40)
@@ -229,7 +232,7 @@ fn lines(conn: &Connection, generation: GenerationId) -> Result<Vec<i64>> {
     Ok(lines)
 }
 
-/// A list that is added to in the middle.
+/// A linked list of records, for insertions in the middle.
 #[derive(Debug, Default)]
 struct Order {
     first: Option<i64>,
@@ -242,12 +245,12 @@ impl Order {
         self.last == Some(seq) || self.next.contains_key(&seq)
     }
 
-    /// Adds what is needed of the lines of a file, each after the line before it.
+    /// Inserts the needed lines of a file, each after the line that precedes it there.
     fn lay(&mut self, conn: &Connection, lines: &[i64], needed: &mut HashSet<i64>) -> Result<()> {
         let shared = lines.iter().position(|seq| self.holds(*seq));
         let mut at = match shared {
             Some(_) => None,
-            // Nothing in common: before or after all others, as the clock says.
+            // Without a common line, the file comes before or after all lines so far, by its times.
             None if self.is_earlier(conn, lines)? => None,
             None => self.last,
         };
@@ -267,7 +270,7 @@ impl Order {
         let mut time = conn.prepare_cached("SELECT (SELECT time FROM entry_rows WHERE id = ?1)")?;
         let mut time_of =
             |seq: i64| -> Result<Option<i64>> { Ok(time.query_row([seq], |row| row.get(0))?) };
-        // A few lines of a file carry no time.
+        // The first lines of a file may have no time.
         let mut theirs = None;
         for seq in lines.iter().take(16) {
             theirs = theirs.or(time_of(*seq)?);

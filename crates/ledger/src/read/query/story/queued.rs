@@ -1,8 +1,9 @@
-//! Which queued words are told: those that no later entry of the session says.
+//! Shows queued texts that no later entry of the session repeats.
 //!
-//! What a human types while the agent works waits in a queue. Mostly it comes back as a prompt,
-//! alone or together with others that waited; but some releases of Claude Code hand it to the agent
-//! in the middle of its work and write nothing more, and then the queue is all there is of it.
+//! A text that a human types while the agent works waits in a queue. Mostly it becomes a prompt,
+//! alone or with other queued texts, and stays folded in the queue. Some releases of some agents
+//! give it to the model during its work and write no further entry. Then the queue has the only
+//! copy.
 
 use foldhash::{HashMap, HashMapExt};
 use quipu_transcript::story::{Folded, StoryItem};
@@ -14,13 +15,13 @@ use super::rows::Row;
 use crate::Result;
 use crate::base::ids::{EntryId, SessionRow};
 
-/// What the human said in a session. Read when the first queued words are met: most sessions have
-/// none.
+/// The texts of the human in a session. They are read at the first queued text, since most sessions
+/// have none.
 #[derive(Default)]
 pub(super) struct Said(Option<Lines>);
 
 impl Said {
-    /// Unfolds queued words that nothing behind them says again.
+    /// Unfolds a queued text that no later entry repeats.
     pub(super) fn unfold(
         &mut self,
         conn: &Connection,
@@ -44,7 +45,7 @@ impl Said {
     }
 }
 
-/// The same for whoever does not tell the session.
+/// The queue of a session, for callers that do not show its story.
 pub(crate) struct Queue {
     plan: Plan,
     said: Lines,
@@ -57,15 +58,15 @@ impl Queue {
         Ok(Queue { plan, said })
     }
 
-    /// The entries that say again what was queued; `None` if part of it is said nowhere.
+    /// Returns the entries that repeat a queued text, or `None` if a part of it is repeated
+    /// nowhere.
     pub(crate) fn again(&self, queued: EntryId, words: &str) -> Option<Vec<EntryId>> {
         self.said.again(words, self.plan.position(queued))
     }
 }
 
-/// The lines that the human said in a session, each by its hash, with the last place where it stands
-/// and the entry there. Prompts that waited together come back as one, so lines are compared and not
-/// texts.
+/// The lines of the human in a session by hash, each with its last position and the entry there.
+/// Texts that waited together become one prompt, so lines are compared instead of texts.
 struct Lines(HashMap<u64, (u64, EntryId)>);
 
 impl Lines {
@@ -91,7 +92,7 @@ impl Lines {
         Ok(Lines(said))
     }
 
-    /// The entries that say all of this behind a position.
+    /// Returns the entries after a position that repeat all lines of a text.
     fn again(&self, words: &str, position: u64) -> Option<Vec<EntryId>> {
         let behind = |line| self.0.get(&line).filter(|last| last.0 > position).map(|last| last.1);
         let entries: Vec<EntryId> = lines(words).map(behind).collect::<Option<_>>()?;
@@ -99,7 +100,7 @@ impl Lines {
     }
 }
 
-/// The hashes of the lines that say something.
+/// Returns the hashes of the lines that are not empty.
 fn lines(text: &str) -> impl Iterator<Item = u64> {
     let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
     lines.map(|line| xxh3_64(line.as_bytes()))

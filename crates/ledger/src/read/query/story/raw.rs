@@ -1,4 +1,6 @@
-//! The records behind a story, byte for byte.
+//! The records of a story, byte for byte.
+//!
+//! The bytes are never changed.
 
 use std::ops::ControlFlow;
 
@@ -9,15 +11,15 @@ use crate::truth::chunks::RecordReader;
 use crate::truth::tails;
 
 impl Story<'_> {
-    /// Hands the bytes of every record that would be told to `each`, piece by piece, until it has
-    /// enough. A record ends as it does in the agent's file: with a newline, unless it is the last.
+    /// Passes the bytes of every record that the story would show to `each`, in parts, until it
+    /// stops. A record ends as in the agent's file: with a newline, unless it is the last one.
     pub fn raw(
         &self,
         choice: &Choice,
         each: &mut dyn FnMut(&[u8]) -> ControlFlow<()>,
     ) -> Result<()> {
         let mut reader = RecordReader::new(self.conn);
-        // Whoever names an entry gets its record, also where a newer version has taken its place.
+        // An entry that is chosen by name is returned even if a newer version replaced it.
         if let Some(name) = &choice.entry
             && let Some(seq) = choice::find_entry(self.conn, self.row, name)?.seq()
         {
@@ -27,7 +29,7 @@ impl Story<'_> {
         let mut failed = Ok(());
         self.tell(choice, &mut |item| {
             let seq = choice::seq_of(item.entry);
-            // The other entries of a welded line are in the same record.
+            // The other entries of a line with several JSON values are in the same record.
             if seq.is_some() && seq == last {
                 return ControlFlow::Continue(());
             }

@@ -1,11 +1,9 @@
-//! Where a conversation went back.
+//! Finds the places where a conversation went back, and the entry that it continued from.
 //!
-//! The order of a file is the order of the story, but a prompt may hang off an entry before the last
-//! words: whatever came after that entry was left behind. Calls that were made together fork the
-//! tree too, without anybody going back: so only a prompt, the summary of a branch that was left, or
-//! another answer can go back, and only behind a prompt or the agent's words. Words that came with
-//! the call that the next answer hangs off were not left: they are of one answer. An answer to
-//! anything but the prompt before it goes back behind that prompt, whether it has words or not.
+//! A prompt may descend from an entry before the last text. The entries in between are then
+//! abandoned. Only a prompt, the summary of an abandoned branch, or another answer can go back:
+//! parallel calls also fork the tree. Entries of one response never abandon each other. No entry is
+//! hidden here.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -24,20 +22,20 @@ use crate::read::query::story::ancestors::{Met, Ways};
 pub(super) struct Rewinds<'c> {
     conn: &'c Connection,
     ways: Ways<'c>,
-    /// The last words.
+    /// The last text: a prompt or an answer.
     spoken: Option<EntryId>,
-    /// History was compacted since: a new root is no way back.
+    /// True if the history was compacted since the last text. A new root is then no rewind.
     is_fresh: bool,
-    /// The answer that is being given.
+    /// The current answer.
     answer: Answer,
-    /// The one that the last words are of, if they are the agent's.
+    /// The answer of the last text, if that text is the agent's.
     spoken_in: Answer,
-    /// Since the last prompt something was told that the agent did.
+    /// True if an answer was shown since the last prompt.
     is_answered: bool,
 }
 
-/// Entries that are of one response. Copies are of it, too: a response may have any number of
-/// entries, and each of them may be the last words.
+/// The entries of one response. Copies of an answer share the set: a response may have any number
+/// of entries, and each of them may be the last text.
 #[derive(Clone, Default)]
 struct Answer {
     response: Option<String>,
@@ -71,7 +69,7 @@ impl<'c> Rewinds<'c> {
         }
     }
 
-    /// Takes note of an item that is told. Returns where it goes back to, if it does.
+    /// Records an item that is shown. Returns the place that it goes back to, if it does.
     pub(super) fn notice(
         &mut self,
         row: &Row,
@@ -80,10 +78,10 @@ impl<'c> Rewinds<'c> {
         learned: &Learned<'_>,
     ) -> Result<Option<Rewind>> {
         if item.is_prompt && row.turn.is_none() {
-            // A prompt of a list hangs off nothing, and nobody knows what it left.
+            // A prompt of a list has no parent, so the abandoned entries are unknown.
             return Ok(None);
         }
-        // An answer that says of no response that it is of it is one by itself.
+        // An answer without a response id is a separate answer.
         let is_other_answer = is_answer(item)
             && !self.spoken_in.is_empty()
             && (response.is_none() || response != self.spoken_in.response.as_deref());
@@ -119,7 +117,7 @@ impl<'c> Rewinds<'c> {
         Ok(rewind)
     }
 
-    /// Takes note of an item that is not told.
+    /// Records an item that is not shown.
     pub(super) fn pass(&mut self, row: &Row, item: &StoryItem<'_>, response: Option<&str>) {
         if is_beside(row, item) {
             return;
@@ -144,7 +142,7 @@ impl<'c> Rewinds<'c> {
         }
     }
 
-    /// Where an entry goes back to, and the entry that it goes on from.
+    /// Returns the place that an entry goes back to, and the entry that it continues from.
     fn way_back(
         &mut self,
         row: &Row,
@@ -175,18 +173,18 @@ impl<'c> Rewinds<'c> {
         }
     }
 
-    /// Whether a root is where a conversation begins rather than where one was compacted.
+    /// Returns whether a root begins a conversation. The root of a compacted history does not.
     fn is_beginning(&self, root: EntryId) -> Result<bool> {
         Ok(!self.conn.prepare_cached("SELECT 1 FROM compactions WHERE id = ?1")?.exists([root])?)
     }
 }
 
-/// Whether it is a sub-agent's, which goes its own ways.
+/// Returns whether the entry is a sub-agent's, which has separate branches.
 fn is_beside(row: &Row, item: &StoryItem<'_>) -> bool {
     row.is_sidechain || item.folded == Some(Folded::Sidechain)
 }
 
-/// Whether the agent speaks.
+/// Returns whether the item is a text of the agent.
 fn is_answer(item: &StoryItem<'_>) -> bool {
     item.role == Some(Role::Assistant)
         && item.pieces.iter().any(|piece| matches!(piece, Piece::Words(_)))

@@ -1,5 +1,6 @@
-//! Pages through what the projection knows of a session's entries, in the order of a plan, forward
-//! or backward.
+//! Pages through the rows of a session's entries, in the order of a plan, forward or backward.
+//!
+//! Reads the projection only; `story` reads the records.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -11,10 +12,10 @@ use crate::Result;
 use crate::base::ids::{EntryId, GenerationId, PackedId, Seq, SessionRow};
 use crate::read::query::tails;
 
-/// So many rows are read at a time.
+/// The number of rows that are read with one query. It bounds the memory.
 const PAGE: i64 = 512;
 
-/// What the projection knows of an entry.
+/// The row of an entry.
 #[derive(Debug, Clone)]
 pub(super) struct Row {
     pub(super) id: EntryId,
@@ -24,20 +25,21 @@ pub(super) struct Row {
     pub(super) has_role: bool,
     pub(super) is_side: bool,
     pub(super) is_sidechain: bool,
-    /// This version understands its type.
+    /// True if this version of quipu knows the entry's type.
     pub(super) is_known: bool,
-    /// What it says it follows, where no such entry is in the session.
+    /// The recorded parent, if the session has no such entry.
     pub(super) missing_parent: Option<PackedId>,
     pub(super) generation: GenerationId,
     pub(super) length: u64,
-    /// Where it stands in the plan.
+    /// The position in the plan.
     pub(super) position: u64,
-    /// The first entry of the record stands elsewhere; others of it may stand here.
+    /// True if the first entry of the record is shown at another position. Further entries of the
+    /// record may be shown here.
     pub(super) is_repeated: bool,
 }
 
 const COLUMNS: &str = "e.id, e.uuid, e.parent, e.turn, k.role <> '', k.is_side, k.is_sidechain,
-    k.is_known, iif(e.parent IS NULL, e.parent_uuid, NULL)";
+    k.form <> 'unknown', iif(e.parent IS NULL, e.parent_uuid, NULL)";
 
 impl Row {
     fn from_sql(row: &rusqlite::Row<'_>) -> rusqlite::Result<Row> {
@@ -58,7 +60,7 @@ impl Row {
         })
     }
 
-    /// A record whose own first entry is not shown here.
+    /// Returns the row of a record whose first entry is not shown here.
     fn bare(seq: Seq, generation: GenerationId, length: u64) -> Row {
         Row {
             id: EntryId(seq.0),
@@ -77,31 +79,31 @@ impl Row {
         }
     }
 
-    /// Whether it can be part of a story at all, as far as its kind tells; some is told only where
-    /// everything is.
+    /// Returns whether a story can show the entry, by its kind. Some kinds are shown only with
+    /// everything.
     pub(super) fn may_speak(&self, is_all_told: bool) -> bool {
         let is_odd = !self.is_known || self.is_oversize();
         self.has_role || !self.is_side || (is_all_told && is_odd)
     }
 
-    /// Whether only the beginning of its line is read.
+    /// Returns whether only the beginning of its line is read.
     pub(super) fn is_oversize(&self) -> bool {
         self.length > DECODE_LIMIT as u64
     }
 }
 
-/// The rows of a session, one after the other.
+/// The rows of a session, in order.
 pub(super) struct Rows<'c> {
     conn: &'c Connection,
     session: SessionRow,
-    /// What is still to be read, in order.
+    /// The runs that are not read yet, in order.
     runs: VecDeque<Run>,
     page: VecDeque<Row>,
     is_backward: bool,
 }
 
 impl<'c> Rows<'c> {
-    /// From a position on.
+    /// Returns the rows from a position to the end.
     pub(super) fn forward(
         conn: &'c Connection,
         session: SessionRow,
@@ -112,7 +114,7 @@ impl<'c> Rows<'c> {
         Rows { conn, session, runs, page: VecDeque::new(), is_backward: false }
     }
 
-    /// From the end to the beginning.
+    /// Returns the rows from the end to the beginning.
     pub(super) fn backward(conn: &'c Connection, session: SessionRow, plan: &Plan) -> Rows<'c> {
         let mut runs: VecDeque<Run> = plan.runs_from(0).collect();
         runs.make_contiguous().reverse();
@@ -136,8 +138,8 @@ impl<'c> Rows<'c> {
     }
 }
 
-/// The entries of the records of a run that belong to the session and that no newer version
-/// replaces. By their numbers: a page of a long session is a small part of its entries.
+/// Returns the entries of the records of a run that belong to the session and that no newer version
+/// replaces. They are looked up by id: a page is a small part of a long session.
 fn read(conn: &Connection, session: SessionRow, run: Run) -> Result<Vec<Row>> {
     let sql = format!(
         "SELECT {COLUMNS}, r.generation, r.length
@@ -163,9 +165,9 @@ fn read(conn: &Connection, session: SessionRow, run: Run) -> Result<Vec<Row>> {
     Ok(rows)
 }
 
-/// Records of a run that say more than one thing, if the others of these belong to the session and
-/// no newer version replaces all of them. Which of them repeat something, or were replaced, says
-/// nothing about those behind them on the line.
+/// Returns the records of a run with several entries, if one after the first belongs to the session
+/// and no newer version replaces it. All entries of a line are checked, since one that is repeated
+/// or replaced may precede one that is not.
 fn welded(conn: &Connection, session: SessionRow, run: Run) -> Result<BTreeSet<i64>> {
     let mut found = BTreeSet::new();
     let mut statement = conn.prepare_cached(
@@ -194,7 +196,7 @@ fn welded(conn: &Connection, session: SessionRow, run: Run) -> Result<BTreeSet<i
     Ok(found)
 }
 
-/// An entry of the session that no newer version replaces.
+/// Returns an entry of the session, unless a newer version replaces it.
 pub(super) fn one(conn: &Connection, session: SessionRow, id: EntryId) -> Result<Option<Row>> {
     let sql = format!(
         "SELECT {COLUMNS}, r.generation, r.length
@@ -205,7 +207,7 @@ pub(super) fn one(conn: &Connection, session: SessionRow, id: EntryId) -> Result
     Ok(conn.prepare_cached(&sql)?.query_row((id, session), Row::from_sql).optional()?)
 }
 
-/// Entries from last lines that have no newline yet. They come after all others.
+/// Returns entries of last lines that have no newline yet. They come after all other entries.
 pub(super) fn provisional(conn: &Connection, session: SessionRow) -> Result<Vec<Row>> {
     let sql = format!(
         "SELECT {COLUMNS}, -e.id, 0

@@ -1,4 +1,6 @@
-//! The sub-agents of a session, and which entry started each.
+//! The sub-agents of a session, and the entries that started them.
+//!
+//! Reads rows only, never a record.
 
 use foldhash::{HashMap, HashMapExt, HashSet, HashSetExt};
 use rusqlite::Connection;
@@ -21,7 +23,7 @@ pub(super) struct Agent {
     pub(super) tool_calls: u64,
 }
 
-/// Sub-agents by who started them.
+/// Sub-agents by the entry or session that started them.
 #[derive(Debug, Default)]
 pub(super) struct Agents {
     by_entry: HashMap<EntryId, Vec<Agent>>,
@@ -77,17 +79,17 @@ impl Agents {
         Ok(agents)
     }
 
-    /// Those that an entry of the session started.
+    /// Removes and returns the sub-agents that an entry of the session started.
     pub(super) fn take(&mut self, entry: EntryId) -> Vec<Agent> {
         self.by_entry.remove(&entry).unwrap_or_default()
     }
 
-    /// Those that a sub-agent started.
+    /// Removes and returns the sub-agents that a sub-agent started.
     pub(super) fn take_of(&mut self, session: SessionRow) -> Vec<Agent> {
         self.by_session.remove(&session).unwrap_or_default()
     }
 
-    /// Those of whom nobody knows who started them; also what was not taken.
+    /// Removes and returns the sub-agents without a known starter, and all that are left.
     pub(super) fn take_rest(&mut self) -> Vec<Agent> {
         let mut rest = std::mem::take(&mut self.rest);
         rest.extend(std::mem::take(&mut self.by_entry).into_values().flatten());
@@ -96,14 +98,16 @@ impl Agents {
     }
 }
 
-/// Which calls started sub-agents. Sub-agents of sub-agents lie beside them, so only the call tells
-/// whose they are; each session of the family is asked once for all of them.
+/// Finds the calls that started sub-agents. The files of nested sub-agents are all in one folder,
+/// so only the call shows which session started one. Each session of the family is read once for
+/// all of them.
 struct Callers {
-    /// What sessions say of the agents that they started: who says so, and by which call.
+    /// The recorded starts by agent id: the session that recorded it, and the call.
     spawned: HashMap<String, Vec<(SessionRow, String)>>,
-    /// Calls that are looked for, and where they were made, the one that counts first.
+    /// The wanted calls, with the sessions and entries that made them, the preferred one first.
     calls: HashMap<String, Vec<(SessionRow, EntryId)>>,
-    /// Those that were not found yet, and whose they have to be.
+    /// The calls that were not found yet, with the session that must have made each, if it is
+    /// known.
     missing: HashSet<(Option<SessionRow>, String)>,
 }
 
@@ -121,7 +125,7 @@ impl Callers {
         Ok(Callers { spawned, calls: HashMap::new(), missing: HashSet::new() })
     }
 
-    /// Looks for the calls that may have started an agent.
+    /// Adds the calls that may have started an agent to the wanted ones.
     fn want(&mut self, agent: &Agent, call: Option<&str>) {
         let calls: Vec<(Option<SessionRow>, String)> = match call {
             Some(call) => vec![(None, call.to_owned())],
@@ -131,12 +135,10 @@ impl Callers {
         self.missing.extend(calls);
     }
 
-    /// Reads where the calls were made that are looked for, until all are found.
+    /// Reads the entries of the wanted calls, until all are found.
     fn look(&mut self, conn: &Connection, family: &[SessionRow]) -> Result<()> {
         let mut statement = conn.prepare_cached(
-            "SELECT t.call_begins || c.call, c.entry
-               FROM tool_call_rows c CROSS JOIN tools t ON t.id = c.tool
-              WHERE c.session = ?1 AND c.call IS NOT NULL",
+            "SELECT call, entry FROM tool_call_rows WHERE session = ?1 AND call IS NOT NULL",
         )?;
         for owner in family {
             if self.missing.is_empty() {
@@ -159,7 +161,7 @@ impl Callers {
         Ok(())
     }
 
-    /// The session and the entry that started a sub-agent.
+    /// Returns the session and the entry that started a sub-agent.
     fn of_agent(&self, agent: &Agent, call: Option<&str>) -> Option<(SessionRow, EntryId)> {
         let made = |call: &str| self.calls.get(call).into_iter().flatten();
         match call {
@@ -172,7 +174,7 @@ impl Callers {
         }
     }
 
-    /// What sessions say of an agent.
+    /// Returns the recorded starts of an agent.
     fn said(&self, agent: &Agent) -> impl Iterator<Item = &(SessionRow, String)> {
         agent_ids(&agent.session_id).filter_map(|id| self.spawned.get(id)).flatten()
     }

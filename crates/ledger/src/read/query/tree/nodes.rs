@@ -1,9 +1,9 @@
-//! The entries of a session as nodes, and which of them fork.
+//! The entries of a session as nodes, and the forks among them.
 //!
-//! Calls that were made together hang off each other in ways that look like forks, and so does
-//! bookkeeping. A fork is where somebody went back: where at least two ways lead to words, and one
-//! of them begins with a prompt or with the summary of the other. Everything else that hangs beside
-//! the way belongs to the run it hangs off.
+//! Parallel calls and bookkeeping entries also give a node several children. They are no forks. At
+//! a fork the conversation went back: at least two children lead to text, and one of them begins
+//! with a prompt or with the summary of an abandoned branch. Every other child next to the main
+//! branch belongs to the run of its parent. Nothing here draws.
 
 use foldhash::{HashMap, HashMapExt, HashSet, HashSetExt};
 use rusqlite::Connection;
@@ -12,8 +12,8 @@ use crate::Result;
 use crate::base::ids::{EntryId, PackedId, SessionRow};
 use crate::read::query::tails::{self, Tail};
 
-/// The type of lines about what waits until the agent has time.
-const QUEUED: &str = "queue-operation";
+/// The form of entries about texts that wait until the agent has time.
+const QUEUE: &str = "queue";
 
 /// An entry.
 #[derive(Debug, Clone)]
@@ -24,22 +24,22 @@ pub(super) struct Node {
     pub(super) notable: Option<Notable>,
     pub(super) is_prompt: bool,
     pub(super) is_leaf: bool,
-    /// On the way to the leaf.
+    /// True on the path to the leaf.
     pub(super) is_current: bool,
-    /// Hangs beside the way that is drawn.
+    /// True next to the branch that is drawn.
     pub(super) is_aside: bool,
     has_role: bool,
     parent: Option<usize>,
-    /// In order.
+    /// The indexes of its children, in order.
     children: Vec<usize>,
-    /// Of itself and all below it.
+    /// The number of entries in its subtree.
     size: u64,
     is_voiced: bool,
-    /// Somebody speaks first: a prompt, or the summary of a branch that was left.
+    /// True if the subtree begins with a prompt, or with the summary of an abandoned branch.
     is_begun: bool,
 }
 
-/// An entry that gets a line of its own.
+/// A kind of entry that gets a separate line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Notable {
     Compaction,
@@ -57,17 +57,17 @@ impl Notable {
     }
 }
 
-/// All entries of a session that are nodes of its tree. What goes into a queue or out of it is
-/// none; it becomes one as a prompt.
+/// All entries of a session that are nodes of its tree. Entries of a queue are not nodes; the
+/// prompts that they become are.
 #[derive(Debug)]
 pub(super) struct Nodes {
     nodes: Vec<Node>,
     roots: Vec<usize>,
-    /// What nodes say they follow, where no such entry is in the session.
+    /// The recorded parents of nodes, if the session has no such entry.
     missing: HashMap<EntryId, PackedId>,
-    /// Entries of sub-agents in this session's file.
+    /// The number of sub-agents' entries in this session's file.
     pub(super) sidechain: u64,
-    /// A last line without a newline that the session goes on from.
+    /// A last line without a newline that is the leaf of the session.
     tail: Option<EntryId>,
 }
 
@@ -91,7 +91,7 @@ impl Nodes {
         self.nodes.get(index)
     }
 
-    /// What an entry says it follows, where no such entry is in the session.
+    /// Returns the recorded parent of an entry, if the session has no such entry.
     pub(super) fn missing_parent(&self, entry: EntryId) -> Option<String> {
         self.missing.get(&entry).map(PackedId::unpack)
     }
@@ -100,7 +100,7 @@ impl Nodes {
         self.roots.iter().copied()
     }
 
-    /// The ways that go on from a node, the one to be followed last.
+    /// Returns the branches after a node, the main one last.
     pub(super) fn ways(&self, index: usize) -> Vec<usize> {
         let Some(node) = self.nodes.get(index) else { return Vec::new() };
         let Some(main) = self.main(node) else { return Vec::new() };
@@ -113,13 +113,13 @@ impl Nodes {
         ways
     }
 
-    /// Whether somebody speaks below a node.
+    /// Returns whether a descendant of a node has text.
     pub(super) fn goes_on(&self, index: usize) -> bool {
         let children = self.nodes.get(index).into_iter().flat_map(|node| &node.children);
         children.into_iter().any(|child| self.is(*child, |node| node.is_voiced))
     }
 
-    /// Everything that hangs beside the ways that go on from a node.
+    /// Returns all nodes next to the branches after a node.
     pub(super) fn asides(&self, index: usize) -> Vec<usize> {
         let Some(node) = self.nodes.get(index) else { return Vec::new() };
         let is_aside = |child: &usize| self.is(*child, |node| node.is_aside);
@@ -143,8 +143,8 @@ impl Nodes {
         voiced().nth(1).is_some() && voiced().any(|child| self.is(*child, |node| node.is_begun))
     }
 
-    /// The child that is followed: the way to the leaf, or the one with most below it, so that
-    /// branches of branches are never indented more than a few times.
+    /// Returns the main child: the one on the path to the leaf, or the one with the largest
+    /// subtree. So nested branches are indented only a few times.
     fn main(&self, node: &Node) -> Option<usize> {
         let children = node.children.iter().copied();
         children.max_by_key(|child| {
@@ -153,7 +153,7 @@ impl Nodes {
         })
     }
 
-    /// Reads the rows. Returns the parent of each, by its number.
+    /// Reads the rows. Returns the parent of each node, in the order of the nodes.
     fn read(&mut self, conn: &Connection, session: SessionRow) -> Result<Vec<Option<EntryId>>> {
         let mut calls: HashMap<EntryId, u64> = HashMap::new();
         let mut statement = conn.prepare_cached(
@@ -165,14 +165,14 @@ impl Nodes {
         }
         let mut statement = conn.prepare_cached(
             "SELECT e.id, e.parent, e.time, e.superseded_by, e.turn,
-                    k.role <> '' AND k.type <> 'progress', k.type,
+                    k.role <> '' AND k.form <> 'relayed', k.form,
                     k.is_sidechain, EXISTS (SELECT 1 FROM message_texts m WHERE m.id = e.id),
                     EXISTS (SELECT 1 FROM compactions c WHERE c.id = e.id),
                     iif(e.parent IS NULL, e.parent_uuid, NULL)
                FROM entry_rows e CROSS JOIN kinds k ON k.id = e.kind
               WHERE e.session = ?1
                 AND (e.uuid IS NOT NULL OR k.role <> '' OR NOT k.is_side)
-                AND k.type NOT IN ('leaf', 'history')
+                AND k.form NOT IN ('leaf', 'prompt')
                 AND NOT EXISTS (SELECT 1 FROM documents d WHERE d.id = e.id)
               ORDER BY e.id < 0, e.id % (1 << 40), e.id",
         )?;
@@ -186,7 +186,7 @@ impl Nodes {
                 newer.insert(id, version);
                 continue;
             }
-            // What stands in no row of a line without a newline, the line says.
+            // Fields that the row of a provisional entry lacks are read from its line.
             let tail = tails.iter().find(|tail| tail.id == id);
             if tail.map_or(id.seq().is_none(), |tail| !tail.is_new()) {
                 continue;
@@ -195,14 +195,14 @@ impl Nodes {
                 self.sidechain += 1;
                 continue;
             }
-            let type_name: String = row.get(6)?;
+            let form: String = row.get(6)?;
             let has_words: bool = row.get(8)?;
             let parent: Option<EntryId> = row.get(1)?;
-            if type_name == QUEUED {
+            if form == QUEUE {
                 parent.and_then(|parent| newer.insert(id, parent));
                 continue;
             }
-            let notable = match &*type_name {
+            let notable = match &*form {
                 _ if row.get(9)? || tail.is_some_and(Tail::is_compaction) => {
                     Some(Notable::Compaction)
                 }
@@ -238,14 +238,15 @@ impl Nodes {
                 is_begun: is_prompt || notable == Some(Notable::BranchSummary),
             });
         }
-        // Whoever hangs off an older version hangs off the newest, and off a queue nobody does.
+        // A child of an older version becomes a child of the newest. A child of a queue entry
+        // becomes a child of that entry's parent.
         for parent in parents.iter_mut().flatten() {
             *parent = newest(&mut newer, *parent);
         }
         Ok(parents)
     }
 
-    /// Hangs nodes off each other. What a cycle would hide is a root.
+    /// Connects the nodes. A cycle is cut, and one of its nodes becomes a root.
     fn link(&mut self, parents: &[Option<EntryId>]) {
         let places: HashMap<EntryId, usize> =
             self.nodes.iter().enumerate().map(|(index, node)| (node.id, index)).collect();
@@ -263,7 +264,7 @@ impl Nodes {
         self.reach(self.roots.clone(), &mut is_seen);
         for index in 0..self.nodes.len() {
             if is_seen.get(index).copied() == Some(false) {
-                // One cut in the circle that it hangs off, and all around it is reached.
+                // One cut in the cycle makes all its nodes reachable.
                 let first = self.first_in_circle(index);
                 if let Some(parent) = self.nodes.get_mut(first).and_then(|node| node.parent.take())
                     && let Some(parent) = self.nodes.get_mut(parent)
@@ -277,7 +278,7 @@ impl Nodes {
         self.roots.sort_unstable();
     }
 
-    /// The first node in the circle that the way up from a node ends in.
+    /// Returns the first node of the cycle that the ancestors of a node end in.
     fn first_in_circle(&self, from: usize) -> usize {
         let above = |index: usize| self.nodes.get(index).and_then(|node| node.parent);
         let mut walked = HashSet::new();
@@ -306,7 +307,7 @@ impl Nodes {
         }
     }
 
-    /// Marks the leaf and the way to it.
+    /// Marks the leaf and the path to it.
     fn mark_way(&mut self, conn: &Connection, session: SessionRow) -> Result<()> {
         let leaf: Option<EntryId> =
             conn.query_row("SELECT leaf FROM sessions WHERE id = ?1", [session], |row| row.get(0))?;
@@ -324,7 +325,7 @@ impl Nodes {
         Ok(())
     }
 
-    /// Adds up what is below each node, and marks what hangs beside the ways.
+    /// Computes the size of each subtree, and marks the nodes next to the branches.
     fn weigh(&mut self) {
         let mut order = Vec::with_capacity(self.nodes.len());
         let mut open = self.roots.clone();
@@ -341,10 +342,10 @@ impl Nodes {
             };
             parent.size += size;
             parent.is_voiced |= is_voiced;
-            // Bookkeeping before a prompt is part of it.
+            // Bookkeeping before a prompt belongs to the prompt.
             parent.is_begun |= is_begun && !parent.has_role && parent.notable.is_none();
         }
-        // From the roots down, so that all below an aside is one.
+        // Goes from the roots down, so that all descendants of an aside are asides.
         for index in order {
             let Some(node) = self.nodes.get(index) else { continue };
             let main = self.main(node);
@@ -368,8 +369,8 @@ impl Nodes {
     }
 }
 
-/// What stands for an entry in the end. What was met on the way is remembered: there may be any
-/// number of versions, and as many who hang off them.
+/// Returns the entry that finally replaces this one. All steps to it are stored, since there may be
+/// any number of versions with any number of children.
 fn newest(newer: &mut HashMap<EntryId, EntryId>, entry: EntryId) -> EntryId {
     let mut walked = Vec::new();
     let mut at = entry;

@@ -1,4 +1,6 @@
-//! Which group a row of sums belongs to.
+//! Assigns rows of sums to groups: days, months, sessions, models, projects or agents.
+//!
+//! Never adds anything up; `tally` does.
 
 use foldhash::{HashMap, HashSet};
 use jiff::civil::Date;
@@ -16,31 +18,32 @@ use crate::project::draft::Fact;
 use crate::project::family::works_for;
 use crate::wire::{UsageLine, UsageReport, UsageSession};
 
-/// What nothing says.
+/// The name of a group without a recorded name.
 const UNKNOWN: &str = "unknown";
 
-/// Nobody works for somebody who works for somebody … this often; a circle would.
+/// The largest number of ancestors that are followed. It ends a cycle of parents; real chains are
+/// shorter.
 const DEEPEST: usize = 64;
 
-/// The groups that were found, and how to find more.
+/// The groups found so far, and the data to find more.
 pub(super) struct Groups {
     by: UsageBy,
     zone: TimeZone,
-    /// Empty unless somebody asks about sessions.
+    /// The sessions by row. Empty if the request does not concern sessions.
     sessions: HashMap<i64, Session>,
-    /// If only some are.
+    /// The sessions that count. `None` if all count.
     wanted: Option<HashSet<i64>>,
     names: Vec<String>,
     by_name: HashMap<String, usize>,
     /// The group of a session or of a model.
     known: HashMap<i64, usize>,
-    /// The session that a group is about, where it is about one.
+    /// The session of each group, if groups are sessions.
     heads: Vec<i64>,
-    /// The day or month of the row before: when it begins and ends, and its group.
+    /// The day or month of the previous row: its beginning, its end and its group.
     period: Option<(i64, i64, usize)>,
 }
 
-/// What is known of a session.
+/// The fields of a session that groups need.
 struct Session {
     id: String,
     /// The session that it works for.
@@ -50,7 +53,7 @@ struct Session {
 }
 
 impl Groups {
-    /// `None` if no session is like that.
+    /// Reads the sessions that the request needs. `None` if no session passes its filter.
     pub(super) fn new(
         conn: &Connection,
         request: &UsageRequest<'_>,
@@ -105,7 +108,7 @@ impl Groups {
         }))
     }
 
-    /// The number of the group; `None` if the row is not asked for.
+    /// Returns the number of the group, or `None` if the row is not requested.
     pub(super) fn of(
         &mut self,
         quarter: i64,
@@ -134,7 +137,8 @@ impl Groups {
         Some(group)
     }
 
-    /// The day or month that a quarter lies in. Rows come in order, so it is mostly the last one.
+    /// Returns the group of the day or month of a quarter. Rows come in order, so it is mostly the
+    /// previous one.
     fn period(&mut self, quarter: i64) -> usize {
         if let Some((start, end, group)) = self.period
             && (start..end).contains(&quarter)
@@ -148,7 +152,7 @@ impl Groups {
         group
     }
 
-    /// The group of the session that a session works for in the end.
+    /// Returns the group of the topmost session that a session works for.
     fn head(&mut self, session: i64) -> usize {
         let head = self.above(session).last().unwrap_or(session);
         if let Some(group) = self.known.get(&head) {
@@ -161,12 +165,12 @@ impl Groups {
         group
     }
 
-    /// Where a session worked, or else the one that it works for.
+    /// Returns the folder of a session, or else of the nearest session that it works for.
     fn project(&self, session: i64) -> Option<String> {
         self.above(session).find_map(|id| self.sessions.get(&id)?.project.clone())
     }
 
-    /// A session, and all that it works for.
+    /// Returns a session and all its ancestors.
     fn above(&self, session: i64) -> impl Iterator<Item = i64> {
         std::iter::successors(Some(session), |id| self.sessions.get(id)?.parent).take(DEEPEST)
     }
@@ -182,7 +186,7 @@ impl Groups {
         group
     }
 
-    /// The sums with their names, in order.
+    /// Returns the sums with their names, in order.
     pub(super) fn report(
         mut self,
         conn: &Connection,
@@ -196,7 +200,7 @@ impl Groups {
             let name = || self.names.get(*left).cmp(&self.names.get(*right));
             let weight = |group: &usize| tallies.get(*group).map(Tally::weight).unwrap_or_default();
             match is_time {
-                // Dates sort as text; `unknown` comes after them.
+                // Dates sort as text, and `unknown` sorts after them.
                 true => name(),
                 false => {
                     let ((cost, tokens), (other_cost, other_tokens)) =
@@ -223,7 +227,7 @@ impl Groups {
     }
 }
 
-/// The session of which a line without a newline is all that there is.
+/// Returns the session of a last line without a newline, if that line is all that it has.
 fn only_line(tail: &Tail) -> Option<Listed> {
     if tail.session.is_some() {
         return None;
@@ -265,7 +269,7 @@ impl Session {
     }
 }
 
-/// The name of a day or month, and when it begins and ends.
+/// Returns the name of a day or month, its beginning and its end.
 fn period(by: UsageBy, quarter: i64, zone: &TimeZone) -> Option<(String, i64, i64)> {
     let date = Timestamp::from_millisecond(quarter).ok()?.to_zoned(zone.clone()).date();
     let (first, next, shape) = match by {
@@ -279,7 +283,8 @@ fn period(by: UsageBy, quarter: i64, zone: &TimeZone) -> Option<(String, i64, i6
     Some((date.strftime(shape).to_string(), start(first)?, start(next)?))
 }
 
-/// `claude-code`, `openclaw/main`.
+/// Returns the format and its agent, for example `format/main`, or the format alone if it has no
+/// agent.
 fn agent(session: &Session) -> String {
     let UsageSession { format, agent, .. } = &session.said;
     if agent.is_empty() { format.clone() } else { format!("{format}/{agent}") }

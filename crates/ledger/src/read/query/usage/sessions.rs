@@ -1,4 +1,6 @@
-//! What each session cost, for the index of sessions.
+//! The cost of each session, for the list of sessions.
+//!
+//! Reads stored sums, never a record.
 
 use foldhash::HashMap;
 use quipu_transcript::prices::Prices;
@@ -11,13 +13,13 @@ use crate::file::ledger::Ledger;
 use crate::read::query::tails;
 use crate::wire::Session;
 
-/// What sessions cost. Their sub-agents are sessions of their own.
+/// The costs of sessions. Sub-agents are separate sessions.
 #[derive(Debug)]
 pub struct Costs(HashMap<SessionRow, Tally>);
 
 impl Costs {
-    /// Fills in what a session used and what that cost: the responses that are billed to it, without
-    /// copies of another session's.
+    /// Sets the tokens and the cost of a session: the responses that count for it, without copies
+    /// of responses of another session.
     pub fn bill(&self, row: SessionRow, session: &mut Session) {
         let tally = self.0.get(&row);
         session.tokens = tally.map_or(0, Tally::total);
@@ -25,7 +27,7 @@ impl Costs {
     }
 }
 
-/// What all sessions cost. Reads the sums of quarters of an hour, once.
+/// Returns the costs of all sessions. Reads the sums of quarters of an hour once.
 pub fn costs(ledger: &Ledger, prices: &Prices) -> Result<Costs> {
     let conn = ledger.conn();
     let mut models = models(conn, prices)?;

@@ -1,4 +1,6 @@
-//! The sums of quarters of an hour, as they will be when last lines have their newlines.
+//! The sums of quarters of an hour, with the usage of last lines that have no newline yet.
+//!
+//! The stored sums are never changed here.
 
 use std::ops::Range;
 
@@ -12,7 +14,8 @@ use crate::project::usage::{Foreseen, foresee};
 use crate::project::usage_rollup::{Key, Sums};
 use crate::read::query::tails::Tail;
 
-/// By how much sums will change. Models that nothing else is billed for get numbers below zero.
+/// Returns the changes of sums by last lines without a newline. Models without a row get numbers
+/// below zero.
 pub(super) fn foreseen(
     conn: &Connection,
     tails: &[Tail],
@@ -54,7 +57,7 @@ pub(super) fn foreseen(
     Ok(foresee(conn, &bills)?.take_changes())
 }
 
-/// Hands every sum of these quarters to `each`, those that change as they will be.
+/// Passes every sum of these quarters to `each`, with its changes added.
 pub(super) fn each_sum(
     conn: &Connection,
     quarters: Range<i64>,
@@ -86,7 +89,7 @@ pub(super) fn each_sum(
             for (sum, change) in sums.iter_mut().zip(changes) {
                 *sum = sum.saturating_add(change);
             }
-            // All of it counts elsewhere.
+            // The whole sum now counts for another row.
             if sums == Sums::default() {
                 continue;
             }

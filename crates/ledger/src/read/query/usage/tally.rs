@@ -1,9 +1,11 @@
 //! The sum of one group.
+//!
+//! Adds up rows. Never reads the ledger.
 
 use super::{Cost, Model, Part, model};
 use crate::wire::UsageLine;
 
-/// What a group adds up to.
+/// The sum of one group.
 #[derive(Debug, Default)]
 pub(super) struct Tally {
     responses: u64,
@@ -15,7 +17,8 @@ pub(super) struct Tally {
     priced: f64,
     has_price: bool,
     unpriced: u64,
-    /// Models, and whether something of them has no price. Few; a list is quickest.
+    /// The models, each with whether some of its usage has no price. They are few, so a list is
+    /// fastest.
     models: Vec<(i64, bool)>,
 }
 
@@ -46,12 +49,12 @@ impl Tally {
         }
     }
 
-    /// Larger for what comes first.
+    /// Returns the sort key of the group: cost, then tokens. Larger keys come first.
     pub(super) fn weight(&self) -> (f64, u64) {
         (self.recorded + self.priced, self.total())
     }
 
-    /// What all that has a price cost; `None` if nothing has one.
+    /// Returns the cost of all usage that has a price, or `None` if none has one.
     pub(super) fn cost(&self) -> Option<f64> {
         (self.has_price || self.responses == 0).then_some(rounded(self.recorded + self.priced))
     }
@@ -62,7 +65,7 @@ impl Tally {
             .fold(self.input, u64::saturating_add)
     }
 
-    /// As it is told.
+    /// Returns the line of the report.
     pub(super) fn line(&self, by: &'static str, group: String, models: &[Model]) -> UsageLine {
         let names = |only_unpriced: bool| {
             let mut names: Vec<String> = self
@@ -73,7 +76,8 @@ impl Tally {
                     let model = model(models, *id);
                     let name = model.map_or("", |model| model.name.as_str());
                     let name = if name.is_empty() { "unknown" } else { name };
-                    // A model with a price that something has no price of: the faster service.
+                    // A model with a price, part of whose usage has no price: that part used the
+                    // faster service.
                     match only_unpriced && model.is_some_and(|model| model.price.is_some()) {
                         true => format!("{name} (fast)"),
                         false => name.to_owned(),
@@ -104,7 +108,8 @@ impl Tally {
     }
 }
 
-/// Recorded costs are kept in billionths; what is smaller comes from adding.
+/// Rounds to billionths of a dollar, the unit of recorded costs. Smaller parts are rounding errors
+/// of the additions.
 fn rounded(dollars: f64) -> f64 {
     (dollars * 1e9).round() / 1e9
 }

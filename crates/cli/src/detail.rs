@@ -1,12 +1,12 @@
-//! How much of a session is told: the options of whatever tells one.
+//! Options for how much of a session is shown.
 
 use quipu_transcript::story::{Telling, Tools};
 
-/// Options that open more of a story.
+/// Options that show more of a story.
 #[derive(Debug, Clone, Copy, clap::Args)]
 #[group(skip)]
 pub(crate) struct Args {
-    /// Open everything: thinking, tools, compactions, and what is folded
+    /// Show everything: thinking, tool calls, compactions, and all that is hidden by default
     #[arg(long)]
     full: bool,
 
@@ -18,7 +18,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "WHAT", value_enum)]
     tools: Option<ToolsArg>,
 
-    /// Show the summaries of compacted history, and the files read and changed before
+    /// Show summaries of compactions, and the files read and changed before each
     #[arg(long)]
     compactions: bool,
 }
@@ -26,18 +26,18 @@ pub(crate) struct Args {
 /// How much of tool calls to show.
 #[derive(Debug, Clone, Copy, clap::ValueEnum)]
 enum ToolsArg {
-    /// Names alone.
+    /// Only names.
     Names,
-    /// Names and all of what they were given.
+    /// Names and full inputs.
     Inputs,
-    /// That, and all of what they answered.
+    /// Names, full inputs and full results.
     Full,
 }
 
 impl Args {
-    /// What is told, where `usual` is if nothing is said.
-    pub(crate) fn telling(self, usual: Telling) -> Telling {
-        let mut telling = if self.full { Telling::FULL } else { usual };
+    /// Returns the details to show, starting from `default`.
+    pub(crate) fn telling(self, default: Telling) -> Telling {
+        let mut telling = if self.full { Telling::FULL } else { default };
         telling.thinking |= self.thinking;
         telling.compactions |= self.compactions;
         match self.tools {

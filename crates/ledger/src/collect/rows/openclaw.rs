@@ -1,15 +1,15 @@
-//! What is read of OpenClaw's database, and every statement that is sent to it.
+//! Every statement that is sent to OpenClaw's database, and the tables and columns they may read.
 //!
-//! Schema versions 4 to 23 are known; columns and tables came one by one, so statements are built
-//! from what a database has. All that is needed is `transcript_events` with a session, a number and
-//! an event, plain or compressed.
+//! Schema versions 4 to 23 are known. Columns and tables were added over time, so statements are
+//! built from those that exist. The only required table is `transcript_events` with a session, a
+//! number and an event, plain or compressed.
 
 use std::collections::{BTreeSet, HashMap};
 
 use rusqlite::Connection;
 use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
 
-/// The newest schema that was looked at.
+/// The newest schema version that this build knows.
 pub(crate) const NEWEST: i64 = 23;
 
 const EVENTS: &str = "transcript_events";
@@ -18,10 +18,10 @@ const ARCHIVES: &str = "session_transcript_archives";
 const COLD: &str = "session_transcript_cold_archives";
 pub(super) const NODES: &str = "session_nodes";
 pub(super) const WINDOWS: &str = "session_windows";
-/// Where keys were before there were nodes and windows.
+/// The table of keys before there were nodes and windows.
 pub(super) const SESSIONS: &str = "sessions";
 
-/// Everything that may be read. The same file holds keys and tokens in other tables.
+/// The tables and columns that may be read. Other tables of the same file hold keys and tokens.
 const READABLE: &[(&str, &[&str])] = &[
     (EVENTS, &["session_id", "seq", "event_json", "event_zstd", "event_utf8_bytes", "created_at"]),
     (WATERMARKS, &["session_id", "generation"]),
@@ -83,15 +83,15 @@ const KEYS: &[&str] = &[
     "created_at",
 ];
 
-/// Functions that our statements use.
+/// The SQL functions that our statements use.
 const FUNCTIONS: &[&str] = &["count", "max", "typeof", "octet_length"];
 
-/// Allows reading what [`READABLE`] names, and asking which tables and columns there are.
+/// Allows reading [`READABLE`], and listing tables and columns. Denies everything else.
 pub(super) fn authorize(context: AuthContext<'_>) -> Authorization {
     let is_allowed = match context.action {
         AuthAction::Select | AuthAction::Transaction { .. } => true,
         AuthAction::Read { table_name: "sqlite_master" | "sqlite_schema", .. } => true,
-        // Reached through a view or trigger: not what the statement said.
+        // Reached through a view or a trigger, which our statements do not name.
         AuthAction::Read { .. } if context.accessor.is_some() => false,
         AuthAction::Read { table_name, column_name } => {
             columns_of(table_name).is_some_and(|columns| {
@@ -115,23 +115,23 @@ fn columns_of(table: &str) -> Option<&'static [&'static str]> {
     READABLE.iter().find(|(name, _)| *name == table).map(|(_, columns)| *columns)
 }
 
-/// The tables and columns of a database that may be read.
+/// The readable tables and columns of a database.
 #[derive(Debug)]
 pub(super) struct Tables {
-    /// The version that the database says it has.
+    /// The schema version in the database's header.
     pub(super) schema: i64,
     columns: HashMap<&'static str, BTreeSet<&'static str>>,
     has_rowid: bool,
 }
 
 impl Tables {
-    /// Looks which of the tables there are.
+    /// Finds the tables and columns that exist.
     pub(super) fn of(conn: &Connection) -> rusqlite::Result<Tables> {
         let schema = conn.query_row("PRAGMA user_version", [], |row| row.get(0))?;
         let mut columns = HashMap::new();
         let mut has_rowid = true;
         for (table, readable) in READABLE {
-            // Plain tables only: what a view or a virtual table does is not ours to run.
+            // Plain tables only: a view or a virtual table could run other code.
             let mut statement = conn.prepare_cached(
                 "SELECT sql FROM sqlite_schema WHERE type = 'table' AND name = ?1",
             )?;
@@ -165,32 +165,32 @@ impl Tables {
         columns.iter().all(|column| self.has(table, column))
     }
 
-    /// What is missing of the one table that is needed.
+    /// Returns what the required table lacks, if anything.
     pub(super) fn missing(&self) -> Option<&'static str> {
         if !self.columns.contains_key(EVENTS) {
-            return Some("it has no table of transcripts");
+            return Some("it has no transcripts table");
         }
         let has_event = self.has(EVENTS, "event_json") || self.has(EVENTS, "event_zstd");
         let is_enough = self.has_all(EVENTS, &["session_id", "seq"]) && has_event;
-        (!is_enough).then_some("its table of transcripts lacks a column that is needed")
+        (!is_enough).then_some("its transcripts table lacks a required column")
     }
 
     pub(super) fn has_watermarks(&self) -> bool {
         self.has_all(WATERMARKS, &["session_id", "generation"])
     }
 
-    /// A column, or NULL if there is none of that name.
+    /// Returns the column, or NULL if it does not exist.
     pub(super) fn or_null<'c>(&self, table: &str, column: &'c str) -> &'c str {
         if self.has(table, column) { column } else { "NULL" }
     }
 
-    /// What tells rows of the same number apart, and the order of rows.
+    /// Returns the column that distinguishes rows with equal numbers, and the order of rows.
     fn rowid(&self) -> (&'static str, &'static str) {
         if self.has_rowid { ("rowid", "seq, rowid") } else { ("1", "seq") }
     }
 
-    /// Per session: its id, the number of its last row, how many rows have a number, how many rows.
-    /// Only the primary key is read.
+    /// Selects for each session its id, the number of its last row, the number of rows with an
+    /// integer number, and the number of rows. Reads only the primary key.
     pub(super) fn sessions(&self) -> String {
         format!(
             "SELECT session_id,
@@ -201,7 +201,7 @@ impl Tables {
         )
     }
 
-    /// How many rows a session has up to a number.
+    /// Counts the rows of a session up to a number.
     pub(super) fn count_to(&self) -> String {
         format!(
             "SELECT count(*) FROM {EVENTS}
@@ -209,7 +209,8 @@ impl Tables {
         )
     }
 
-    /// The events of a session after a place, in order. Loose tables may repeat a number.
+    /// Selects the events of a session after a position, in order. Loose tables may repeat a
+    /// number.
     pub(super) fn page(&self) -> String {
         let (rowid, order) = self.rowid();
         format!(
@@ -220,7 +221,7 @@ impl Tables {
         )
     }
 
-    /// The last event of a session up to a number.
+    /// Selects the last event of a session with a number.
     pub(super) fn last(&self) -> String {
         let order = if self.has_rowid { "rowid" } else { "seq" };
         format!(
@@ -230,24 +231,24 @@ impl Tables {
         )
     }
 
-    /// The columns that make an event: plain, compressed, its length, its time.
+    /// Returns the columns of an event: plain, compressed, its length, its time.
     fn event(&self) -> String {
         ["event_json", "event_zstd", "event_utf8_bytes", "created_at"]
             .map(|column| self.or_null(EVENTS, column))
             .join(", ")
     }
 
-    /// The life that each session is in.
+    /// Selects the current generation of each session.
     pub(super) fn watermarks(&self) -> String {
         format!("SELECT session_id, generation FROM {WATERMARKS}")
     }
 
-    /// The life that a session is in.
+    /// Selects the current generation of a session.
     pub(super) fn watermark(&self) -> String {
         format!("SELECT generation FROM {WATERMARKS} WHERE session_id = ?1")
     }
 
-    /// Transcripts that were put aside: session, life, name, reason, hash, time, length, rowid.
+    /// Selects archived transcripts: session, generation, name, reason, hash, time, length, rowid.
     pub(super) fn archives(&self) -> Vec<(ArchiveTable, String)> {
         let mut statements = Vec::new();
         if self.has_all(ARCHIVES, &["session_id", "archive_blob"]) {
@@ -279,7 +280,7 @@ impl Tables {
     }
 }
 
-/// Where an archived transcript is.
+/// The table of an archived transcript.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ArchiveTable {
     PutAside,
@@ -287,7 +288,7 @@ pub(super) enum ArchiveTable {
 }
 
 impl ArchiveTable {
-    /// The bytes of an archive.
+    /// Selects the bytes of an archive.
     pub(super) fn blob(self) -> String {
         let table = match self {
             ArchiveTable::PutAside => ARCHIVES,
@@ -297,14 +298,15 @@ impl ArchiveTable {
     }
 }
 
-/// The keys and what is noted about each: the columns of [`KEYS`] in order.
+/// Selects the keys with their fields: the columns of [`KEYS`] in order.
 pub(super) fn keys(tables: &Tables) -> Option<String> {
     let table = [NODES, SESSIONS].into_iter().find(|table| tables.has(table, "session_key"))?;
     let columns: Vec<&str> = KEYS.iter().map(|column| tables.or_null(table, column)).collect();
     Some(format!("SELECT {} FROM {table} ORDER BY session_key", columns.join(", ")))
 }
 
-/// The transcripts that each key has led to: key, session, the one before, reason, start, end.
+/// Selects the transcripts that each key has led to: key, session, the one before, reason, start,
+/// end.
 pub(super) fn windows(tables: &Tables) -> Option<String> {
     if !tables.has_all(WINDOWS, &["session_key", "session_id"]) {
         return None;

@@ -1,4 +1,6 @@
-//! Indexes on disk that cannot be read, or not to their end.
+//! Finds indexes on disk that cannot be read, or only in part.
+//!
+//! Compares stored bytes and problems. Never opens a file.
 
 use std::collections::HashMap;
 
@@ -6,20 +8,19 @@ use quipu_transcript::format;
 use quipu_transcript::problem::ProblemKind;
 use rusqlite::Connection;
 
-use super::known::{self, Known};
 use crate::Result;
 use crate::base::ids::SourceId;
+use crate::collect::known::{self, KnownSource};
 use crate::truth::forgotten::Forgotten;
 use crate::truth::indexes::load;
 
-/// Returns the indexes that could not be read at the last look, or not to their end, each with the
-/// reason.
+/// Returns the indexes that could not be read to their end at the last sync, each with the reason.
 pub(crate) fn damaged<'k>(
     conn: &Connection,
-    known: &'k [Known],
+    known: &'k [KnownSource],
     forgotten: &Forgotten,
-) -> Result<Vec<(&'k Known, String)>> {
-    // Everything that was ever wrong. The newest bytes show whether it still is.
+) -> Result<Vec<(&'k KnownSource, String)>> {
+    // All problems ever recorded. The newest bytes show whether one still exists.
     let mut statement =
         conn.prepare("SELECT source, detail FROM problems WHERE kind = ?1 ORDER BY entry")?;
     let noted: HashMap<SourceId, String> = statement
@@ -33,7 +34,8 @@ pub(crate) fn damaged<'k>(
         let index = format.read_index(&format.origin(&known.first_path), &bytes);
         let mut problems = index.problems.into_iter();
         let why = problems.find(|problem| problem.kind == ProblemKind::IndexDamaged);
-        // Of a good index from which forgotten sessions were taken, the file is always another.
+        // If forgotten sessions were removed from an index, the stored bytes always differ from the
+        // file.
         let is_other = !forgotten.concerns(format) && !is_of(&bytes, known);
         match why {
             Some(problem) => damaged.push((known, problem.detail)),
@@ -44,8 +46,8 @@ pub(crate) fn damaged<'k>(
     Ok(damaged)
 }
 
-/// Returns true if these are the bytes that the file had when it was last looked at.
-fn is_of(bytes: &[u8], known: &Known) -> bool {
+/// Returns whether these are the bytes that the file had at the last sync.
+fn is_of(bytes: &[u8], known: &KnownSource) -> bool {
     let head = bytes.get(..known.head_length);
     bytes.len() as u64 == known.stat.size
         && head.is_some_and(|head| known::print(head) == known.head)

@@ -1,4 +1,4 @@
-//! Sessions as an agent's own folder: what OpenClaw runs on, or where Claude Code looks.
+//! Exports sessions as an agent's own folder, for OpenClaw or Claude Code.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -8,13 +8,13 @@ use quipu_ledger::export::{self, openclaw};
 use quipu_ledger::store::Fields;
 use quipu_ledger::wire::{DamagedSession, ExportReport, ExportedFile};
 
-use super::choose::Chosen;
 use super::folder::{check_absent, explain, open_folder, outcome, write};
 use super::kind::Kind;
+use super::selection::Chosen;
 use super::write::Failure;
 use crate::commands::Context;
 use crate::error::{self, CommandError, Result};
-use crate::output::{Look, Text, count};
+use crate::output::{Style, Text, count};
 use crate::reading::Reading;
 
 impl From<openclaw::Failure> for Failure {
@@ -36,13 +36,15 @@ pub(super) fn export(
     context: &Context,
 ) -> Result<ExportReport> {
     if args.redact {
-        return Err(CommandError::new("--redact would change what an agent is to go on with")
-            .hint("leave it out, or export as `jsonl`"));
+        return Err(CommandError::new("--redact cannot be used with an agent's own format: the agent would continue from changed text")
+            .hint("leave --redact out, or use `--format jsonl`"));
     }
     let report = match kind {
         Kind::ClaudeCode if args.force => {
-            return Err(CommandError::new("`claude-code` only writes files that are not there")
-                .hint("leave --force out, or name another folder with --to"));
+            return Err(CommandError::new(
+                "--force cannot be used with `claude-code`, which never overwrites files",
+            )
+            .hint("leave --force out, or name another folder with --to"));
         }
         Kind::ClaudeCode => claude_code(chosen, to, reading, context)?,
         _ => openclaw(chosen, to, args.force, reading, context)?,
@@ -51,7 +53,7 @@ pub(super) fn export(
         let why = report.left_out.first().map(|left| left.why.as_str()).unwrap_or_default();
         let mut error = match report.left_out.len() {
             1 => CommandError::new(format!("nothing to write: {why}")),
-            _ => CommandError::new(format!("nothing to write: of each session, {why}")),
+            _ => CommandError::new(format!("nothing to write, for every session: {why}")),
         };
         error.kind = error::Kind::NoMatch;
         return Err(error);
@@ -59,25 +61,25 @@ pub(super) fn export(
     Ok(report)
 }
 
-/// What was left out, or left alone.
-pub(super) fn tell(report: &ExportReport, context: &mut Context) -> Result<()> {
+/// Prints what was left out, and which existing files were not changed.
+pub(super) fn print_left_out(report: &ExportReport, context: &mut Context) -> Result<()> {
     let mut reasons: BTreeMap<&str, u64> = BTreeMap::new();
     for left in &report.left_out {
         *reasons.entry(&left.why).or_default() += 1;
     }
     for (why, sessions) in reasons {
-        let said = format!("{} left out: {why}", count(sessions, "session"));
-        context.output.line(Text::of(Look::Dim, said))?;
+        let line = format!("{} left out: {why}", count(sessions, "session"));
+        context.output.line(Text::styled(Style::Dim, line))?;
     }
     if report.lines_left_out > 0 {
         let lines = count(report.lines_left_out, "line");
-        let said = format!("{lines} left out that no reader takes for an entry");
-        context.output.line(Text::of(Look::Dim, said))?;
+        let line = format!("{lines} left out that are not entries");
+        context.output.line(Text::styled(Style::Dim, line))?;
     }
     if !report.there.is_empty() {
         let files = count(report.there.len() as u64, "file");
-        let said = format!("{files} there already, left alone");
-        context.output.line(Text::of(Look::Dim, said))?;
+        let line = format!("{files} already there and not changed");
+        context.output.line(Text::styled(Style::Dim, line))?;
     }
     Ok(())
 }
@@ -125,7 +127,7 @@ fn openclaw(
         bar.sessions("exporting", number as u64 + 1, files.len() as u64);
     }
     drop(bar);
-    // The index last: whoever finds a key in it finds its transcript.
+    // The index is written last, so that every key in it leads to a transcript that exists.
     for (path, index) in indexes {
         let below = Path::new(&path);
         let index = match force {
@@ -144,10 +146,10 @@ fn openclaw(
     Ok(report)
 }
 
-/// No index is longer, in bytes.
+/// Limit for the size of an existing index, in bytes.
 const LONGEST_INDEX: u64 = 1 << 30;
 
-/// An index with these keys in it; those of other sessions stay.
+/// Merges these keys into an existing index; keys of other sessions stay.
 fn over(target: &Target, path: &Path, index: Fields) -> Result<Fields> {
     let path_shown = target.path().join(path);
     let bytes = match target.read_all(path, LONGEST_INDEX) {
@@ -156,8 +158,8 @@ fn over(target: &Target, path: &Path, index: Fields) -> Result<Fields> {
         Err(error) => return Err(explain(Failure::Out(error), &path_shown)),
     };
     let mut there: Fields = serde_json::from_slice(&bytes).map_err(|_| {
-        CommandError::new(format!("{} is no index that can be gone on with", path_shown.display()))
-            .hint("put it aside, or name another place with --to")
+        CommandError::new(format!("{} is not a session index", path_shown.display()))
+            .hint("move it away, or name another folder with --to")
     })?;
     there.extend(index);
     Ok(there)
@@ -189,7 +191,7 @@ fn claude_code(
             Some(target) => target,
             None => target.insert(open_folder(to)?),
         };
-        // Claude Code lists sessions by the file's time.
+        // Claude Code sorts sessions by the file's modification time.
         let written = write(target, &file.path, false, Some(file.mtime_ns), |out| {
             Ok(file.write(&reading.ledger, out)?)
         });

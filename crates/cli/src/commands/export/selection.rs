@@ -1,4 +1,4 @@
-//! Which sessions are exported.
+//! The sessions to export.
 
 use quipu_ledger::wire::{Project, Session};
 use quipu_ledger::{Filter, SessionRow};
@@ -8,11 +8,11 @@ use crate::error::{CommandError, Kind, Result};
 use crate::filters;
 use crate::reading::Reading;
 
-/// Options that choose sessions. `--format` says what to write, so the agent's format has none.
+/// Options that choose sessions. There is no filter by format: `--format` is the output format.
 #[derive(Debug, clap::Args)]
 #[group(skip)]
 pub(super) struct Args {
-    /// The session
+    /// Export this session
     #[arg(
         value_name = "SESSION",
         allow_hyphen_values = true,
@@ -20,44 +20,44 @@ pub(super) struct Args {
     )]
     session: Option<String>,
 
-    /// All sessions of the project of this name: any part of it, or a path
+    /// Export all sessions of this project: any part of its name, or a path
     #[arg(long, value_name = "NAME")]
     project: Option<String>,
 
-    /// All sessions
+    /// Export all sessions
     #[arg(long)]
     all: bool,
 
-    /// Sessions of this agent
+    /// Only sessions of this agent
     #[arg(long, value_name = "AGENT")]
     agent: Option<String>,
 
-    /// Only sessions in which something happened since: `3d`, `yesterday`, `2026-11-01`
+    /// Only sessions with activity since then: `3d`, `yesterday`, `2026-11-01`
     #[arg(long, value_name = "WHEN", allow_hyphen_values = true)]
     since: Option<String>,
 
-    /// Only sessions that began until: a day belongs to it
+    /// Only sessions that began before or on that day
     #[arg(long, value_name = "WHEN", allow_hyphen_values = true)]
     until: Option<String>,
 
-    /// Sessions whose messages came through this channel
+    /// Only sessions whose messages came through this channel
     #[arg(long, value_name = "CHANNEL")]
     channel: Option<String>,
 }
 
-/// What was chosen.
+/// The chosen sessions.
 #[derive(Debug)]
 pub(super) struct Chosen {
-    /// The newest first.
+    /// Sorted, the newest first.
     pub(super) sessions: Vec<(SessionRow, Session)>,
-    /// One session was named.
+    /// True if one session was named.
     pub(super) is_one: bool,
-    /// What a list of them is called.
+    /// The title of the index page.
     pub(super) title: String,
 }
 
 impl Args {
-    /// Looks them up.
+    /// Finds the sessions.
     pub(super) fn choose(&self, context: &mut Context, reading: &Reading) -> Result<Chosen> {
         let filter = Filter {
             agent: self.agent.clone(),
@@ -70,26 +70,26 @@ impl Args {
         };
         if let Some(name) = &self.session {
             let row = reading.find(context, name)?;
-            let session = quipu_ledger::session(&reading.ledger, row)?;
+            let session = quipu_ledger::summary_of(&reading.ledger, row)?;
             let sessions: Vec<_> = session.map(|session| (row, session)).into_iter().collect();
             let mut chosen = Chosen { sessions, is_one: true, title: String::new() };
             chosen.add_costs(context, reading)?;
             return Ok(chosen);
         }
         let mut chosen = match &self.project {
-            Some(said) => {
-                let name = filters::project(context, said);
+            Some(project_name) => {
+                let name = filters::project(context, project_name);
                 let of_project = Filter { project: Some(name), ..filter };
-                // Which project is meant does not depend on when something happened in it.
+                // The time range does not decide which project is meant.
                 let any_time = Filter { since: None, until: None, ..of_project.clone() };
-                let project = reading.pick_project(context, said, &any_time)?;
+                let project = reading.pick_project(context, project_name, &any_time)?;
                 let mut sessions = quipu_ledger::session_rows(&reading.ledger, &of_project)?;
                 sessions.retain(|(_, session)| is_of(&project, session));
                 let title = format!("Sessions of {}", project.name);
                 Chosen { sessions, is_one: false, title }
             }
             None if self.is_empty() => {
-                return Err(CommandError::new("nothing is chosen")
+                return Err(CommandError::new("no sessions chosen")
                     .hint("name a session, a project with --project, or everything with --all"));
             }
             None => {
@@ -98,7 +98,7 @@ impl Args {
             }
         };
         if chosen.sessions.is_empty() {
-            let mut error = CommandError::new("no session is like that")
+            let mut error = CommandError::new("no sessions match these filters")
                 .hint("`quipu sessions --all` lists all sessions");
             error.kind = Kind::NoMatch;
             return Err(error);

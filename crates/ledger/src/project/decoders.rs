@@ -1,0 +1,43 @@
+//! The decoders that derived the projection: one row for each format with records in this ledger.
+//!
+//! A new format never causes a rebuild, and neither does a new version of a format without records.
+
+use foldhash::HashSet;
+use quipu_transcript::format::{self, Format};
+use rusqlite::{OptionalExtension, Transaction};
+
+use crate::Result;
+use crate::base::ids::SourceId;
+
+/// The decoders that were stored since the fold began.
+#[derive(Debug, Default)]
+pub(crate) struct Decoders {
+    formats: HashSet<&'static str>,
+    sources: HashSet<SourceId>,
+}
+
+impl Decoders {
+    /// Stores the decoder of a record's format.
+    pub(crate) fn note(&mut self, tx: &Transaction<'_>, format: &dyn Format) -> Result<()> {
+        if self.formats.insert(format.name()) {
+            tx.prepare_cached("INSERT OR IGNORE INTO decoders (format, version) VALUES (?1, ?2)")?
+                .execute((format.name(), format.version()))?;
+        }
+        Ok(())
+    }
+
+    /// Stores the decoder of a source that the journal names.
+    pub(crate) fn note_source(&mut self, tx: &Transaction<'_>, source: SourceId) -> Result<()> {
+        if !self.sources.insert(source) {
+            return Ok(());
+        }
+        let name: Option<String> = tx
+            .prepare_cached("SELECT format FROM sources WHERE id = ?1")?
+            .query_row([source], |row| row.get(0))
+            .optional()?;
+        match name.as_deref().and_then(format::by_name) {
+            Some(format) => self.note(tx, format),
+            None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,159 @@
+//! The ledger of a store, with the state that is cached between calls.
+//!
+//! One call at a time uses it. A failed transaction leaves no cached state behind.
+
+use std::time::{Duration, Instant};
+
+use rusqlite::Transaction;
+
+use super::context::Cache;
+use super::projector::Follower;
+use super::unprojected::Ahead;
+use super::work::Work;
+use crate::Result;
+use crate::file::ledger::Ledger;
+use crate::file::snapshot::Snapshot;
+use crate::project::Fold;
+use crate::project::rebuild::{self, Followed};
+use crate::truth::chunks;
+
+/// The time that a transaction projects records of earlier appends. A longer backlog is projected
+/// in several transactions, so that other processes can write in between.
+const LONGEST_FOLLOW: Duration = Duration::from_millis(100);
+
+/// An open ledger with its cached state.
+#[derive(Debug)]
+pub(super) struct Core {
+    pub(super) ledger: Ledger,
+    pub(super) fold: Fold,
+    pub(super) data_version: i64,
+    pub(super) cache: Cache,
+    pub(super) ahead: Ahead,
+    pub(super) follower: Follower,
+}
+
+impl Core {
+    /// Returns a store's core for an open ledger.
+    pub(super) fn of(ledger: Ledger) -> Result<Core> {
+        // An acknowledged write survives a power loss, not only the end of the process.
+        ledger.conn().pragma_update(None, "synchronous", "FULL")?;
+        ledger.conn().pragma_update(None, "fullfsync", true)?;
+        Ok(Core {
+            ledger,
+            fold: Fold::default(),
+            data_version: -1,
+            cache: Cache::default(),
+            ahead: Ahead::default(),
+            follower: Follower::default(),
+        })
+    }
+
+    /// Projects everything that was appended, for readers that cannot project.
+    pub(super) fn settle(&mut self) -> Result<()> {
+        self.settle_until(self.limit()).map(|_| ())
+    }
+
+    /// Returns the time at which a call that begins now stops waiting for the projection.
+    pub(super) fn limit(&self) -> Instant {
+        Instant::now() + self.ledger.longest_catch_up()
+    }
+
+    /// Projects all records that exist now. Returns the last of them.
+    pub(super) fn settle_until(&mut self, limit: Instant) -> Result<i64> {
+        let last = rebuild::last(self.ledger.conn())?;
+        self.follow_to(last, limit)?;
+        Ok(last)
+    }
+
+    /// Projects records up to `last`. Stops there, so that a busy appender cannot starve the
+    /// caller.
+    fn follow_to(&mut self, last: i64, limit: Instant) -> Result<()> {
+        while rebuild::projected(self.ledger.conn())?.is_none_or(|now| now.to < last) {
+            let (fold, known) = (&mut self.fold, &mut self.data_version);
+            let followed = self.ledger.write(|tx| {
+                refresh(tx, fold, known)?;
+                rebuild::follow(tx, fold, LONGEST_FOLLOW)
+            });
+            match followed {
+                Ok(Followed::Not) => self.catch_up(limit)?,
+                Ok(Followed::Partly | Followed::Wholly) => {}
+                Err(error) => {
+                    self.let_go();
+                    return Err(error);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Projects together with the process that rebuilds, or in place of one that was interrupted.
+    fn catch_up(&mut self, limit: Instant) -> Result<()> {
+        // The rebuild uses this connection, so the data version does not change.
+        self.let_go();
+        rebuild::catch_up_until(&mut self.ledger, Some(limit), &mut |_, _| {})?;
+        Ok(())
+    }
+
+    /// Runs `read` in one snapshot whose projection has everything appended before the call.
+    pub(super) fn settled<T>(&mut self, read: &mut dyn FnMut(&Ledger) -> Result<T>) -> Result<T> {
+        let limit = self.limit();
+        let last = self.settle_until(limit)?;
+        loop {
+            let snapshot = Snapshot::of(self.ledger.conn())?;
+            // Another process may have begun a rebuild in the meantime.
+            if rebuild::projected(self.ledger.conn())?.is_some_and(|now| now.to >= last) {
+                return read(&self.ledger);
+            }
+            drop(snapshot);
+            self.follow_to(last, limit)?;
+        }
+    }
+
+    /// Runs `work` in one durable transaction, on a projection that is up to date.
+    pub(super) fn write<T>(
+        &mut self,
+        work: &mut dyn FnMut(&mut Work<'_, '_>) -> Result<T>,
+    ) -> Result<T> {
+        let limit = self.limit();
+        loop {
+            let (fold, known) = (&mut self.fold, &mut self.data_version);
+            let done = self.ledger.write(|tx| {
+                refresh(tx, fold, known)?;
+                if rebuild::follow(tx, fold, LONGEST_FOLLOW)? != Followed::Wholly {
+                    return Ok(None);
+                }
+                let mut open = Work::new(tx, fold)?;
+                let value = work(&mut open)?;
+                open.end()?;
+                Ok(Some(value))
+            });
+            match done {
+                Ok(Some(value)) => {
+                    self.ahead.let_go();
+                    chunks::seal_if_wanted(&mut self.ledger)?;
+                    return Ok(value);
+                }
+                Ok(None) => drop(self.settle_until(limit)?),
+                Err(error) => {
+                    self.let_go();
+                    return Err(error);
+                }
+            }
+        }
+    }
+
+    /// Drops the cached state of a transaction that was not stored.
+    pub(super) fn let_go(&mut self) {
+        self.fold.let_go();
+        self.ahead.let_go();
+    }
+}
+
+/// Drops the cached state of the projection if another connection has written since.
+pub(super) fn refresh(tx: &Transaction<'_>, fold: &mut Fold, known: &mut i64) -> Result<()> {
+    let version: i64 = tx.prepare_cached("PRAGMA data_version")?.query_row([], |row| row.get(0))?;
+    if std::mem::replace(known, version) != version {
+        fold.let_go();
+    }
+    Ok(())
+}
