@@ -21,6 +21,10 @@ test WORD="":
 properties CASES="2000":
     PROPTEST_CASES={{CASES}} cargo test --release -p quipu-ledger --test it properties
 
+# What runs every night: all tests, with more cases of the properties in `properties.rs`.
+nightly CASES="2000":
+    PROPTEST_CASES={{CASES}} cargo test --release --workspace --locked
+
 # Accept changed snapshots, after reading the difference.
 accept:
     INSTA_UPDATE=always cargo test --workspace --locked
