@@ -1,16 +1,14 @@
 //! Provisional entries: the content of a complete last line that has no newline yet.
 //!
-//! They are readable and searchable, but never a parent, and no row counts them. A query adds them
-//! to its counts (`query::tails`), so they leave no trace when the newline comes.
+//! They are shown and found, but never a parent, and nothing counts them before the newline comes.
 
 use quipu_transcript::format;
 use quipu_transcript::problem::ProblemKind;
 use quipu_transcript::record::DECODE_LIMIT;
 use rusqlite::{Connection, OptionalExtension, Transaction};
 
-use super::draft::{DraftEntry, Drafter, Fact};
+use super::draft::{DraftEntry, Drafter};
 use super::rows::{Inserts, Standing};
-use super::session::Name;
 use super::source_state;
 use crate::Result;
 use crate::base::ids::{EntryId, GenerationId, SessionRow, SourceId};
@@ -22,17 +20,13 @@ use crate::truth::tails;
 const LONGEST: u64 = DECODE_LIMIT as u64;
 
 /// The content of a tail.
-pub(crate) struct Read {
-    pub(crate) source: SourceId,
-    pub(crate) entry: DraftEntry,
-    /// The session of the tail, unless a record before it names another one.
-    pub(crate) name: Option<Name>,
-    /// The project's folder, if the path contains it.
-    pub(crate) slug: Option<String>,
+struct Read {
+    source: SourceId,
+    entry: DraftEntry,
 }
 
 /// Reads the tail of a generation. Returns `None` if it is incomplete or may still change.
-pub(crate) fn read(conn: &Connection, generation: GenerationId) -> Result<Option<Read>> {
+fn read(conn: &Connection, generation: GenerationId) -> Result<Option<Read>> {
     let found = conn
         .prepare_cached(
             "SELECT s.id, s.format, s.first_path
@@ -58,18 +52,7 @@ pub(crate) fn read(conn: &Connection, generation: GenerationId) -> Result<Option
     {
         usage.model = model;
     }
-    let said = || {
-        entry.says.iter().find_map(|fact| match fact {
-            Fact::SessionId(id) if !id.is_empty() => Some(Name {
-                format: format.name(),
-                agent: origin.agent.clone().unwrap_or_default(),
-                id: id.to_string(),
-            }),
-            _ => None,
-        })
-    };
-    let name = Name::of(format, &origin).or_else(said);
-    Ok(Some(Read { source, entry, name, slug: origin.project }))
+    Ok(Some(Read { source, entry }))
 }
 
 /// Returns whether a line with this problem is incomplete. Any other problem, like half a
@@ -81,7 +64,7 @@ fn is_torn(kind: ProblemKind) -> bool {
 /// Updates the provisional entry of a generation.
 pub(crate) fn project(tx: &Transaction<'_>, generation: GenerationId) -> Result<()> {
     remove(tx, generation)?;
-    let Some(Read { source, mut entry, .. }) = read(tx, generation)? else { return Ok(()) };
+    let Some(Read { source, mut entry }) = read(tx, generation)? else { return Ok(()) };
     // The later record with the same id must not be taken for a repetition.
     entry.uuid = None;
     let id = EntryId::provisional(generation);

@@ -17,7 +17,7 @@ use super::draft::DraftUsage;
 use crate::Result;
 use crate::base::ids::{EntryId, SessionRow};
 use crate::project::usage_rollup::{Quarters, Slot};
-pub(crate) use copies::{Foreseen, foresee, recount_all};
+pub(crate) use copies::recount_all;
 
 /// The identity of a response within a session: the hashes of its message and its request.
 type Key = (i64, i64);

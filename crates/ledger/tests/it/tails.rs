@@ -1,5 +1,4 @@
-//! Last lines without a newline: they count as if it were there, and nothing changes when it
-//! arrives.
+//! Last lines without a newline: they are shown and found, and counted when the newline arrives.
 
 use std::ops::ControlFlow;
 
@@ -32,10 +31,11 @@ fn asked(uuid: u32, text: &str) -> String {
     )
 }
 
-/// Returns all reports, each with its groups.
+/// Returns all reports, each with its groups, without the number of unfinished lines.
 fn reports(home: &Home) -> Vec<Value> {
     let shown = ALL.map(|by| {
-        let report = report(home, by);
+        let mut report = report(home, by);
+        report.total.unfinished = 0;
         let lines = report.lines.iter().chain([&report.total]);
         lines.map(|line| serde_json::to_value(line).unwrap()).collect()
     });
@@ -70,79 +70,60 @@ fn drawn(home: &Home, id: &str) -> Vec<String> {
     drawn.collect()
 }
 
-/// Returns the text of each entry with the number of its turn; then the last turn alone.
-fn turns(story: &Story<'_>) -> Vec<(Option<u64>, String)> {
+/// Returns the text of each entry that is shown.
+fn texts(home: &Home, id: &str) -> Vec<String> {
+    let ledger = home.open();
     let mut shown = Vec::new();
-    let mut hear = |choice: &Choice| {
-        story
-            .tell(choice, &mut |item: &StoryItem<'_>| {
-                shown.push((item.turn, item.words().into_owned()));
-                ControlFlow::Continue(())
-            })
-            .unwrap();
-    };
-    hear(&Choice::default());
-    if story.head().turns > 0 {
-        hear(&Choice { turn: Some(story.head().turns), ..Choice::default() });
-    }
+    Story::find(&ledger, id)
+        .unwrap()
+        .tell(&Choice::default(), &mut |item: &StoryItem<'_>| {
+            shown.push(item.words().into_owned());
+            ControlFlow::Continue(())
+        })
+        .unwrap();
     shown
 }
 
-/// Compares lists of objects, and lists the fields that differ.
+/// Asserts that two homes have the same sessions, trees and usage.
 #[track_caller]
-fn same(torn: &Value, whole: &Value, when: &str) {
-    let (torn, whole) = (torn.as_array().unwrap(), whole.as_array().unwrap());
-    assert_eq!(torn.len(), whole.len(), "{when}");
-    for (torn, whole) in torn.iter().zip(whole) {
-        for (name, value) in whole.as_object().unwrap() {
-            assert_eq!((name, &torn[name]), (name, value), "{when}");
-        }
+fn same(left: &Home, right: &Home, when: &str) {
+    assert_eq!(reports(left), reports(right), "{when}");
+    let listed = |home: &Home| serde_json::to_value(rows(home)).unwrap();
+    assert_eq!(listed(left), listed(right), "{when}");
+    for session in rows(right) {
+        assert_eq!(drawn(left, &session.id), drawn(right, &session.id), "{when}");
     }
 }
 
-/// Asserts that files whose last newline arrives later look as if it had been there.
+/// Asserts that the last line of the last file is shown before its newline arrives, and counted
+/// when it arrives.
 #[track_caller]
 fn check(files: &[(String, String)]) -> Home {
-    let whole = Home::quick();
-    let torn = Home::quick();
-    for (index, (path, text)) in files.iter().enumerate() {
-        whole.write(path, text);
-        let is_last = index + 1 == files.len();
-        torn.write(path, if is_last { text.trim_end() } else { text });
+    let [before, torn, whole] = [Home::quick(), Home::quick(), Home::quick()];
+    let (last_path, last_text) = files.last().unwrap();
+    for (path, text) in &files[..files.len() - 1] {
+        for home in [&before, &torn, &whole] {
+            home.write(path, text);
+        }
     }
+    let lines: Vec<&str> = last_text.split_inclusive('\n').collect();
+    before.write(last_path, lines[..lines.len() - 1].concat());
+    torn.write(last_path, last_text.trim_end());
+    whole.write(last_path, last_text);
+    before.sync();
     whole.sync();
     torn.sync();
-    // A tail counts once it was seen twice.
+    // A tail is shown once it was seen twice.
     torn.sync_and_check();
-    let provisional: i64 = torn.one("SELECT count(*) FROM entries WHERE id < 0");
-    assert_eq!(provisional, 1);
-    let has_session: bool = torn.one("SELECT session IS NOT NULL FROM entries WHERE id < 0");
-    let compare = |when: &str, has_session: bool| {
-        for (torn, whole) in reports(&torn).iter().zip(reports(&whole)) {
-            same(torn, &whole, when);
-        }
-        if has_session {
-            let listed = |home: &Home| serde_json::to_value(rows(home)).unwrap();
-            same(&listed(&torn), &listed(&whole), when);
-            for session in rows(&whole) {
-                assert_eq!(drawn(&torn, &session.id), drawn(&whole, &session.id), "{when}");
-                let ledger = [&torn, &whole].map(|home| home.open());
-                let [torn, whole] =
-                    ledger.each_ref().map(|ledger| Story::find(ledger, &session.id).unwrap());
-                assert_eq!(turns(&torn), turns(&whole), "{when}");
-                let shown = |story: &Story<'_>| {
-                    let head = story.head();
-                    (head.updated_at, head.entries, head.turns, head.tool_calls)
-                };
-                assert_eq!(shown(&torn), shown(&whole), "{when}");
-            }
-        }
-    };
-    compare("without the newline", has_session);
-    let (path, _) = files.last().unwrap();
-    torn.append(path, "\n");
+    assert_eq!(torn.one::<i64>("SELECT count(*) FROM entries WHERE id < 0"), 1);
+    assert_eq!(report(&torn, UsageBy::Day).total.unfinished, 1);
+    same(&torn, &before, "without the newline");
+    for session in rows(&torn) {
+        assert_eq!(texts(&torn, &session.id), texts(&whole, &session.id));
+    }
+    torn.append(last_path, "\n");
     torn.sync_and_check();
-    compare("with the newline", true);
+    same(&torn, &whole, "with the newline");
     torn
 }
 
@@ -188,14 +169,17 @@ fn a_model_without_other_usage_counts() {
     check(&[(session(1), answer_line(1, "m1", TIME, 5) + &new)]);
 }
 
-/// The only line of a file has no session yet, but its usage is counted.
+/// The only line of a file has no session yet.
 #[test]
 fn the_only_line_of_a_file_counts() {
-    check(&[
-        (session(1), answer_line(1, "m1", TIME, 5)),
-        (session(2), answer_line(2, "m2", LATER, 7)),
-    ]);
-    check(&[(session(1), answer_line(1, "m1", TIME, 5))]);
+    let home = Home::quick();
+    home.write(&session(1), answer_line(1, "m1", TIME, 5).trim_end());
+    home.sync();
+    home.sync();
+    assert_eq!((rows(&home).len(), report(&home, UsageBy::Day).total.output), (0, 0));
+    home.append(&session(1), "\n");
+    home.sync();
+    assert_eq!((rows(&home).len(), report(&home, UsageBy::Day).total.output), (1, 5));
 }
 
 #[test]
@@ -214,9 +198,9 @@ fn a_prompt_and_a_call_are_there() {
     check(&[(session(1), lines.concat())]);
 }
 
-/// A hit in a last line has the turn that the line will begin.
+/// A hit in a last line has no turn until the line ends.
 #[test]
-fn a_prompt_is_found_in_its_own_turn() {
+fn a_prompt_is_found_before_it_ends() {
     let home = Home::quick();
     let lines = asked(1, "one") + &answer_line(2, "m2", LATER, 5) + &asked(3, "a needle");
     home.write(&session(1), lines.trim_end());
@@ -227,7 +211,7 @@ fn a_prompt_is_found_in_its_own_turn() {
         let request = SearchRequest { query, ..SearchRequest::default() };
         quipu_ledger::search(&home.open(), &request).unwrap().hits[0].turn
     };
-    assert_eq!((turn("one"), turn("needle")), (Some(1), Some(2)));
+    assert_eq!((turn("one"), turn("needle")), (Some(1), None));
     home.append(&session(1), "\n");
     home.sync();
     assert_eq!(turn("needle"), Some(2));
@@ -249,7 +233,7 @@ fn a_line_that_is_there_already_is_no_other() {
     assert_eq!(after[0].last_prompts, ["hello"]);
 }
 
-/// A line that cannot be decoded is not counted, and reported.
+/// An unfinished line is not counted, and reported.
 #[test]
 fn an_incomplete_line_is_reported() {
     let home = Home::quick();
@@ -261,6 +245,10 @@ fn an_incomplete_line_is_reported() {
     assert_eq!((shown.output, shown.unfinished), (5, 1));
     home.append(&session(1), half[half.len() / 2..].trim_end());
     home.sync();
+    home.sync();
+    let shown = report(&home, UsageBy::Day).total;
+    assert_eq!((shown.output, shown.unfinished), (5, 1));
+    home.append(&session(1), "\n");
     home.sync();
     let shown = report(&home, UsageBy::Day).total;
     assert_eq!((shown.output, shown.unfinished), (12, 0));

@@ -1,19 +1,16 @@
 //! Selects the counted one among the copies of a response, which resumed sessions and side chains
 //! repeat.
-//!
-//! The same rules predict the sums for lines that have no newline yet. A prediction never writes.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use foldhash::HashSet;
 use quipu_transcript::entry::Usage;
 use rusqlite::Connection;
 
-use super::{join, key, stored, tokens};
+use super::{stored, tokens};
 use crate::Result;
-use crate::base::ids::{EntryId, SessionRow};
-use crate::project::draft::DraftUsage;
+use crate::base::ids::EntryId;
 use crate::project::usage_rollup::{Quarters, Slot};
 
 /// Selects again the counted copies of these responses.
@@ -45,65 +42,6 @@ fn recount(conn: &Connection, message: i64, quarters: &mut Quarters) -> Result<(
         }
     }
     Ok(())
-}
-
-/// The usage of a line that has no newline yet.
-#[derive(Debug)]
-pub(crate) struct Foreseen<'a> {
-    pub(crate) entry: EntryId,
-    pub(crate) session: SessionRow,
-    pub(crate) session_id: &'a str,
-    /// The number of the model.
-    pub(crate) model: i64,
-    pub(crate) time: Option<i64>,
-    pub(crate) is_sidechain: bool,
-    pub(crate) draft: &'a DraftUsage,
-}
-
-/// Returns the changes of the sums when these lines get their newlines. Writes nothing.
-pub(crate) fn foresee(conn: &Connection, bills: &[Foreseen<'_>]) -> Result<Quarters> {
-    let mut quarters = Quarters::default();
-    let mut responses: BTreeMap<i64, Vec<&Foreseen<'_>>> = BTreeMap::new();
-    for bill in bills {
-        let (message, _) = key(bill.draft, bill.entry);
-        responses.entry(message).or_default().push(bill);
-    }
-    for (message, bills) in responses {
-        let mut copies = copies(conn, message)?;
-        for copy in copies.iter().filter(|copy| copy.is_counted) {
-            quarters.take(&copy.slot);
-        }
-        for bill in bills {
-            bill.go_on(&mut copies);
-        }
-        for (copy, _) in copies.iter().zip(counting(&copies)).filter(|(_, counts)| *counts) {
-            quarters.add(&copy.slot);
-        }
-    }
-    Ok(quarters)
-}
-
-impl Foreseen<'_> {
-    /// Adds the usage to its session's copy of the response, or as a new copy.
-    fn go_on(&self, copies: &mut Vec<Copy>) {
-        let Foreseen { session, model, time, is_sidechain, draft, .. } = *self;
-        let (request, usage) = (draft.request, draft.usage);
-        let known =
-            copies.iter_mut().find(|copy| copy.request == request && copy.slot.session == session);
-        if let Some(copy) = known {
-            join(&mut copy.slot.usage, &mut copy.is_sidechain, (usage, is_sidechain));
-            return;
-        }
-        copies.push(Copy {
-            slot: Slot { session, model, time, usage },
-            request,
-            // The record of this line will come after all existing ones.
-            entry: EntryId(i64::MAX),
-            is_counted: false,
-            is_sidechain,
-            session_id: self.session_id.to_owned(),
-        });
-    }
 }
 
 /// One copy of a response.

@@ -55,7 +55,6 @@ pub(super) fn all(conn: &Connection, filter: &Filter) -> Result<Vec<Session>> {
             last: time,
             channel: None,
             is_minor: true,
-            tails: Vec::new(),
         };
         if !filter.takes_with_project(&listed) {
             continue;

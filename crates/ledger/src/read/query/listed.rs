@@ -3,12 +3,10 @@
 //! Reads rows only, never a record.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 
 use quipu_transcript::project::{Closeness, Name};
 use rusqlite::{Connection, OptionalExtension};
 
-use super::tails::{self, Tail};
 use super::{lost, prompts};
 use crate::Result;
 use crate::base::ids::SessionRow;
@@ -34,8 +32,6 @@ pub(crate) struct Listed {
     /// True for a sub-agent, a stub or an empty session: listed only with `all`. A lost session
     /// with known prompts is not minor.
     pub(crate) is_minor: bool,
-    /// Last lines of its files that have no newline yet.
-    pub(crate) tails: Vec<Arc<Tail>>,
 }
 
 /// The conditions for sessions.
@@ -60,22 +56,6 @@ pub struct Filter {
 }
 
 impl Listed {
-    /// Adds lines that have no newline yet. A time from an index is kept.
-    fn go_on(&mut self, tails: Vec<Arc<Tail>>, is_dated: bool) {
-        for tail in &tails {
-            let time = tail.entry.time;
-            self.started_at = [self.started_at, time].into_iter().flatten().min();
-            if !is_dated {
-                self.updated_at = self.updated_at.max(time);
-                self.last = self.last.max(time);
-            }
-            // A session with a real prompt is not a stub.
-            self.is_minor &=
-                !tail.is_prompt() || tail.prose().trim().eq_ignore_ascii_case("warmup");
-        }
-        self.tails = tails;
-    }
-
     /// Returns the name of its project: the last folder of its path, or the slug.
     pub(crate) fn project(&self) -> &str {
         project_name(self.path.as_deref(), self.slug.as_deref())
@@ -123,8 +103,7 @@ pub(crate) fn all(conn: &Connection) -> Result<Vec<Listed>> {
                             FROM session_sources ss
                             JOIN sources f ON f.id = ss.source
                             JOIN generations g ON g.id = f.generation
-                           WHERE ss.session = s.id)),
-                k.updated_at IS NOT NULL
+                           WHERE ss.session = s.id))
            FROM sessions s
            LEFT JOIN (SELECT format, agent, session_id, max(updated_at) AS updated_at, channel
                         FROM session_keys WHERE session_id IS NOT NULL
@@ -132,11 +111,9 @@ pub(crate) fn all(conn: &Connection) -> Result<Vec<Listed>> {
              ON k.session_id = s.session_id AND k.format = s.format AND k.agent = s.agent
           ORDER BY 7 DESC NULLS LAST, s.id DESC",
     ))?;
-    let mut tails = tails::by_session(conn)?;
-    let mut is_sorted = true;
     let mut sessions = statement
         .query_map([], |row| {
-            let mut listed = Listed {
+            Ok(Listed {
                 row: row.get(0)?,
                 format: row.get(1)?,
                 agent: row.get(2)?,
@@ -147,18 +124,9 @@ pub(crate) fn all(conn: &Connection) -> Result<Vec<Listed>> {
                 channel: row.get(7)?,
                 is_minor: row.get::<_, Option<bool>>(8)?.unwrap_or(false),
                 last: row.get(9)?,
-                tails: Vec::new(),
-            };
-            if let Some(tails) = tails.remove(&listed.row) {
-                listed.go_on(tails, row.get(10)?);
-                is_sorted = false;
-            }
-            Ok(listed)
+            })
         })?
         .collect::<Result<Vec<_>, _>>()?;
-    if !is_sorted {
-        sessions.sort_by_key(|session| std::cmp::Reverse((session.updated_at, session.row)));
-    }
     // A session without a recorded folder gets the folder of another session with the same slug.
     let mut paths: HashMap<String, String> = HashMap::new();
     for session in sessions.iter().rev() {

@@ -20,7 +20,6 @@ mod renamed;
 pub(crate) mod sessions;
 mod sql;
 pub(crate) mod story;
-pub(crate) mod tails;
 mod tree;
 mod usage;
 

@@ -3,15 +3,12 @@
 //! Each session is described from its rows. Costs are left out; `usage` adds them.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 
-use quipu_transcript::entry::Role;
 use rusqlite::{Connection, OptionalExtension};
 
 use super::listed::{self, Filter, Listed, project_name};
 use super::parents::Parents;
 use super::prompts::{LAST_PROMPTS, LONGEST_PROMPT, last_prompts, real_prompt};
-use super::tails::{self, Tail};
 use super::{empty, forks, lost};
 use crate::Result;
 use crate::base::ids::{EntryId, GenerationId, SessionRow};
@@ -123,7 +120,7 @@ impl<'a> Found<'a> {
 
 fn describe(conn: &Connection, listed: &Listed, parents: &Parents) -> Result<Session> {
     let files = files(conn, listed.row)?;
-    let turns = turns(conn, listed.row, &listed.tails)?;
+    let turns = turns(conn, listed.row)?;
     let mut statement = conn.prepare_cached(concat!(
         "SELECT session_id, key, part, first_prompt, turns, messages, tool_calls, state,
                 parent_id, fork_of, compactions,
@@ -180,29 +177,7 @@ fn describe(conn: &Connection, listed: &Listed, parents: &Parents) -> Result<Ses
         prompts.drain(..prompts.len().saturating_sub(LAST_PROMPTS));
         session.last_prompts = prompts;
     }
-    for tail in &listed.tails {
-        go_on(&mut session, tail);
-    }
     Ok(session)
-}
-
-/// Adds a last line that has no newline yet.
-fn go_on(session: &mut Session, tail: &Tail) {
-    session.records += 1;
-    if !tail.is_new() {
-        return;
-    }
-    session.messages += u64::from(tail.entry.is_message);
-    session.tool_calls += tail.entry.calls.len() as u64;
-    session.compactions += u64::from(tail.is_compaction());
-    if tail.is_prompt() {
-        session.turns += 1;
-        let prompt: String = tail.prose().chars().take(LONGEST_PROMPT).collect();
-        session.first_prompt.get_or_insert_with(|| prompt.clone());
-        session.last_prompts.push(prompt);
-        let more = session.last_prompts.len().saturating_sub(LAST_PROMPTS);
-        session.last_prompts.drain(..more);
-    }
 }
 
 /// Returns the title of a session: set by a person or the agent, found in an index, or else the
@@ -222,7 +197,7 @@ pub(crate) fn title(conn: &Connection, session: SessionRow) -> Result<Option<Str
     let title = given
         .map(Ok)
         .or_else(|| real_prompt(conn, session).transpose())
-        .or_else(|| coming_prompt(conn, session, first_prompt).transpose())
+        .or_else(|| first_prompt.map(Ok))
         .or_else(|| lost_prompt(conn, session).transpose())
         .transpose()?;
     Ok(title.map(|title| one_line(&title)))
@@ -255,12 +230,11 @@ fn files(conn: &Connection, session: SessionRow) -> Result<Files> {
         let number = |index| row.get::<_, i64>(index).map(i64::cast_unsigned);
         files.records += number(7)?;
         if std::mem::take(&mut is_first) {
-            let tail = number(3)?;
-            files.size = number(6)? + tail;
+            files.size = number(6)? + number(3)?;
             files.modified_at = Some(row.get::<_, i64>(2)? / 1_000_000).filter(|time| *time > 0);
             let own = number(5)?;
-            let whole = if row.get::<_, i64>(4)? == 1 { own } else { lines(conn, row.get(0)?)? };
-            files.lines = whole + u64::from(tail > 0);
+            let is_first = row.get::<_, i64>(4)? == 1;
+            files.lines = if is_first { own } else { lines(conn, row.get(0)?)? };
         }
     }
     Ok(files)
@@ -293,25 +267,16 @@ struct Turns {
     branches: u64,
 }
 
-fn turns(conn: &Connection, session: SessionRow, tails: &[Arc<Tail>]) -> Result<Turns> {
+fn turns(conn: &Connection, session: SessionRow) -> Result<Turns> {
     let mut statement = conn.prepare_cached(
-        "SELECT id, parent, model FROM turns WHERE session = ?1 ORDER BY id % (1 << 40), id",
+        "SELECT parent, model FROM turns WHERE session = ?1 ORDER BY id % (1 << 40), id",
     )?;
-    let mut found: Vec<(EntryId, Option<EntryId>, Option<String>)> = statement
-        .query_map([session], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?
+    let found: Vec<(Option<EntryId>, Option<String>)> = statement
+        .query_map([session], |row| Ok((row.get(0)?, row.get(1)?)))?
         .collect::<Result<_, _>>()?;
-    for tail in tails.iter().filter(|tail| tail.is_new()) {
-        if tail.is_prompt() {
-            found.push((tail.id, tail.turn, None));
-        } else if let (Some(Role::Assistant), Some(model)) = (tail.entry.role, &tail.entry.model)
-            && let Some(turn) = found.iter_mut().find(|turn| Some(turn.0) == tail.turn)
-        {
-            turn.2 = Some(model.to_string());
-        }
-    }
     let mut turns = Turns::default();
     let mut followed: BTreeSet<EntryId> = BTreeSet::new();
-    for (_, parent, model) in found {
+    for (parent, model) in found {
         // The first turn after a parent continues it. Each further one begins a branch.
         if let Some(parent) = parent
             && !followed.insert(parent)
@@ -326,18 +291,6 @@ fn turns(conn: &Connection, session: SessionRow, tails: &[Arc<Tail>]) -> Result<
         }
     }
     Ok(turns)
-}
-
-/// Returns the title from a last line without a newline, if all prompts before it are commands.
-fn coming_prompt(
-    conn: &Connection,
-    session: SessionRow,
-    first: Option<String>,
-) -> Result<Option<String>> {
-    let tails = tails::of(conn, session)?;
-    let mut prompts = tails.iter().filter(|tail| tail.is_prompt()).map(|tail| tail.prose());
-    let real = prompts.clone().find(|prompt| !prompt.starts_with('/')).map(str::to_owned);
-    Ok(real.or(first).or_else(|| prompts.next().map(str::to_owned)))
 }
 
 /// Returns the prompt that is the title of a lost session.

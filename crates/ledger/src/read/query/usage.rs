@@ -12,7 +12,7 @@ mod tally;
 use jiff::tz::TimeZone;
 use quipu_transcript::prices::{Price, Prices, Service, Tokens};
 
-use super::{Filter, tails};
+use super::Filter;
 use crate::Result;
 use crate::file::ledger::Ledger;
 use crate::project::usage_rollup::{Key, QUARTER, Sums};
@@ -74,16 +74,14 @@ pub struct UsageRequest<'a> {
 /// Returns the usage report. `None` if a filter is set and no session passes it.
 pub fn usage(ledger: &Ledger, request: &UsageRequest<'_>) -> Result<Option<UsageReport>> {
     let conn = ledger.conn();
-    let mut models = models(conn, request.prices)?;
-    let tails = tails::all(conn)?;
-    let foreseen = sums::foreseen(conn, &tails, &mut models, request.prices)?;
-    let Some(mut groups) = Groups::new(conn, request, &tails)? else { return Ok(None) };
+    let models = models(conn, request.prices)?;
+    let Some(mut groups) = Groups::new(conn, request)? else { return Ok(None) };
     // A quarter that is only partly requested is included whole.
     let since = request.since.map_or(i64::MIN, |since| since - since.rem_euclid(QUARTER));
     let until = request.until.unwrap_or(i64::MAX);
     let mut tallies: Vec<Tally> = Vec::new();
     let mut total = Tally::default();
-    each_sum(conn, since..until, foreseen, &mut |key, sums| {
+    each_sum(conn, since..until, &mut |key, sums| {
         let Some(group) = groups.of(key.quarter, key.session.0, key.model, &models) else { return };
         if tallies.len() <= group {
             tallies.resize_with(group + 1, Tally::default);
@@ -95,8 +93,24 @@ pub fn usage(ledger: &Ledger, request: &UsageRequest<'_>) -> Result<Option<Usage
         total.add(key.model, &part);
     })?;
     let mut report = groups.report(conn, &tallies, &total, &models)?;
-    report.total.unfinished = tails::unreadable(conn)?;
+    report.total.unfinished = unfinished(conn)?;
     Ok(Some(report))
+}
+
+/// Returns the number of transcripts that end in a line without a newline, which is not counted.
+fn unfinished(conn: &rusqlite::Connection) -> Result<u64> {
+    let count: i64 = conn
+        .prepare_cached(
+            "SELECT count(*)
+               FROM (SELECT DISTINCT generation AS id FROM tails) t
+               JOIN generations g ON g.id = t.id AND g.tail_length > 0
+               JOIN sources s ON s.id = g.source AND s.generation = g.id AND s.is_gone = 0
+              WHERE EXISTS (SELECT 1 FROM session_sources ss
+                             WHERE ss.source = s.id
+                               AND ss.part IN ('transcript', 'agent', 'subagent'))",
+        )?
+        .query_row([], |row| row.get(0))?;
+    Ok(count.cast_unsigned())
 }
 
 /// One row of sums with its cost.

@@ -16,7 +16,7 @@ use super::texts::{Texts, by_column};
 use crate::Result;
 use crate::base::ids::{EntryId, PackedId, SessionRow};
 use crate::read::query::sessions::title;
-use crate::read::query::{listed, lost, story, tails};
+use crate::read::query::{listed, lost, story};
 use crate::wire::SearchHit;
 
 /// The length of a snippet in bytes: about three lines of a terminal.
@@ -137,11 +137,7 @@ impl<'c> Teller<'c> {
         match row.session {
             Some(session) => {
                 self.session(session, &mut hit)?;
-                let turn = match speaker {
-                    ..0 => self.provisional_turn(session, speaker)?,
-                    _ => row.turn,
-                };
-                hit.turn = self.turn(session, turn)?;
+                hit.turn = self.turn(session, row.turn)?;
                 if self.around > 0 {
                     self.nearby(session, &mut hit)?;
                 }
@@ -329,12 +325,6 @@ impl<'c> Teller<'c> {
     /// counting continues from the last turn.
     fn turn(&mut self, session: i64, turn: Option<i64>) -> Result<Option<u64>> {
         let Some(turn) = turn else { return Ok(None) };
-        if turn < 0 {
-            // A provisional turn comes after all stored turns.
-            let order = story::turns_told(self.conn, SessionRow(session))?;
-            let at = order.iter().position(|told| told.0 == turn);
-            return Ok(at.map(|at| at as u64 + 1));
-        }
         if let Some(order) = self.pieced(session)? {
             let at = order.iter().position(|told| told.0 == turn);
             return Ok(at.map(|at| at as u64 + 1));
@@ -350,13 +340,6 @@ impl<'c> Teller<'c> {
         let number = before + since;
         self.turns.insert(session, (turn, number));
         Ok(u64::try_from(number).ok().filter(|number| *number > 0))
-    }
-
-    /// Returns the turn of a last line without a newline. It may be a turn that this line begins.
-    fn provisional_turn(&self, session: i64, entry: i64) -> Result<Option<i64>> {
-        let waiting = tails::of(self.conn, SessionRow(session))?;
-        let found = waiting.iter().find(|tail| tail.id.0 == entry);
-        Ok(found.and_then(|tail| tail.own_turn()).map(|turn| turn.0))
     }
 
     /// Returns the turns of a session whose entries are not shown in the order of their ids: it has

@@ -7,7 +7,7 @@ use rusqlite::Connection;
 use crate::Result;
 use crate::base::ids::SessionRow;
 use crate::read::query::parents::Parents;
-use crate::read::query::{forks, listed, lost, prompts, tails};
+use crate::read::query::{forks, listed, lost, prompts};
 use crate::wire::StoryHead;
 
 pub(super) fn read(conn: &Connection, session: SessionRow) -> Result<StoryHead> {
@@ -59,19 +59,6 @@ pub(super) fn read(conn: &Connection, session: SessionRow) -> Result<StoryHead> 
         Some(said) => Some(Parents::default().name(conn, session, said)?),
         None => forks::original(conn, session)?,
     };
-    for tail in tails::of(conn, session)? {
-        head.updated_at = head.updated_at.max(tail.entry.time);
-        head.started_at = [head.started_at, tail.entry.time].into_iter().flatten().min();
-        if tail.is_new() {
-            head.entries += 1;
-            head.turns += u64::from(tail.is_prompt());
-            head.tool_calls += tail.entry.calls.len() as u64;
-            head.compactions += u64::from(tail.is_compaction());
-            if tail.is_prompt() {
-                head.first_prompt.get_or_insert_with(|| tail.prose().to_owned());
-            }
-        }
-    }
     let known = lost::prompts(conn, session, prompts::LONGEST_PROMPT)?;
     head.first_prompt = head.first_prompt.or_else(|| known.first().cloned());
     if head.state == lost::LOST {

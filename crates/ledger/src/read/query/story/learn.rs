@@ -4,7 +4,6 @@
 //! Reads rows only, never a record.
 
 use std::borrow::Cow;
-use std::cmp::Reverse;
 
 use foldhash::{HashMap, HashMapExt};
 use quipu_transcript::format;
@@ -20,7 +19,7 @@ use super::rows::Row;
 use crate::Result;
 use crate::base::ids::{EntryId, GenerationId, PackedId, Seq, SessionRow};
 use crate::project::family::{agent_ids, works_for};
-use crate::read::query::{lost, tails};
+use crate::read::query::lost;
 
 /// The data of the session that items need.
 pub(super) struct Learned<'c> {
@@ -169,10 +168,6 @@ pub(super) fn turns(conn: &Connection, session: SessionRow, plan: &Plan) -> Resu
         turns = lost::turns(conn, session)?;
     }
     turns.sort_by_cached_key(|turn| (plan.position(*turn), turn.0));
-    // A last line without a newline may begin a turn, too.
-    let mut waiting = tails::of(conn, session)?;
-    waiting.sort_by_key(|tail| Reverse(tail.id.0));
-    turns.extend(waiting.iter().filter(|tail| tail.is_prompt()).map(|tail| tail.id));
     Ok(turns)
 }
 

@@ -10,7 +10,6 @@ use rusqlite::{Connection, OptionalExtension};
 use super::plan::{Plan, Run};
 use crate::Result;
 use crate::base::ids::{EntryId, GenerationId, PackedId, Seq, SessionRow};
-use crate::read::query::tails;
 
 /// The number of rows that are read with one query. It bounds the memory.
 const PAGE: i64 = 512;
@@ -219,12 +218,8 @@ pub(super) fn provisional(conn: &Connection, session: SessionRow) -> Result<Vec<
         .prepare_cached(&sql)?
         .query_map([session], Row::from_sql)?
         .collect::<Result<_, _>>()?;
-    let waiting = if rows.is_empty() { Vec::new() } else { tails::of(conn, session)? };
     for row in &mut rows {
         row.position = u64::MAX;
-        if let Some(tail) = waiting.iter().find(|tail| tail.id == row.id) {
-            row.turn = tail.own_turn();
-        }
     }
     Ok(rows)
 }

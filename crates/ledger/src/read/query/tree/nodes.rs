@@ -10,7 +10,6 @@ use rusqlite::Connection;
 
 use crate::Result;
 use crate::base::ids::{EntryId, PackedId, SessionRow};
-use crate::read::query::tails::{self, Tail};
 
 /// The form of entries about texts that wait until the agent has time.
 const QUEUE: &str = "queue";
@@ -67,19 +66,12 @@ pub(super) struct Nodes {
     missing: HashMap<EntryId, PackedId>,
     /// The number of sub-agents' entries in this session's file.
     pub(super) sidechain: u64,
-    /// A last line without a newline that is the leaf of the session.
-    tail: Option<EntryId>,
 }
 
 impl Nodes {
     pub(super) fn load(conn: &Connection, session: SessionRow) -> Result<Nodes> {
-        let mut nodes = Nodes {
-            nodes: Vec::new(),
-            roots: Vec::new(),
-            missing: HashMap::new(),
-            sidechain: 0,
-            tail: None,
-        };
+        let mut nodes =
+            Nodes { nodes: Vec::new(), roots: Vec::new(), missing: HashMap::new(), sidechain: 0 };
         let parents = nodes.read(conn, session)?;
         nodes.link(&parents);
         nodes.mark_way(conn, session)?;
@@ -170,13 +162,12 @@ impl Nodes {
                     EXISTS (SELECT 1 FROM compactions c WHERE c.id = e.id),
                     iif(e.parent IS NULL, e.parent_uuid, NULL)
                FROM entry_rows e CROSS JOIN kinds k ON k.id = e.kind
-              WHERE e.session = ?1
+              WHERE e.session = ?1 AND e.id > 0
                 AND (e.uuid IS NOT NULL OR k.role <> '' OR NOT k.is_side)
                 AND k.form NOT IN ('leaf', 'prompt')
                 AND NOT EXISTS (SELECT 1 FROM documents d WHERE d.id = e.id)
-              ORDER BY e.id < 0, e.id % (1 << 40), e.id",
+              ORDER BY e.id % (1 << 40), e.id",
         )?;
-        let tails = tails::of(conn, session)?;
         let mut rows = statement.query([session])?;
         let mut parents: Vec<Option<EntryId>> = Vec::new();
         let mut newer: HashMap<EntryId, EntryId> = HashMap::new();
@@ -184,11 +175,6 @@ impl Nodes {
             let id: EntryId = row.get(0)?;
             if let Some(version) = row.get(3)? {
                 newer.insert(id, version);
-                continue;
-            }
-            // Fields that the row of a provisional entry lacks are read from its line.
-            let tail = tails.iter().find(|tail| tail.id == id);
-            if tail.map_or(id.seq().is_none(), |tail| !tail.is_new()) {
                 continue;
             }
             if row.get(7)? {
@@ -203,9 +189,7 @@ impl Nodes {
                 continue;
             }
             let notable = match &*form {
-                _ if row.get(9)? || tail.is_some_and(Tail::is_compaction) => {
-                    Some(Notable::Compaction)
-                }
+                _ if row.get(9)? => Some(Notable::Compaction),
                 "branch_summary" => Some(Notable::BranchSummary),
                 "reset" => Some(Notable::Reset),
                 _ => None,
@@ -213,18 +197,12 @@ impl Nodes {
             if let Some(missing) = row.get(10)? {
                 self.missing.insert(id, missing);
             }
-            let is_prompt =
-                row.get::<_, Option<EntryId>>(4)? == Some(id) || tail.is_some_and(Tail::is_prompt);
-            parents.push(match tail {
-                Some(tail) => tail.parent(conn, parent)?,
-                None => parent,
-            });
-            self.tail = tail.filter(|tail| tail.is_leaf()).map(|tail| tail.id).or(self.tail);
-            let own_calls = tail.map(|tail| tail.entry.calls.len() as u64);
+            let is_prompt = row.get::<_, Option<EntryId>>(4)? == Some(id);
+            parents.push(parent);
             self.nodes.push(Node {
                 id,
                 time: row.get(2)?,
-                tool_calls: own_calls.or(calls.get(&id).copied()).unwrap_or(0),
+                tool_calls: calls.get(&id).copied().unwrap_or(0),
                 notable,
                 is_prompt,
                 is_leaf: false,
@@ -311,7 +289,6 @@ impl Nodes {
     fn mark_way(&mut self, conn: &Connection, session: SessionRow) -> Result<()> {
         let leaf: Option<EntryId> =
             conn.query_row("SELECT leaf FROM sessions WHERE id = ?1", [session], |row| row.get(0))?;
-        let leaf = self.tail.or(leaf);
         let mut at = self.nodes.iter().position(|node| Some(node.id) == leaf);
         if let Some(leaf) = at.and_then(|leaf| self.nodes.get_mut(leaf)) {
             leaf.is_leaf = true;

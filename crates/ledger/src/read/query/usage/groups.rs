@@ -8,13 +8,11 @@ use jiff::tz::TimeZone;
 use jiff::{Timestamp, ToSpan};
 use rusqlite::Connection;
 
-use super::super::listed::{self, Listed};
-use super::super::tails::Tail;
+use super::super::listed;
 use super::tally::Tally;
 use super::{Model, UsageBy, UsageRequest, model};
 use crate::Result;
 use crate::base::ids::SessionRow;
-use crate::project::draft::Fact;
 use crate::project::family::works_for;
 use crate::wire::{UsageLine, UsageReport, UsageSession};
 
@@ -54,11 +52,7 @@ struct Session {
 
 impl Groups {
     /// Reads the sessions that the request needs. `None` if no session passes its filter.
-    pub(super) fn new(
-        conn: &Connection,
-        request: &UsageRequest<'_>,
-        tails: &[Tail],
-    ) -> Result<Option<Groups>> {
+    pub(super) fn new(conn: &Connection, request: &UsageRequest<'_>) -> Result<Option<Groups>> {
         let has_sessions =
             matches!(request.by, UsageBy::Session | UsageBy::Project | UsageBy::Agent);
         let mut sessions = if has_sessions { sessions(conn)? } else { HashMap::default() };
@@ -69,13 +63,10 @@ impl Groups {
                 }
             }
         }
-        let only: Vec<Listed> = tails.iter().filter_map(only_line).collect();
         let wanted = match request.sessions {
             Some(filter) => {
-                let mut wanted: HashSet<i64> =
+                let wanted: HashSet<i64> =
                     listed::filtered(conn, filter)?.iter().map(|session| session.row.0).collect();
-                let only = only.iter().filter(|session| filter.takes_with_project(session));
-                wanted.extend(only.map(|session| session.row.0));
                 if wanted.is_empty() {
                     return Ok(None);
                 }
@@ -83,18 +74,6 @@ impl Groups {
             }
             None => None,
         };
-        for tail in tails {
-            if let Some(session) = tail.session.and_then(|row| sessions.get_mut(&row.0)) {
-                session.said.updated_at = session.said.updated_at.max(tail.entry.time);
-            }
-        }
-        if has_sessions {
-            let names = tails.iter().filter(|tail| tail.session.is_none());
-            for (tail, listed) in names.zip(only) {
-                let id = tail.name.as_ref().map_or_else(String::new, |name| name.id.clone());
-                sessions.insert(tail.id.0, Session::of_only_line(id, listed));
-            }
-        }
         Ok(Some(Groups {
             by: request.by,
             zone: request.zone.clone(),
@@ -218,54 +197,12 @@ impl Groups {
             let head = self.heads.get(group).copied();
             let mut session =
                 head.and_then(|head| self.sessions.get(&head)).map(|head| head.said.clone());
-            if let (Some(head @ 0..), Some(session)) = (head, &mut session) {
+            if let (Some(head), Some(session)) = (head, &mut session) {
                 session.title = super::super::sessions::title(conn, SessionRow(head))?;
             }
             lines.push(UsageLine { session, ..line });
         }
         Ok(UsageReport { lines, total: total.line("total", "total".to_owned(), models) })
-    }
-}
-
-/// Returns the session of a last line without a newline, if that line is all that it has.
-fn only_line(tail: &Tail) -> Option<Listed> {
-    if tail.session.is_some() {
-        return None;
-    }
-    let name = tail.name.as_ref();
-    let cwd = tail.entry.says.iter().find_map(|fact| match fact {
-        Fact::Cwd(cwd) if !cwd.is_empty() => Some(cwd.to_string()),
-        _ => None,
-    });
-    Some(Listed {
-        row: tail.row(),
-        format: name.map_or("", |name| name.format).to_owned(),
-        agent: name.map_or_else(String::new, |name| name.agent.clone()),
-        slug: tail.slug.clone(),
-        path: cwd,
-        started_at: tail.entry.time,
-        updated_at: tail.entry.time,
-        last: tail.entry.time,
-        channel: None,
-        is_minor: false,
-        tails: Vec::new(),
-    })
-}
-
-impl Session {
-    fn of_only_line(id: String, listed: Listed) -> Session {
-        Session {
-            id,
-            parent: None,
-            project: listed.path.clone().or(listed.slug),
-            said: UsageSession {
-                format: listed.format,
-                agent: listed.agent,
-                cwd: listed.path,
-                title: None,
-                updated_at: listed.updated_at,
-            },
-        }
     }
 }
 

@@ -10,7 +10,6 @@ use super::{models, part, sums};
 use crate::Result;
 use crate::base::ids::SessionRow;
 use crate::file::ledger::Ledger;
-use crate::read::query::tails;
 use crate::wire::Session;
 
 /// The costs of sessions. Sub-agents are separate sessions.
@@ -30,10 +29,9 @@ impl Costs {
 /// Returns the costs of all sessions. Reads the sums of quarters of an hour once.
 pub fn costs(ledger: &Ledger, prices: &Prices) -> Result<Costs> {
     let conn = ledger.conn();
-    let mut models = models(conn, prices)?;
-    let foreseen = sums::foreseen(conn, &tails::all(conn)?, &mut models, prices)?;
+    let models = models(conn, prices)?;
     let mut costs: HashMap<SessionRow, Tally> = HashMap::default();
-    sums::each_sum(conn, i64::MIN..i64::MAX, foreseen, &mut |key, sums| {
+    sums::each_sum(conn, i64::MIN..i64::MAX, &mut |key, sums| {
         costs.entry(key.session).or_default().add(key.model, &part(key, sums, &models));
     })?;
     Ok(Costs(costs))

@@ -1,67 +1,16 @@
-//! The sums of quarters of an hour, with the usage of last lines that have no newline yet.
-//!
-//! The stored sums are never changed here.
+//! The stored sums of quarters of an hour. They are never changed here.
 
 use std::ops::Range;
 
-use foldhash::HashMap;
-use quipu_transcript::prices::Prices;
-use rusqlite::{Connection, OptionalExtension};
+use rusqlite::Connection;
 
-use super::Model;
 use crate::Result;
-use crate::project::usage::{Foreseen, foresee};
 use crate::project::usage_rollup::{Key, Sums};
-use crate::read::query::tails::Tail;
 
-/// Returns the changes of sums by last lines without a newline. Models without a row get numbers
-/// below zero.
-pub(super) fn foreseen(
-    conn: &Connection,
-    tails: &[Tail],
-    models: &mut Vec<Model>,
-    prices: &Prices,
-) -> Result<HashMap<Key, Sums>> {
-    let mut bills = Vec::new();
-    for tail in tails {
-        let Some(draft) = &tail.entry.usage else { continue };
-        let said = (&draft.model.model, &draft.model.provider, &draft.model.api);
-        let known: Option<i64> = conn
-            .prepare_cached(
-                "SELECT id FROM models WHERE model = ?1 AND provider = ?2 AND api = ?3",
-            )?
-            .query_row(said, |row| row.get(0))
-            .optional()?;
-        let model = match known {
-            Some(id) => id,
-            None => {
-                let id = models.first().map_or(0, |first| first.id.min(0)) - 1;
-                let name = draft.model.model.to_string();
-                models.insert(0, Model { id, price: prices.of(&name).copied(), name });
-                id
-            }
-        };
-        bills.push(Foreseen {
-            entry: tail.id,
-            session: tail.row(),
-            session_id: tail.name.as_ref().map_or("", |name| &name.id),
-            model,
-            time: tail.entry.time,
-            is_sidechain: tail.entry.marks.is_sidechain,
-            draft,
-        });
-    }
-    if bills.is_empty() {
-        return Ok(HashMap::default());
-    }
-    Ok(foresee(conn, &bills)?.take_changes())
-}
-
-/// Passes every sum of these quarters to `each`, with its changes added.
+/// Passes every sum of these quarters to `each`.
 pub(super) fn each_sum(
     conn: &Connection,
     quarters: Range<i64>,
-    mut foreseen: HashMap<Key, Sums>,
     each: &mut dyn FnMut(&Key, &Sums),
 ) -> Result<()> {
     let mut statement = conn.prepare_cached(
@@ -83,21 +32,7 @@ pub(super) fn each_sum(
         for (index, sum) in sums.iter_mut().enumerate() {
             *sum = row.get(6 + index)?;
         }
-        if !foreseen.is_empty()
-            && let Some(changes) = foreseen.remove(&key)
-        {
-            for (sum, change) in sums.iter_mut().zip(changes) {
-                *sum = sum.saturating_add(change);
-            }
-            // The whole sum now counts for another row.
-            if sums == Sums::default() {
-                continue;
-            }
-        }
         each(&key, &sums);
-    }
-    for (key, sums) in foreseen.iter().filter(|(key, _)| quarters.contains(&key.quarter)) {
-        each(key, sums);
     }
     Ok(())
 }
