@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
-use quipu_ledger::Retention;
+use quipu_ledger::collect::Retention;
 use quipu_transcript::format::{self, FORMATS};
 use quipu_transcript::prices::Price;
 use toml::{Table, Value};
@@ -58,7 +58,7 @@ pub(crate) const LARGEST: u64 = 16 << 20;
 
 /// Reads a configuration file.
 pub(crate) fn read(path: &Path) -> Result<Config> {
-    let read = quipu_ledger::read_named_file(path, LARGEST);
+    let read = quipu_ledger::files::read_named_file(path, LARGEST);
     let text = read.and_then(|bytes| std::io::read_to_string(&*bytes)).map_err(|error| {
         let what = format!("cannot read the configuration file {}", path.display());
         CommandError::from_source(anyhow::Error::new(error).context(what))

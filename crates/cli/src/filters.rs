@@ -1,7 +1,7 @@
 //! Options that choose sessions.
 
 use jiff::Zoned;
-use quipu_ledger::Filter;
+use quipu_ledger::query::Filter;
 use quipu_transcript::project::Name;
 use quipu_transcript::{format, when};
 

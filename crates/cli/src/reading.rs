@@ -3,8 +3,12 @@
 
 use std::path::Path;
 
+use quipu_ledger::collect::Progress;
+use quipu_ledger::freshness::{Freshness, LedgerKind, RefreshLimit};
+use quipu_ledger::ids::SessionRow;
+use quipu_ledger::query::Filter;
 use quipu_ledger::wire::Project;
-use quipu_ledger::{Error, Filter, Freshness, Ledger, Patience, Progress, SessionRow, Whose};
+use quipu_ledger::{Error, Ledger};
 use serde::Serialize;
 
 use crate::commands::Context;
@@ -67,36 +71,43 @@ fn begin(context: &mut Context, args: Args, is_apart: bool) -> Result<Reading> {
     refuse_unknown(context, &path)?;
     if args.no_sync {
         let ledger = Ledger::open_read_only(&path)?;
-        let mut reader = quipu_ledger::Reader { ledger, whose: Whose::ReadOnly, is_apart };
-        let freshness = reader.refresh(&[], machine::name(), Patience::None, &mut |_| {})?;
+        let mut reader =
+            quipu_ledger::freshness::Reader { ledger, kind: LedgerKind::ReadOnly, is_apart };
+        let freshness = reader.refresh(&[], machine::name(), RefreshLimit::None, &mut |_| {})?;
         warn_of_unprojected(context, freshness.unprojected);
         warn_of_copy(context, &reader.ledger);
         return Ok(Reading { ledger: reader.ledger, freshness });
     }
-    let mut reader = quipu_ledger::open_to_read(&path, machine::name())?;
+    let mut reader = quipu_ledger::freshness::open_to_read(&path, machine::name())?;
     reader.is_apart = is_apart;
     // On a terminal the first import runs to its end; a script gets a warning instead.
-    let is_first = reader.whose == Whose::Ours && reader.ledger.is_empty()?;
+    let is_first = reader.kind == LedgerKind::Own && reader.ledger.is_empty()?;
     let is_watched = context.output.is_seen() && !context.is_json;
-    let patience =
-        if args.sync || (is_first && is_watched) { Patience::Long } else { Patience::Short };
+    let limit = if args.sync || (is_first && is_watched) {
+        RefreshLimit::Unlimited
+    } else {
+        RefreshLimit::Short
+    };
     let mut bar = context.output.bar();
-    let freshness = reader.refresh(
-        &context.roots(),
-        machine::name(),
-        patience,
-        &mut |progress| match progress {
-            // A sync with a time limit shows no bar.
-            Progress::Planned { bytes, .. } if patience == Patience::Long => {
-                bar.plan_bytes("collecting", bytes);
-            }
-            Progress::Stored { bytes } if patience == Patience::Long => bar.advance(bytes),
-            Progress::Rebuilding { done, total } => bar.records("rebuilding", done, total),
-            Progress::Planned { .. } | Progress::Stored { .. } => {}
-        },
-    )?;
+    let freshness =
+        reader.refresh(
+            &context.roots(),
+            machine::name(),
+            limit,
+            &mut |progress| match progress {
+                // A sync with a time limit shows no bar.
+                Progress::Planned { bytes, .. } if limit == RefreshLimit::Unlimited => {
+                    bar.plan_bytes("collecting", bytes);
+                }
+                Progress::Stored { bytes } if limit == RefreshLimit::Unlimited => {
+                    bar.advance(bytes)
+                }
+                Progress::Rebuilding { done, total } => bar.records("rebuilding", done, total),
+                Progress::Planned { .. } | Progress::Stored { .. } => {}
+            },
+        )?;
     drop(bar);
-    warn(context, reader.whose, &freshness);
+    warn(context, reader.kind, &freshness);
     warn_of_copy(context, &reader.ledger);
     Ok(Reading { ledger: reader.ledger, freshness })
 }
@@ -136,12 +147,12 @@ impl Reading {
     /// Returns the session that `name` matches. Asks the user if several match.
     pub(crate) fn find(&self, context: &mut Context, name: &str) -> Result<SessionRow> {
         let name = self.name(context, name)?;
-        Ok(quipu_ledger::find_session(&self.ledger, &name)?)
+        Ok(quipu_ledger::query::find_session(&self.ledger, &name)?)
     }
 
     /// Returns a name that matches one session: `name`, or the user's choice if several match.
     pub(crate) fn name(&self, context: &mut Context, name: &str) -> Result<String> {
-        match quipu_ledger::find_session(&self.ledger, name) {
+        match quipu_ledger::query::find_session(&self.ledger, name) {
             Err(Error::Ambiguous { what, name, count, candidates }) => {
                 let room = context.output.choice_width().saturating_sub(ROOM_FOR_TIME);
                 let shown = shorten_apart(&candidates, room);
@@ -169,13 +180,17 @@ impl Reading {
 
     /// Waits for the user without a snapshot: the write-ahead log grows as long as one is held.
     pub(crate) fn wait_for<T>(&self, answer: impl FnOnce() -> T) -> Result<T> {
-        Ok(quipu_ledger::Reader::between(&self.ledger, self.freshness.unprojected, answer)?)
+        Ok(quipu_ledger::freshness::Reader::without_snapshot(
+            &self.ledger,
+            self.freshness.unprojected,
+            answer,
+        )?)
     }
 
     /// Prints a note if an older index maps the key to another session.
     fn note_others(&self, context: &Context, name: &str, row: SessionRow) -> Result<()> {
         if name.contains(':') {
-            let others = quipu_ledger::also_led_to(&self.ledger, name, row)?;
+            let others = quipu_ledger::query::also_led_to(&self.ledger, name, row)?;
             if !others.is_empty() {
                 let others = others.join(", ");
                 context.output.note(&format!("an older index maps `{name}` to {others}"));
@@ -191,7 +206,7 @@ impl Reading {
         name: &str,
         filter: &Filter,
     ) -> Result<Project> {
-        let mut projects = quipu_ledger::projects(&self.ledger, filter)?;
+        let mut projects = quipu_ledger::query::projects(&self.ledger, filter)?;
         // A full name is not read as the beginning of another one.
         let is_exact = |project: &Project| project.name.eq_ignore_ascii_case(name);
         if projects.len() > 1 && projects.iter().filter(|project| is_exact(project)).count() == 1 {
@@ -236,14 +251,14 @@ impl Reading {
 
     /// Returns a shortener of ids that stay unique in this ledger.
     pub(crate) fn short_ids(&self) -> Result<ShortIds> {
-        Ok(ShortIds::new(quipu_ledger::crowded_ids(&self.ledger, ID_LETTERS)?))
+        Ok(ShortIds::new(quipu_ledger::query::crowded_ids(&self.ledger, ID_LETTERS)?))
     }
 
     /// Describes a session in one line, for a choice.
     fn describe(&self, id: &str, shown: &str) -> Text {
         let text = Text::styled(Style::Good, shown);
-        let session = quipu_ledger::find_session(&self.ledger, id)
-            .and_then(|row| quipu_ledger::summary_of(&self.ledger, row));
+        let session = quipu_ledger::query::find_session(&self.ledger, id)
+            .and_then(|row| quipu_ledger::query::summary_of(&self.ledger, row));
         match session {
             Ok(Some(session)) => text.and(format!(
                 "  {}  {}",
@@ -316,28 +331,28 @@ pub(crate) fn warn_of_copy(context: &Context, ledger: &Ledger) {
     }
 }
 
-fn warn(context: &Context, whose: Whose, freshness: &Freshness) {
+fn warn(context: &Context, kind: LedgerKind, freshness: &Freshness) {
     let as_of = || format!("as of {}", minute(freshness.fresh_as_of));
     let say = |warning: String, hint: &str| context.output.warn(&warning, Some(hint));
-    match whose {
-        Whose::Ours => {}
-        Whose::Backup => say(
+    match kind {
+        LedgerKind::Own => {}
+        LedgerKind::Backup => say(
             format!("this is a backup, {}", as_of()),
             "a backup is only read; `backup --restore FILE` replaces the ledger with it",
         ),
-        Whose::Foreign => {
+        LedgerKind::OtherMachine => {
             say(
                 format!("this is the ledger of another machine, {}", as_of()),
                 "`quipu sync` makes this machine its collector",
             );
         }
-        Whose::NoRoom => {
+        LedgerKind::DiskFull => {
             say(
                 format!("the ledger's disk is full; {}", as_of()),
                 "free some space on it; nothing new was collected",
             );
         }
-        Whose::ReadOnly => {
+        LedgerKind::ReadOnly => {
             say(format!("the ledger is read-only; {}", as_of()), "nothing new was collected");
         }
     }

@@ -7,7 +7,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use quipu_ledger::{Retention, RootPath, Selection};
+use quipu_ledger::collect::{Retention, RootPath, Selection};
 use quipu_transcript::format::{FORMATS, Format};
 
 use crate::config::Config;

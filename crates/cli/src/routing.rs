@@ -64,7 +64,7 @@ fn read(path: &Path) -> Result<Said> {
         CommandError::from_source(error.context(what))
             .hint("`store.openclaw_config` in quipu's configuration names it")
     };
-    let text = quipu_ledger::read_named_file(path, LARGEST)
+    let text = quipu_ledger::files::read_named_file(path, LARGEST)
         .and_then(|bytes| std::io::read_to_string(&*bytes))
         .map_err(|error| failed(error.into()))?;
     openclaw::read(&text).map_err(|error| failed(error.into()))

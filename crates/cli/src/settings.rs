@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use quipu_ledger::Selection;
+use quipu_ledger::collect::Selection;
 use quipu_transcript::prices::Price;
 use serde::Serialize;
 

@@ -1,7 +1,8 @@
 //! Keeps sessions in one SQLite file: every collected byte, and everything derived from it.
 //!
 //! ```
-//! use quipu_ledger::{Entry, SearchRequest, Store};
+//! use quipu_ledger::search::{SearchRequest, search};
+//! use quipu_ledger::{Entry, Store};
 //!
 //! fn main() -> Result<(), Box<dyn std::error::Error>> {
 //!     # let folder = tempfile::tempdir()?;
@@ -18,20 +19,27 @@
 //!
 //!     // Everything that was appended or collected is found.
 //!     let request = SearchRequest { exact: Some("quipu".to_owned()), ..SearchRequest::default() };
-//!     let found = quipu_ledger::search(&store.reader()?, &request)?;
+//!     let found = search(&store.reader()?, &request)?;
 //!     assert_eq!(found.hits.len(), 1);
 //!     Ok(())
 //! }
 //! ```
 //!
 //! This crate holds all SQL. It never prints, never exits and never reads the environment; it is
-//! synchronous. Each folder is a layer that uses only the layers before it. Read them in this
-//! order: `base`, `file` (the SQLite file), `truth` (raw bytes), `wire` (shapes of JSON output),
-//! `project` (rows derived from raw bytes), `read` (queries and search), `collect` (files in),
-//! `store` (sessions that runtimes write), `ops` (work on a whole ledger).
+//! synchronous.
+//!
+//! The root has the types that most programs use. A program that reads uses [`query`] and [`search`];
+//! one that collects agents' files uses [`collect`]; a runtime that writes sessions uses [`store`].
+//! [`freshness`], [`status`], [`doctor`], [`backup`], [`restore`], [`export`], [`forget`] and
+//! [`rebuild`] work on a whole ledger. [`wire`] has the shapes of JSON output, [`ids`] the numbers of
+//! rows, [`files`] the access to files that a person named.
+//!
+//! Each folder of the source is a layer that uses only the layers before it. Read them in this order:
+//! `base`, `file` (the SQLite file), `truth` (raw bytes), `wire`, `project` (rows derived from raw
+//! bytes), `read` (`query` and `search`), `collect`, `store`, `ops` (work on a whole ledger).
 
 mod base;
-mod collect;
+pub mod collect;
 mod file;
 mod ops;
 mod project;
@@ -41,41 +49,20 @@ mod truth;
 pub mod wire;
 
 pub use base::error::{Error, Result, Trouble};
-pub use base::foreign::read_named_file;
-pub use base::ids::{EntryId, GenerationId, PackedId, Seq, SessionRow, SourceId};
-pub use base::target::{Existing, NewFile, Target};
-pub use collect::watch;
-pub use collect::{Progress, Retention, RootPath, Selection, collect, collect_changed};
+pub use base::{files, ids};
 pub use file::ledger::Ledger;
-pub use file::owner::adopt;
-pub use ops::backup::{
-    Backup, BackupProgress, BackupTarget, Prepared, backup, backups, prepare_restore,
-};
-pub use ops::doctor::{DoctorProgress, doctor, doctor_waiting};
-pub use ops::export;
-pub use ops::forget::{foresee, forget};
-pub use ops::freshness::{Freshness, Patience, Reader, Whose, open_to_read, unprojected};
-pub use ops::restore::{Generations, InPlace, What, put_back, restore};
-pub use ops::status::{status, status_without_ledger};
-pub use project::rebuild::rebuild;
-#[doc(hidden)]
-pub use quipu_fts5::Access as Fts5Access;
-pub use read::query::{
-    Choice, Costs, Filter, SessionContext, Sessions, SqlAnswer, SqlLimits, Story, UsageBy,
-    UsageRequest, also_led_to, context_of, costs, cron_jobs, cron_runs, crowded_ids, cursors,
-    find_session, note_versions, notes, projects, session_rows, sessions, sql, summary_of, tree,
-    usage,
-};
-pub use read::search::{Order, SearchRequest, search, search_each};
-pub use store::{Append, Appended, Context, Entry, Expect, Message, NewSession, Session, Store};
+pub use ops::{backup, doctor, export, forget, freshness, restore, status};
+pub use project::rebuild;
+pub use read::{query, search};
+pub use store::{Append, Appended, Context, Entry, Message, Session, Store};
 
 /// Servers and async runtimes keep these in tasks that move between threads.
 const _: () = {
     const fn is_send<T: Send>() {}
     const fn is_sync<T: Sync>() {}
     is_send::<Ledger>();
-    is_send::<store::Store>();
-    is_send::<store::Session>();
-    is_sync::<store::Store>();
-    is_sync::<store::Session>();
+    is_send::<Store>();
+    is_send::<Session>();
+    is_sync::<Store>();
+    is_sync::<Session>();
 };

@@ -75,6 +75,13 @@ pub enum Kind<'a> {
 const SUFFIXES: [&str; 2] = ["topic", "thread"];
 
 /// A session key as it was written.
+///
+/// ```
+/// use quipu_transcript::key::{Kind, SessionKey};
+///
+/// let key = SessionKey::parse("agent:main:main");
+/// assert_eq!((key.agent(), key.kind()), (Some("main"), Kind::Main { name: "main" }));
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SessionKey(String);
 

@@ -1,5 +1,38 @@
 //! The normal form of a session: the entries in agents' records, and the formats that read them.
 //!
+//! ```
+//! use quipu_transcript::format::{self, Origin, Part};
+//! use quipu_transcript::record;
+//! use quipu_transcript::render::{Header, Markdown, Rendering};
+//! use quipu_transcript::story::{Telling, tell};
+//!
+//! fn main() -> Result<(), Box<dyn std::error::Error>> {
+//!     let format = format::by_name("claude-code").ok_or("unknown format")?;
+//!     let origin = Origin::of(Part::Transcript, "640ab4c7.jsonl");
+//!     let lines = [
+//!         r#"{"type":"user","uuid":"u1","message":{"role":"user","content":"What is a quipu?"}}"#,
+//!         r#"{"type":"assistant","uuid":"a1","parentUuid":"u1","message":{"role":"assistant",
+//!             "content":[{"type":"text","text":"Knots that keep numbers."}]}}"#,
+//!     ];
+//!
+//!     // Decode each record, and write its story as Markdown.
+//!     let mut page = Vec::new();
+//!     let mut markdown = Markdown::new(Telling::DEFAULT);
+//!     markdown.begin(&Header::default(), &mut page)?;
+//!     for line in lines {
+//!         let mut written = Ok(());
+//!         let problems = record::read(format, &origin, line.as_bytes(), &mut |entry| {
+//!             written = markdown.item(&tell(format, entry), &mut page);
+//!         });
+//!         written?;
+//!         assert!(problems.is_empty());
+//!     }
+//!     markdown.end(&mut page)?;
+//!     assert!(String::from_utf8(page)?.contains("Knots that keep numbers."));
+//!     Ok(())
+//! }
+//! ```
+//!
 //! This crate never touches files, the clock, the environment, the network or SQL.
 //! Decoding never fails and never panics: it returns what it understood and a list of problems.
 //!

@@ -19,6 +19,21 @@ pub const OVERSIZE_HEAD: usize = 64 << 10;
 /// whole. A blank line has neither entries nor problems.
 ///
 /// `bytes` is the record with or without its line end.
+///
+/// ```
+/// use quipu_transcript::format::{self, Origin, Part};
+/// use quipu_transcript::record;
+///
+/// let format = format::by_name("claude-code").unwrap();
+/// let origin = Origin::of(Part::Transcript, "640ab4c7.jsonl");
+/// let line = br#"{"type":"user","message":{"role":"user","content":"hello"}}"#;
+/// let mut texts = Vec::new();
+/// record::read(format, &origin, line, &mut |entry| texts.push(entry.text().into_owned()));
+/// assert_eq!(texts, ["hello"]);
+///
+/// // A damaged record is a list of problems, never an error.
+/// assert!(!record::read(format, &origin, b"{\"type\":", &mut |_| {}).is_empty());
+/// ```
 pub fn read(
     format: &dyn Format,
     origin: &Origin,

@@ -61,8 +61,8 @@ fn measure(
     for _ in 0..ROUNDS {
         let started = Instant::now();
         let ledger = Ledger::open_read_only(&place.ledger())?;
-        let session = quipu_ledger::find_session(&ledger, SESSION)?;
-        messages = quipu_ledger::context_of(&ledger, session, None)?.context.messages.len();
+        let session = quipu_ledger::query::find_session(&ledger, SESSION)?;
+        messages = quipu_ledger::query::context_of(&ledger, session, None)?.context.messages.len();
         times.push(milliseconds(started.elapsed()));
     }
     let size = fs::metadata(&file)?.len() as f64;

@@ -2,7 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use quipu_ledger::{BackupProgress, BackupTarget, Error, Ledger, Trouble};
+use quipu_ledger::backup::{BackupProgress, BackupTarget};
+use quipu_ledger::{Error, Ledger, Trouble};
 
 use super::Context;
 use crate::error::{CommandError, Result};
@@ -54,7 +55,7 @@ fn make(args: &Args, context: &mut Context, file: &Path) -> Result<()> {
     let mut bar = context.output.bar();
     let target = BackupTarget { path: file, replace: args.force };
     let report =
-        quipu_ledger::backup(&mut ledger, target, &mut |progress| show(&mut bar, progress))
+        quipu_ledger::backup::backup(&mut ledger, target, &mut |progress| show(&mut bar, progress))
             .map_err(cannot_back_up)?;
     drop(bar);
     if !report.remembered {
@@ -78,10 +79,11 @@ fn restore(args: &Args, context: &mut Context, file: &Path) -> Result<()> {
     let ledger = context.settings.ledger.value.clone();
     let shown = context.show(&ledger);
     let mut bar = context.output.bar();
-    let prepared = quipu_ledger::prepare_restore(&ledger, file, args.force, &mut |progress| {
-        show(&mut bar, progress);
-    })
-    .map_err(|error| cannot_restore(error, &ledger))?;
+    let prepared =
+        quipu_ledger::backup::prepare_restore(&ledger, file, args.force, &mut |progress| {
+            show(&mut bar, progress);
+        })
+        .map_err(|error| cannot_restore(error, &ledger))?;
     drop(bar);
     let is_of_another = prepared.is_of_another_ledger();
     if is_of_another && args.yes && !args.force {
@@ -94,7 +96,7 @@ fn restore(args: &Args, context: &mut Context, file: &Path) -> Result<()> {
             "{}Replace {shown} with {} ({}, {})?",
             if is_of_another { "This is a copy of another ledger. " } else { "" },
             context.show(file),
-            count(prepared.sessions(), "session"),
+            count(prepared.session_count(), "session"),
             count(prepared.records(), "record"),
         );
         match context.output.ask(question)? {

@@ -39,7 +39,7 @@ pub(super) const SHOWN: usize = 20;
 
 pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
     let reading = reading::open(context, args.reading)?;
-    let jobs = quipu_ledger::cron_jobs(&reading.ledger)?;
+    let jobs = quipu_ledger::query::cron_jobs(&reading.ledger)?;
     let Some(name) = &args.job else { return list(context, &reading, &jobs) };
     let job = find(&jobs, name)?;
     let limit = match args.limit {
@@ -47,7 +47,7 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
         None if context.is_json => None,
         limit => Some(limit.unwrap_or(SHOWN)),
     };
-    let runs = quipu_ledger::cron_runs(&reading.ledger, &job.id, limit)?;
+    let runs = quipu_ledger::query::cron_runs(&reading.ledger, &job.id, limit)?;
     if context.is_json {
         return runs.iter().try_for_each(|run| reading.json(context, run));
     }

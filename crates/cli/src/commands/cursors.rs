@@ -30,7 +30,7 @@ const COLUMNS: [Column; 5] = [
 
 pub(super) fn run(_: &Args, context: &mut Context) -> Result<()> {
     let cursors = match context.open_if_any()? {
-        Some(ledger) => quipu_ledger::cursors(&ledger)?,
+        Some(ledger) => quipu_ledger::query::cursors(&ledger)?,
         None => Vec::new(),
     };
     if context.is_json {

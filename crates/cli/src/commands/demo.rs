@@ -4,7 +4,9 @@ use std::path::{Path, PathBuf};
 
 use clap::CommandFactory;
 use jiff::civil::Date;
-use quipu_ledger::{Filter, Ledger, Retention, RootPath, Selection};
+use quipu_ledger::Ledger;
+use quipu_ledger::collect::{Retention, RootPath, Selection};
+use quipu_ledger::query::Filter;
 use quipu_transcript::format;
 use serde::Serialize;
 
@@ -71,12 +73,12 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
         .and_then(|()| demo.write_first())
         .map_err(|error| cannot("write the demo", error))?;
     let mut ledger = Ledger::open(&ledger_path)?;
-    quipu_ledger::adopt(&mut ledger, machine::name())?;
+    quipu_ledger::collect::adopt(&mut ledger, machine::name())?;
     let roots = roots(&demo);
-    quipu_ledger::collect(&mut ledger, &roots, &mut |_| {})?;
+    quipu_ledger::collect::collect(&mut ledger, &roots, &mut |_| {})?;
     demo.write_later().map_err(|error| cannot("write the demo", error))?;
-    quipu_ledger::collect(&mut ledger, &roots, &mut |_| {})?;
-    let sessions = quipu_ledger::sessions(&ledger, &Filter::default(), None)?.total;
+    quipu_ledger::collect::collect(&mut ledger, &roots, &mut |_| {})?;
+    let sessions = quipu_ledger::query::sessions(&ledger, &Filter::default(), None)?.total;
     if context.is_json {
         let made = Made { folder: &demo.folder, config, ledger: ledger_path, sessions };
         return Ok(context.output.json(&made)?);

@@ -1,6 +1,6 @@
 //! `quipu doctor`: checks the ledger, the sources, and transcripts that are about to be deleted.
 
-use quipu_ledger::DoctorProgress;
+use quipu_ledger::doctor::DoctorProgress;
 use quipu_ledger::wire::{CheckReport, Diagnosis, Finding, Severity};
 
 use super::Context;
@@ -30,13 +30,14 @@ pub(crate) struct Args {
 pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
     let mut bar = context.output.bar();
     let ledger = &context.settings.ledger.value;
-    let diagnosis = quipu_ledger::doctor(ledger, &context.roots(), args.deep, &mut |progress| {
-        let DoctorProgress { doing, done, total } = progress;
-        match doing {
-            "deriving" => bar.records(doing, done, total),
-            doing => bar.bytes(doing, done, total),
-        }
-    });
+    let diagnosis =
+        quipu_ledger::doctor::doctor(ledger, &context.roots(), args.deep, &mut |progress| {
+            let DoctorProgress { doing, done, total } = progress;
+            match doing {
+                "deriving" => bar.records(doing, done, total),
+                doing => bar.bytes(doing, done, total),
+            }
+        });
     drop(bar);
     if context.is_json {
         context.output.json(&diagnosis)?;

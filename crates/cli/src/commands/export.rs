@@ -10,7 +10,7 @@ mod write;
 use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
-use quipu_ledger::SessionRow;
+use quipu_ledger::ids::SessionRow;
 use quipu_ledger::wire::{ExportReport, Session};
 use quipu_transcript::redact::Redactor;
 

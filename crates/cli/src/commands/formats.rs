@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use quipu_ledger::Retention;
+use quipu_ledger::collect::Retention;
 use serde::Serialize;
 
 use super::Context;

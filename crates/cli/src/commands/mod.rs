@@ -35,7 +35,8 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::process::ExitCode;
 
-use quipu_ledger::{Ledger, RootPath};
+use quipu_ledger::Ledger;
+use quipu_ledger::collect::RootPath;
 use quipu_transcript::prices::Prices;
 
 use crate::args::{self, ColorWhen, Global};
@@ -135,7 +136,7 @@ impl Context {
     /// Opens the ledger to collect into it. If absent, it is created once something was collected.
     fn open_to_collect(&self) -> Result<Ledger> {
         let mut ledger = Ledger::open_to_collect(&self.settings.ledger.value)?;
-        quipu_ledger::adopt(&mut ledger, machine::name())?;
+        quipu_ledger::collect::adopt(&mut ledger, machine::name())?;
         Ok(ledger)
     }
 

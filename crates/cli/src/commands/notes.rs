@@ -44,7 +44,7 @@ pub(crate) struct Args {
 pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
     let at = args.at.as_deref().map(filters::until).transpose()?;
     let reading = reading::open(context, args.reading)?;
-    let notes = quipu_ledger::notes(&reading.ledger)?;
+    let notes = quipu_ledger::query::notes(&reading.ledger)?;
     let several = match &args.name {
         None => Some(notes.clone()),
         Some(name) => in_folder(&notes, name),
@@ -66,7 +66,7 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
     if args.diff {
         return changes(context, &reading, std::slice::from_ref(note));
     }
-    let versions = quipu_ledger::note_versions(&reading.ledger, &note.agent, &note.name)?;
+    let versions = quipu_ledger::query::note_versions(&reading.ledger, &note.agent, &note.name)?;
     let wanted = match at {
         Some(at) => versions.iter().rfind(|version| version.time.is_some_and(|time| time < at)),
         None => versions.last(),
@@ -99,7 +99,8 @@ fn changes(context: &mut Context, reading: &reading::Reading, notes: &[Note]) ->
         if !std::mem::take(&mut is_first) && !context.is_json {
             context.output.gap()?;
         }
-        let versions = quipu_ledger::note_versions(&reading.ledger, &note.agent, &note.name)?;
+        let versions =
+            quipu_ledger::query::note_versions(&reading.ledger, &note.agent, &note.name)?;
         diff::show(context, reading, &versions)?;
     }
     Ok(())
@@ -109,7 +110,8 @@ fn changes(context: &mut Context, reading: &reading::Reading, notes: &[Note]) ->
 fn as_of(reading: &reading::Reading, notes: &[Note], at: i64) -> Result<Vec<Note>> {
     let mut then = Vec::new();
     for note in notes {
-        let mut versions = quipu_ledger::note_versions(&reading.ledger, &note.agent, &note.name)?;
+        let mut versions =
+            quipu_ledger::query::note_versions(&reading.ledger, &note.agent, &note.name)?;
         versions.retain(|version| version.time.is_some_and(|time| time < at));
         if let Some(version) = versions.last() {
             then.push(Note {

@@ -29,7 +29,7 @@ pub(super) fn run(context: &mut Context) -> Result<()> {
         // Without this, the write-ahead log of the import would count as part of the ledger's size.
         ledger.checkpoint()?;
     }
-    let status = quipu_ledger::status(&ledger, &context.roots())?;
+    let status = quipu_ledger::status::status(&ledger, &context.roots())?;
     if context.is_json {
         context.output.json(&Overview { sync: Some(&report), status: &status })?;
         return Ok(());
@@ -44,7 +44,7 @@ pub(super) fn run(context: &mut Context) -> Result<()> {
 /// Prints the overview of a ledger that is read-only.
 fn as_it_is(context: &mut Context) -> Result<()> {
     let reading = reading::open(context, reading::Args::default())?;
-    let status = quipu_ledger::status(&reading.ledger, &context.roots())?;
+    let status = quipu_ledger::status::status(&reading.ledger, &context.roots())?;
     if context.is_json {
         context.output.json(&Overview { sync: None, status: &status })?;
         return Ok(());

@@ -1,6 +1,6 @@
 //! `quipu projects`: the folders that agents worked in.
 
-use quipu_ledger::Filter;
+use quipu_ledger::query::Filter;
 use quipu_ledger::wire::Project;
 use quipu_transcript::format;
 
@@ -34,7 +34,7 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
     let project = args.name.as_deref().map(|name| filters::project(context, name));
     let reading = reading::open(context, args.reading)?;
     let filter = Filter { project, ..Filter::default() };
-    let projects = quipu_ledger::projects(&reading.ledger, &filter)?;
+    let projects = quipu_ledger::query::projects(&reading.ledger, &filter)?;
     if projects.is_empty() {
         return nothing(context, args.name.as_deref());
     }

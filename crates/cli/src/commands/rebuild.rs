@@ -32,7 +32,7 @@ pub(super) fn run(_: &Args, context: &mut Context) -> Result<()> {
     }
     let mut ledger = context.open()?;
     let mut bar = context.output.bar();
-    let report = quipu_ledger::rebuild(&mut ledger, &mut |done, total| {
+    let report = quipu_ledger::rebuild::rebuild(&mut ledger, &mut |done, total| {
         bar.records("rebuilding", done, total);
     })?;
     drop(bar);

@@ -4,8 +4,9 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use clap::ArgGroup;
+use quipu_ledger::Trouble;
+use quipu_ledger::restore::{Generations, RestoreScope};
 use quipu_ledger::wire::RestoreReport;
-use quipu_ledger::{Generations, Trouble, What};
 
 use super::Context;
 use crate::error::{CommandError, Kind, Result};
@@ -85,21 +86,27 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
         name => name.clone(),
     };
     let what = match (&args.id, &source) {
-        (Some(id), _) => What::Session(id),
-        (None, Some(path)) => What::Source(path),
-        (None, None) => What::All,
+        (Some(id), _) => RestoreScope::Session(id),
+        (None, Some(path)) => RestoreScope::Source(path),
+        (None, None) => RestoreScope::All,
     };
     let generations = args.generation.map_or(Generations::Newest, |Generation(wanted)| wanted);
     let report = match (context.open_if_any()?, what) {
         (Some(ledger), what) => {
             if args.id.is_some() {
-                reading::warn_of_unprojected(context, quipu_ledger::unprojected(&ledger)?);
+                reading::warn_of_unprojected(
+                    context,
+                    quipu_ledger::freshness::unprojected(&ledger)?,
+                );
             }
-            quipu_ledger::restore(&ledger, what, &to, generations).map_err(cannot_restore)?
+            quipu_ledger::restore::restore(&ledger, what, &to, generations)
+                .map_err(cannot_restore)?
         }
-        (None, What::Session(name)) => return Err(no_match("session", name.to_owned())),
-        (None, What::Source(path)) => return Err(no_match("file", path.display().to_string())),
-        (None, What::All) => RestoreReport::default(),
+        (None, RestoreScope::Session(name)) => return Err(no_match("session", name.to_owned())),
+        (None, RestoreScope::Source(path)) => {
+            return Err(no_match("file", path.display().to_string()));
+        }
+        (None, RestoreScope::All) => RestoreReport::default(),
     };
     if let (Some(id), true) = (&args.id, report.is_empty()) {
         let mut error = CommandError::new(format!("no file of session `{id}` was collected")).hint(

@@ -55,7 +55,7 @@ struct Resumption<'a> {
 pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
     let reading = reading::open(context, args.reading)?;
     let row = reading.find(context, &args.id)?;
-    let Some(session) = quipu_ledger::summary_of(&reading.ledger, row)? else {
+    let Some(session) = quipu_ledger::query::summary_of(&reading.ledger, row)? else {
         return Err(cannot("the session is not in the index", "run `quipu rebuild`"));
     };
     let ids = reading.short_ids()?;
@@ -77,7 +77,7 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
             Some("the agent finds a session only from the folder it was started in"),
         );
     }
-    let restored = match quipu_ledger::put_back(&reading.ledger, row)? {
+    let restored = match quipu_ledger::restore::restore_in_place(&reading.ledger, row)? {
         Some(place) if place.restored => Some(place.path.display().to_string()),
         Some(_) => None,
         // A session in a database still exists there, or cannot be restored from here.

@@ -7,8 +7,8 @@ use std::ffi::OsString;
 use std::ops::ControlFlow;
 use std::time::Instant;
 
+use quipu_ledger::search::{Order, SearchRequest};
 use quipu_ledger::wire::{SearchAnswer, SearchHit};
-use quipu_ledger::{Order, SearchRequest};
 use quipu_transcript::project::Name;
 use quipu_transcript::search::query::{self, Filter, Place, Query, QueryError, What};
 use serde::Serialize;
@@ -186,19 +186,20 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
     let began = Instant::now();
     let mut hits = Vec::new();
     let mut failed = None;
-    let answer = quipu_ledger::search_each(&reading.ledger, &request, &mut |total, hit| {
-        if !context.is_json {
-            hits.push(hit);
-            return ControlFlow::Continue(());
-        }
-        match reading.json(context, &Printed { hit: &hit, total }) {
-            Ok(()) => ControlFlow::Continue(()),
-            Err(error) => {
-                failed = Some(error);
-                ControlFlow::Break(())
+    let answer =
+        quipu_ledger::search::search_each(&reading.ledger, &request, &mut |total, hit| {
+            if !context.is_json {
+                hits.push(hit);
+                return ControlFlow::Continue(());
             }
-        }
-    })?;
+            match reading.json(context, &Printed { hit: &hit, total }) {
+                Ok(()) => ControlFlow::Continue(()),
+                Err(error) => {
+                    failed = Some(error);
+                    ControlFlow::Break(())
+                }
+            }
+        })?;
     let answer = SearchAnswer { hits, ..answer };
     if args.timing {
         let took = began.elapsed().as_secs_f64() * 1e3;

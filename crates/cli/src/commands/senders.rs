@@ -1,9 +1,10 @@
 //! `quipu senders`: the senders that may write to an agent.
 
+use quipu_ledger::Ledger;
+use quipu_ledger::freshness::LedgerKind;
 use quipu_ledger::store::Store;
 use quipu_ledger::store::senders::{self, SenderFilter, Who};
 use quipu_ledger::wire::Sender;
-use quipu_ledger::{Ledger, Whose};
 use quipu_transcript::routing::admission::EVERYBODY;
 use quipu_transcript::routing::{AgentId, Channel, PairingCode};
 
@@ -175,8 +176,8 @@ fn open(context: &Context) -> Result<Option<Ledger>> {
     if !path.exists() {
         return context.open_if_any();
     }
-    let mut reader = quipu_ledger::open_to_read(path, machine::name())?;
-    if reader.whose == Whose::Ours {
+    let mut reader = quipu_ledger::freshness::open_to_read(path, machine::name())?;
+    if reader.kind == LedgerKind::Own {
         senders::bring_up(&mut reader.ledger)?;
     }
     Ok(Some(reader.ledger))

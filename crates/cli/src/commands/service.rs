@@ -261,7 +261,7 @@ const LARGEST: u64 = 1 << 20;
 
 /// Fails if quipu did not write the file, unless `force` is set.
 fn refuse_foreign(path: &Path, force: bool, what: &str) -> Result<()> {
-    match quipu_ledger::read_named_file(path, LARGEST) {
+    match quipu_ledger::files::read_named_file(path, LARGEST) {
         Ok(bytes) => {
             let start =
                 String::from_utf8_lossy(bytes.get(..bytes.len().min(512)).unwrap_or(&bytes));
@@ -278,7 +278,9 @@ fn refuse_foreign(path: &Path, force: bool, what: &str) -> Result<()> {
 
 /// Writes a complete file, and creates the folders above it.
 fn write(path: &Path, text: &str) -> Result<()> {
-    if quipu_ledger::read_named_file(path, LARGEST).is_ok_and(|bytes| bytes == text.as_bytes()) {
+    if quipu_ledger::files::read_named_file(path, LARGEST)
+        .is_ok_and(|bytes| bytes == text.as_bytes())
+    {
         return Ok(());
     }
     if let Some(folder) = path.parent() {

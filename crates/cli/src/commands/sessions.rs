@@ -51,12 +51,12 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
         None if context.is_json => None,
         limit => Some(limit.unwrap_or(SHOWN)),
     };
-    let found = quipu_ledger::sessions(&reading.ledger, &filter, limit)?;
+    let found = quipu_ledger::query::sessions(&reading.ledger, &filter, limit)?;
     if found.sessions.is_empty() {
         return nothing(args, context, &reading);
     }
     if context.is_json {
-        let costs = quipu_ledger::costs(&reading.ledger, &context.prices())?;
+        let costs = quipu_ledger::query::costs(&reading.ledger, &context.prices())?;
         for (mut session, row) in found.sessions.into_iter().zip(found.rows) {
             if let Some(row) = row {
                 costs.bill(row, &mut session);

@@ -7,8 +7,8 @@ mod tools;
 use std::ops::ControlFlow;
 
 use clap::ValueEnum;
+use quipu_ledger::query::{Choice, Story};
 use quipu_ledger::wire::{ShownEntry, StoryCounts};
-use quipu_ledger::{Choice, Story};
 use quipu_transcript::entry;
 use quipu_transcript::story::Telling;
 

@@ -4,8 +4,9 @@ use std::io::{IsTerminal, Read};
 use std::sync::Arc;
 use std::time::Duration;
 
+use quipu_ledger::freshness::Freshness;
+use quipu_ledger::query::{SqlAnswer, SqlLimits};
 use quipu_ledger::wire::SqlValue;
-use quipu_ledger::{Freshness, SqlAnswer, SqlLimits};
 use quipu_transcript::render::csv;
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use signal_hook::consts::SIGINT;
@@ -79,7 +80,7 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
     }
     let mut printer =
         Printer { context, freshness, shape, columns: Vec::new(), rows: Vec::new(), failed: None };
-    quipu_ledger::sql(ledger, &statement, &limits, &mut |answer| printer.take(answer))?;
+    quipu_ledger::query::sql(ledger, &statement, &limits, &mut |answer| printer.take(answer))?;
     printer.finish()
 }
 

@@ -31,10 +31,10 @@ pub(super) fn run(_: &Args, context: &mut Context) -> Result<()> {
     let status = match quipu_ledger::Ledger::open_read_only(&context.settings.ledger.value) {
         Ok(ledger) => {
             crate::reading::warn_of_copy(context, &ledger);
-            quipu_ledger::status(&ledger, &roots)?
+            quipu_ledger::status::status(&ledger, &roots)?
         }
         Err(quipu_ledger::Error::Absent { path }) => {
-            quipu_ledger::status_without_ledger(&path, &roots)?
+            quipu_ledger::status::status_without_ledger(&path, &roots)?
         }
         Err(error) => return Err(error.into()),
     };

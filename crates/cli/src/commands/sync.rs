@@ -1,7 +1,8 @@
 //! `quipu sync`: collects once.
 
+use quipu_ledger::Ledger;
+use quipu_ledger::collect::{Progress, collect};
 use quipu_ledger::wire::{SkippedFiles, SyncReport};
-use quipu_ledger::{Ledger, Progress, collect};
 use quipu_transcript::format;
 
 use super::Context;

@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use quipu_ledger::Story;
+use quipu_ledger::query::Story;
 use quipu_ledger::wire::TreeLine;
 use quipu_transcript::render::GAP;
 use quipu_transcript::story::one_line;
@@ -46,7 +46,7 @@ const WIDEST: usize = 100;
 pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
     let reading = reading::open(context, args.reading)?;
     let session = reading.name(context, &args.session)?;
-    let lines = quipu_ledger::tree(&reading.ledger, &session)?;
+    let lines = quipu_ledger::query::tree(&reading.ledger, &session)?;
     if context.is_json {
         for line in &lines {
             reading.json(context, line)?;

@@ -5,8 +5,8 @@ mod notes;
 mod period;
 
 use clap::ValueEnum;
+use quipu_ledger::query::{UsageBy, UsageRequest};
 use quipu_ledger::wire::{UsageLine, UsageReport};
-use quipu_ledger::{UsageBy, UsageRequest};
 
 use super::Context;
 use crate::error::{CommandError, Kind, Result};
@@ -105,7 +105,7 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
         zone: zone.clone(),
         prices: &prices,
     };
-    let Some(mut report) = quipu_ledger::usage(&reading.ledger, &request)? else {
+    let Some(mut report) = quipu_ledger::query::usage(&reading.ledger, &request)? else {
         let mut error = CommandError::new("no sessions match these filters")
             .hint("`quipu projects` lists all projects and their agents");
         error.kind = Kind::NoMatch;
@@ -152,7 +152,8 @@ fn own(reading: &reading::Reading, request: &UsageRequest<'_>, all: &UsageReport
         return Ok(own);
     }
     let request = UsageRequest { by: UsageBy::Model, zone: request.zone.clone(), ..*request };
-    for line in quipu_ledger::usage(&reading.ledger, &request)?.into_iter().flat_map(|it| it.lines)
+    for line in
+        quipu_ledger::query::usage(&reading.ledger, &request)?.into_iter().flat_map(|it| it.lines)
     {
         let cost = line.cost_usd.unwrap_or(0.0) - line.recorded_usd;
         if request.prices.is_own(&line.group) && cost > 1e-9 {

@@ -5,8 +5,8 @@ use std::io;
 use std::ops::ControlFlow;
 use std::time::Duration;
 
-use quipu_ledger::Progress;
-use quipu_ledger::watch::{Event, Stop, Timing, watch};
+use quipu_ledger::collect::Progress;
+use quipu_ledger::collect::{watch::Event, watch::Stop, watch::Timing, watch::watch};
 use quipu_ledger::wire::SyncReport;
 use serde::Serialize;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};

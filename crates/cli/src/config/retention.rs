@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use quipu_ledger::Retention;
+use quipu_ledger::collect::Retention;
 use quipu_transcript::format::FORMATS;
 use toml::Value;
 

@@ -5,8 +5,9 @@
 
 pub(crate) mod clock;
 pub(crate) mod error;
+pub mod files;
 pub(crate) mod foreign;
-pub(crate) mod ids;
+pub mod ids;
 pub(crate) mod paths;
 pub(crate) mod sidecar;
 pub(crate) mod target;

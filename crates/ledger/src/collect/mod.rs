@@ -45,6 +45,7 @@ use std::path::PathBuf;
 use std::sync::Mutex;
 use std::time::Instant;
 
+pub use crate::file::owner::adopt;
 pub(crate) use changed::claimed;
 pub(crate) use decompress::{Decompressed, to_plain_file};
 pub use discover::RootPath;
@@ -98,6 +99,27 @@ pub enum Progress {
 }
 
 /// Collects everything new under `roots`.
+///
+/// ```
+/// use quipu_ledger::Ledger;
+/// use quipu_ledger::collect::{Retention, RootPath, Selection, collect};
+///
+/// # let folder = tempfile::tempdir()?;
+/// # let home = folder.path().join("projects");
+/// # std::fs::create_dir_all(home.join("-home-a"))?;
+/// # let line = r#"{"type":"user","uuid":"u1","message":{"role":"user","content":"hello"}}"#;
+/// # std::fs::write(home.join("-home-a/640ab4c7-d010-4b20-a591-b7172ef08e66.jsonl"), format!("{line}\n"))?;
+/// let mut ledger = Ledger::open(&folder.path().join("ledger.db"))?;
+/// let root = RootPath {
+///     format: quipu_transcript::format::by_name("claude-code").unwrap(),
+///     path: home,
+///     selection: Selection::default(),
+///     retention: Retention::default(),
+/// };
+/// let report = collect(&mut ledger, &[root], &mut |_| {})?;
+/// assert_eq!(report.records_added, 1);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub fn collect(
     ledger: &mut Ledger,
     roots: &[RootPath],

@@ -19,19 +19,19 @@ use crate::{Error, Result, Trouble};
 
 /// The time that a reader waits for the ledger to be brought up to date.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Patience {
+pub enum RefreshLimit {
     /// No time: the ledger is read as it is.
     None,
     /// A short time: 50 ms for another writer, 300 ms for collecting and projecting.
     Short,
     /// The time until everything is collected.
-    Long,
+    Unlimited,
 }
 
-/// The time that a reader with short patience waits for another writer.
+/// The time that a reader with a short limit waits for another writer.
 const SHORT_WAIT: Duration = Duration::from_millis(50);
 
-/// The time that a reader with short patience collects and projects.
+/// The time that a reader with a short limit collects and projects.
 const SHORT_SWEEP: Duration = Duration::from_millis(300);
 
 /// The currency of an answer.
@@ -67,17 +67,17 @@ impl Freshness {
 
 /// The relation of a ledger to this machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Whose {
+pub enum LedgerKind {
     /// This machine collects into it.
-    Ours,
+    Own,
     /// A copy that `backup` made.
     Backup,
     /// Another machine collects into it.
-    Foreign,
+    OtherMachine,
     /// It cannot be written to.
     ReadOnly,
     /// This machine would collect into it, but its disk is full.
-    NoRoom,
+    DiskFull,
 }
 
 /// A ledger that was opened for reading.
@@ -85,8 +85,8 @@ pub enum Whose {
 pub struct Reader {
     /// The ledger.
     pub ledger: Ledger,
-    /// Its relation to this machine. Only `Ours` can be brought up to date.
-    pub whose: Whose,
+    /// Its relation to this machine. Only `Own` can be brought up to date.
+    pub kind: LedgerKind,
     /// Set if the answer has to be read through a connection that cannot write.
     pub is_apart: bool,
 }
@@ -94,54 +94,58 @@ pub struct Reader {
 /// Opens a ledger for reading. A ledger that `machine` collects into is opened for writing, and
 /// created if there is none; any other is opened for reading only.
 pub fn open_to_read(path: &Path, machine: &str) -> Result<Reader> {
-    let (mut whose, is_there) = match Ledger::open_any_version(path) {
-        Ok(ledger) => (whose(&ledger, machine)?, true),
-        Err(Error::Absent { .. }) => (Whose::Ours, false),
+    let (mut kind, is_there) = match Ledger::open_any_version(path) {
+        Ok(ledger) => (kind_of(&ledger, machine)?, true),
+        Err(Error::Absent { .. }) => (LedgerKind::Own, false),
         Err(error) => return Err(error),
     };
-    if whose == Whose::Ours {
-        whose = match Ledger::open(path) {
-            Ok(ledger) => return Ok(Reader { ledger, whose, is_apart: false }),
-            Err(error) if is_there && error.trouble() == Trouble::DiskFull => Whose::NoRoom,
-            Err(error) if is_about_access(&error) => Whose::ReadOnly,
+    if kind == LedgerKind::Own {
+        kind = match Ledger::open(path) {
+            Ok(ledger) => return Ok(Reader { ledger, kind, is_apart: false }),
+            Err(error) if is_there && error.trouble() == Trouble::DiskFull => LedgerKind::DiskFull,
+            Err(error) if is_about_access(&error) => LedgerKind::ReadOnly,
             Err(error) => return Err(error),
         };
     }
-    Ok(Reader { ledger: Ledger::open_read_only(path)?, whose, is_apart: false })
+    Ok(Reader { ledger: Ledger::open_read_only(path)?, kind, is_apart: false })
 }
 
-fn whose(ledger: &Ledger, machine: &str) -> Result<Whose> {
+fn kind_of(ledger: &Ledger, machine: &str) -> Result<LedgerKind> {
     // A backup has no write-ahead log.
     if !ledger.has_log() {
-        return Ok(Whose::Backup);
+        return Ok(LedgerKind::Backup);
     }
     Ok(match collector(ledger)? {
-        Some(collector) if collector != machine => Whose::Foreign,
-        _ => Whose::Ours,
+        Some(collector) if collector != machine => LedgerKind::OtherMachine,
+        _ => LedgerKind::Own,
     })
 }
 
 impl Reader {
-    /// Brings the ledger up to date as far as `patience` allows, and returns how current it is.
+    /// Brings the ledger up to date as far as `limit` allows, and returns how current it is.
     /// From then on the ledger is read in one snapshot, until it is dropped or refreshed again.
     pub fn refresh(
         &mut self,
         roots: &[RootPath],
         machine: &str,
-        patience: Patience,
+        limit: RefreshLimit,
         progress: &mut dyn FnMut(Progress),
     ) -> Result<Freshness> {
         self.ledger.release()?;
-        let short = (patience != Patience::Long)
+        let short = (limit != RefreshLimit::Unlimited)
             .then(|| Hurry { wait: SHORT_WAIT, until: Instant::now() + SHORT_SWEEP });
-        let mut freshness = self.collected(roots, machine, patience, short, progress)?;
+        let mut freshness = self.collected(roots, machine, limit, short, progress)?;
         freshness.unprojected = self.hold(short)?;
         Ok(freshness)
     }
 
     /// Runs `wait`, which may take any time, without a snapshot, and holds another one after it. Fails
     /// with [`Error::Behind`] if that one lacks more records than `unprojected`.
-    pub fn between<T>(ledger: &Ledger, unprojected: u64, wait: impl FnOnce() -> T) -> Result<T> {
+    pub fn without_snapshot<T>(
+        ledger: &Ledger,
+        unprojected: u64,
+        wait: impl FnOnce() -> T,
+    ) -> Result<T> {
         ledger.release()?;
         let waited = wait();
         ledger.hold()?;
@@ -161,7 +165,7 @@ impl Reader {
         }
         let limit = Instant::now() + self.ledger.longest_catch_up();
         let mut last = None;
-        let mut can_wait = self.whose == Whose::Ours;
+        let mut can_wait = self.kind == LedgerKind::Own;
         loop {
             self.ledger.hold()?;
             let now = rebuild::projected(self.ledger.conn())?;
@@ -191,20 +195,20 @@ impl Reader {
         &mut self,
         roots: &[RootPath],
         machine: &str,
-        patience: Patience,
+        limit: RefreshLimit,
         short: Option<Hurry>,
         progress: &mut dyn FnMut(Progress),
     ) -> Result<Freshness> {
-        if self.whose != Whose::Ours {
+        if self.kind != LedgerKind::Own {
             return self.as_collected();
         }
-        match self.collect(roots, machine, patience, short, progress) {
+        match self.collect(roots, machine, limit, short, progress) {
             // A partial projection can be read; one of another version cannot.
             Err(error)
                 if error.trouble() == Trouble::DiskFull
                     && rebuild::projected(self.ledger.conn())?.is_some() =>
             {
-                self.whose = Whose::NoRoom;
+                self.kind = LedgerKind::DiskFull;
                 self.as_collected()
             }
             collected => collected,
@@ -215,7 +219,7 @@ impl Reader {
         &mut self,
         roots: &[RootPath],
         machine: &str,
-        patience: Patience,
+        limit: RefreshLimit,
         short: Option<Hurry>,
         progress: &mut dyn FnMut(Progress),
     ) -> Result<Freshness> {
@@ -225,7 +229,7 @@ impl Reader {
                 progress(Progress::Rebuilding { done, total });
             })?;
         }
-        if patience == Patience::None {
+        if limit == RefreshLimit::None {
             return self.as_collected();
         }
         self.ledger.set_hurry(short)?;

@@ -28,7 +28,7 @@ use names::{Names, RestoredGeneration};
 
 /// The files to restore.
 #[derive(Debug, Clone, Copy)]
-pub enum What<'a> {
+pub enum RestoreScope<'a> {
     /// Every collected file.
     All,
     /// The files of one session and of its sub-agents, by an unambiguous prefix of its id.
@@ -57,24 +57,37 @@ const INDEX: &str = "sessions.json";
 
 /// Writes files under `to/<format>/<path relative to its root>`.
 ///
+/// ```
+/// use quipu_ledger::restore::{Generations, RestoreScope, restore};
+/// use quipu_ledger::{Entry, Store};
+///
+/// # let folder = tempfile::tempdir()?;
+/// # let store = Store::open(folder.path().join("ledger.db"))?;
+/// store.session_or_new("agent:main:main")?.append(Entry::user("hello"))?;
+/// let to = folder.path().join("restored");
+/// let report = restore(&store.reader()?, RestoreScope::All, &to, Generations::Newest)?;
+/// assert_eq!((report.files, report.skipped.len()), (1, 0));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
 /// A file that cannot be written is listed in the report, and the others are restored. An existing
 /// file with the same bytes is counted. So repeating the call completes an interrupted one.
 pub fn restore(
     ledger: &Ledger,
-    what: What<'_>,
+    scope: RestoreScope<'_>,
     to: &Path,
     generations: Generations,
 ) -> Result<RestoreReport> {
     let conn = ledger.conn();
-    let sources = match what {
-        What::All => None,
-        What::Session(name) => {
+    let sources = match scope {
+        RestoreScope::All => None,
+        RestoreScope::Session(name) => {
             Some(complete(ledger, &mut |conn| match find::session(conn, name) {
                 Err(Error::Empty { .. }) => empty::sources(conn, name),
                 session => sources_of(conn, session?),
             })?)
         }
-        What::Source(path) => Some(sources_at(conn, path)?),
+        RestoreScope::Source(path) => Some(sources_at(conn, path)?),
     };
     let mut report = RestoreReport::default();
     let mut names = Names::new(conn)?;
@@ -218,11 +231,11 @@ pub struct InPlace {
 
 /// Restores a session's transcript to the path where its agent expects it, unless a file is there.
 /// Returns `None` if the session never had a file.
-pub fn put_back(ledger: &Ledger, session: SessionRow) -> Result<Option<InPlace>> {
-    complete(ledger, &mut |conn| put_back_from(conn, session))
+pub fn restore_in_place(ledger: &Ledger, session: SessionRow) -> Result<Option<InPlace>> {
+    complete(ledger, &mut |conn| restore_in_place_from(conn, session))
 }
 
-fn put_back_from(conn: &Connection, session: SessionRow) -> Result<Option<InPlace>> {
+fn restore_in_place_from(conn: &Connection, session: SessionRow) -> Result<Option<InPlace>> {
     let mut statement = conn.prepare(
         "SELECT s.id, g.id, s.root, s.path, g.mtime_ns, s.format
            FROM session_sources ss

@@ -12,7 +12,7 @@ pub(crate) mod family;
 pub(crate) mod interned;
 pub(crate) mod keys;
 mod outputs;
-pub(crate) mod rebuild;
+pub mod rebuild;
 mod row;
 mod rows;
 pub(crate) mod search;

@@ -2,7 +2,7 @@
 //!
 //! Never uses any other source.
 
-use quipu_transcript::routing::admission::stands;
+use quipu_transcript::routing::admission::is_open_at;
 use rusqlite::Connection;
 
 use crate::Result;
@@ -58,7 +58,7 @@ fn forget_old(tx: &Connection, agent: &str, channel: &str, now: i64) -> Result<(
             "SELECT sender, asked_at FROM pairing_requests WHERE agent = ?1 AND channel = ?2",
         )?
         .query_map((agent, channel), |row| Ok((row.get(0)?, row.get(1)?)))?
-        .filter(|row| !row.as_ref().is_ok_and(|(_, asked_at)| stands(*asked_at, now)))
+        .filter(|row| !row.as_ref().is_ok_and(|(_, asked_at)| is_open_at(*asked_at, now)))
         .map(|row| row.map(|(sender, _): (String, i64)| sender))
         .collect::<Result<_, _>>()?;
     for sender in old {

@@ -2,5 +2,5 @@
 //!
 //! Never reads a source file. Only `query::complete` writes: it brings the projection up to date.
 
-pub(crate) mod query;
-pub(crate) mod search;
+pub mod query;
+pub mod search;

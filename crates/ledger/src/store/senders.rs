@@ -6,7 +6,7 @@
 //! channel make the ledger grow.
 
 use quipu_transcript::routing::admission::{
-    self, Admission, AdmissionSettings, EVERYBODY, PairingCode, REQUEST_STANDS, Request,
+    self, Admission, AdmissionSettings, EVERYBODY, PairingCode, REQUEST_LIFETIME, Request,
     SenderState, Standing, sender_id,
 };
 use quipu_transcript::routing::{AgentId, Channel, Inbound};
@@ -244,7 +244,7 @@ fn judge(
         None => SenderState::default(),
     };
     let fresh = fresh_code(conn)?;
-    Ok(admission::admit(settings, &known, inbound, fresh, now))
+    Ok(admission::decide(settings, &known, inbound, fresh, now))
 }
 
 fn known(conn: &Connection, who: &Who) -> Result<SenderState> {
@@ -292,11 +292,11 @@ fn asking(conn: &Connection, now: i64) -> Result<Vec<Sender>> {
             state: "asking",
             since: asked_at,
             code: row.get(3)?,
-            expires_at: Some(asked_at.saturating_add(REQUEST_STANDS)),
+            expires_at: Some(asked_at.saturating_add(REQUEST_LIFETIME)),
         })
     })?;
     let mut found = rows.collect::<Result<Vec<Sender>, _>>()?;
-    found.retain(|sender| admission::stands(sender.since, now));
+    found.retain(|sender| admission::is_open_at(sender.since, now));
     Ok(found)
 }
 

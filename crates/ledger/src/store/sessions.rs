@@ -106,7 +106,8 @@ impl Store {
     /// Creates a session with its header, and makes its key lead to it.
     ///
     /// ```
-    /// use quipu_ledger::{NewSession, Store};
+    /// use quipu_ledger::store::NewSession;
+    /// use quipu_ledger::Store;
     ///
     /// # let folder = tempfile::tempdir()?;
     /// # let store = Store::open(folder.path().join("ledger.db"))?;

@@ -9,7 +9,9 @@ use std::time::Duration;
 
 use crate::child;
 use crate::home::*;
-use quipu_ledger::{Error, Filter, Generations, Ledger, Trouble, What};
+use quipu_ledger::query::Filter;
+use quipu_ledger::restore::{Generations, RestoreScope};
+use quipu_ledger::{Error, Ledger, Trouble};
 use quipu_torture::{OLD, Old, Prng};
 
 /// Copies a ledger of an older version into a home, alone.
@@ -73,7 +75,8 @@ fn check_goes_on(home: &Home, old: &Old) {
     home.sync();
     home.assert_sound();
     home.assert_rebuilds();
-    let diagnosis = quipu_ledger::doctor(&home.ledger_path(), &home.roots(), true, &mut |_| {});
+    let diagnosis =
+        quipu_ledger::doctor::doctor(&home.ledger_path(), &home.roots(), true, &mut |_| {});
     assert!(diagnosis.ok, "{}: {:?}", old.name, diagnosis.findings);
 }
 
@@ -110,7 +113,7 @@ fn f4_every_old_backup_is_restored() {
         home.open();
         let backup = backup_of(&home, old);
         let prepared =
-            quipu_ledger::prepare_restore(&home.ledger_path(), &backup, false, &mut |_| {})
+            quipu_ledger::backup::prepare_restore(&home.ledger_path(), &backup, false, &mut |_| {})
                 .unwrap_or_else(|error| panic!("{}: {error}", old.name));
         assert_eq!(prepared.records(), old.records, "{}", old.name);
         prepared.swap().unwrap();
@@ -127,12 +130,14 @@ fn f22_every_old_backup_is_read_as_it_is() {
         fs::create_dir_all(home.folder()).unwrap();
         let backup = backup_of(&home, old);
         let before = fs::read(&backup).unwrap();
-        let reader = quipu_ledger::open_to_read(&backup, "here")
+        let reader = quipu_ledger::freshness::open_to_read(&backup, "here")
             .unwrap_or_else(|error| panic!("{}: {error:?}", old.name));
-        let sessions = quipu_ledger::sessions(&reader.ledger, &Filter::default(), None).unwrap();
+        let sessions =
+            quipu_ledger::query::sessions(&reader.ledger, &Filter::default(), None).unwrap();
         assert!(sessions.total > 0, "{}", old.name);
         let to = home.scratch("given");
-        quipu_ledger::restore(&reader.ledger, What::All, &to, Generations::All).unwrap();
+        quipu_ledger::restore::restore(&reader.ledger, RestoreScope::All, &to, Generations::All)
+            .unwrap();
         assert!(files(&to) == expected(old), "{}: other bytes came back", old.name);
         drop(reader);
         assert!(before == fs::read(&backup).unwrap(), "{}: it was written to", old.name);
@@ -192,7 +197,7 @@ fn a_ledger_of_an_unknown_shape_is_left_untouched() {
             let from = home.scratch("backup.db");
             fs::write(&from, &backup).unwrap();
             let other = home.scratch("other/ledger.db");
-            let refused = quipu_ledger::prepare_restore(&other, &from, false, &mut |_| {});
+            let refused = quipu_ledger::backup::prepare_restore(&other, &from, false, &mut |_| {});
             let error = refused.map(|_| ()).unwrap_err();
             assert_eq!(error.trouble(), Trouble::Damaged, "{change}: {error}");
             assert!(error.to_string().contains(words), "{change}: {error}");

@@ -1,7 +1,7 @@
 //! Transcripts that OpenClaw archived: renamed, in another folder, compressed. All files of a
 //! session are one session; each line is stored once; each entry lists its other sightings.
 
-use quipu_ledger::{Generations, What};
+use quipu_ledger::restore::{Generations, RestoreScope};
 
 use crate::home::*;
 
@@ -63,14 +63,14 @@ fn restored(home: &Home, path: &str) -> String {
 
 #[track_caller]
 fn reasons(home: &Home) -> Vec<String> {
-    let status = quipu_ledger::status(&home.open(), &home.roots()).unwrap();
+    let status = quipu_ledger::status::status(&home.open(), &home.roots()).unwrap();
     let format = status.formats.into_iter().find(|format| format.format == "openclaw").unwrap();
     format.skipped.into_iter().map(|skipped| skipped.reason).collect()
 }
 
 #[track_caller]
 fn damaged_reasons(home: &Home) -> Vec<String> {
-    let status = quipu_ledger::status(&home.open(), &home.roots()).unwrap();
+    let status = quipu_ledger::status::status(&home.open(), &home.roots()).unwrap();
     let format = status.formats.into_iter().find(|format| format.format == "openclaw").unwrap();
     format.damaged.into_iter().map(|damaged| damaged.reason).collect()
 }
@@ -149,8 +149,13 @@ fn a69_a_transcript_that_is_compressed() {
     assert_eq!(restored(&home, &live()), transcript(0..50));
     assert_eq!(restored(&home, &format!("{}.decompressed", live())), transcript(0..50));
     let to = home.scratch("to");
-    let report =
-        quipu_ledger::restore(&home.open(), What::Session(ID), &to, Generations::Newest).unwrap();
+    let report = quipu_ledger::restore::restore(
+        &home.open(),
+        RestoreScope::Session(ID),
+        &to,
+        Generations::Newest,
+    )
+    .unwrap();
     assert_eq!((report.files, report.decompressed), (2, 1));
     assert_eq!(report.restored.iter().filter(|file| file.decompressed).count(), 1);
 }

@@ -7,9 +7,10 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use quipu_ledger::backup::BackupTarget;
 use quipu_ledger::store::Store;
 use quipu_ledger::wire::BackupReport;
-use quipu_ledger::{BackupTarget, Error, Ledger, Trouble};
+use quipu_ledger::{Error, Ledger, Trouble};
 use quipu_torture::Prng;
 
 use crate::child;
@@ -25,7 +26,11 @@ pub(crate) fn collected() -> Home {
 }
 
 pub(crate) fn back_up(home: &Home, to: &Path) -> quipu_ledger::Result<BackupReport> {
-    quipu_ledger::backup(&mut home.open(), BackupTarget { path: to, replace: false }, &mut |_| {})
+    quipu_ledger::backup::backup(
+        &mut home.open(),
+        BackupTarget { path: to, replace: false },
+        &mut |_| {},
+    )
 }
 
 /// Returns the names in a folder.
@@ -42,11 +47,11 @@ fn names(folder: &Path) -> Vec<String> {
 pub(crate) fn everything(home: &Home, ledger: &Path) -> Vec<(String, Vec<u8>)> {
     let to = tempfile::tempdir_in(home.folder()).unwrap();
     let ledger = Ledger::open_read_only(ledger).unwrap();
-    quipu_ledger::restore(
+    quipu_ledger::restore::restore(
         &ledger,
-        quipu_ledger::What::All,
+        quipu_ledger::restore::RestoreScope::All,
         to.path(),
-        quipu_ledger::Generations::All,
+        quipu_ledger::restore::Generations::All,
     )
     .unwrap();
     files(to.path()).into_iter().collect()
@@ -70,7 +75,7 @@ fn r111_a_backup_is_the_ledger_in_one_file() {
     // It can be read where nothing can be written.
     let lock = fs::Permissions::from_mode(0o500);
     fs::set_permissions(home.scratch("disk"), lock).unwrap();
-    let status = quipu_ledger::status(&Ledger::open_read_only(&to).unwrap(), &[]).unwrap();
+    let status = quipu_ledger::status::status(&Ledger::open_read_only(&to).unwrap(), &[]).unwrap();
     assert_eq!(status.ledger.records, report.records);
     fs::set_permissions(home.scratch("disk"), fs::Permissions::from_mode(0o700)).unwrap();
     assert_eq!(names(&home.scratch("disk")), ["copy.db"]);
@@ -129,7 +134,7 @@ fn backups_are_remembered() {
     let plain = target(&home);
     back_up(&home, &plain).unwrap();
     back_up(&home, &odd).unwrap();
-    let listed = quipu_ledger::backups(&home.open()).unwrap();
+    let listed = quipu_ledger::backup::backups(&home.open()).unwrap();
     let paths: Vec<&Path> = listed.iter().map(|backup| backup.path.as_path()).collect();
     assert_eq!(paths, [odd.as_path(), plain.as_path()]);
     assert!(listed.iter().all(|backup| backup.exists && !backup.put_aside && backup.at > 0));
@@ -142,17 +147,17 @@ fn backups_are_remembered() {
 
     // A replaced backup stays one backup; a deleted one is still listed.
     let replace = BackupTarget { path: &plain, replace: true };
-    quipu_ledger::backup(&mut home.open(), replace, &mut |_| {}).unwrap();
+    quipu_ledger::backup::backup(&mut home.open(), replace, &mut |_| {}).unwrap();
     fs::remove_file(&odd).unwrap();
-    let listed = quipu_ledger::backups(&home.open()).unwrap();
+    let listed = quipu_ledger::backup::backups(&home.open()).unwrap();
     assert_eq!(listed.len(), 2);
     assert_eq!(listed.iter().map(|backup| backup.exists).collect::<Vec<_>>(), [false, true]);
 
     // A read-only ledger cannot record it, and reports that.
     let mut ledger = Ledger::open_read_only(&home.ledger_path()).unwrap();
     let another = BackupTarget { path: &home.scratch("disk/another.db"), replace: false };
-    assert!(!quipu_ledger::backup(&mut ledger, another, &mut |_| {}).unwrap().remembered);
-    assert_eq!(quipu_ledger::backups(&ledger).unwrap().len(), 2);
+    assert!(!quipu_ledger::backup::backup(&mut ledger, another, &mut |_| {}).unwrap().remembered);
+    assert_eq!(quipu_ledger::backup::backups(&ledger).unwrap().len(), 2);
 }
 
 #[test]
@@ -193,7 +198,8 @@ fn targets_that_are_refused() {
             folder.join("pipe"),
         ] {
             let target = BackupTarget { path: &path, replace };
-            let refused = quipu_ledger::backup(&mut home.open(), target, &mut |_| {}).unwrap_err();
+            let refused =
+                quipu_ledger::backup::backup(&mut home.open(), target, &mut |_| {}).unwrap_err();
             assert!(matches!(refused, Error::Target { .. }), "{}: {refused}", path.display());
         }
     }
@@ -201,7 +207,7 @@ fn targets_that_are_refused() {
     assert_eq!(before, names(&folder));
     assert_eq!(ledger["ledger.db"], home.ledger_bytes()["ledger.db"]);
     let absent = BackupTarget { path: &folder.join("no/such"), replace: false };
-    let refused = quipu_ledger::backup(&mut home.open(), absent, &mut |_| {}).unwrap_err();
+    let refused = quipu_ledger::backup::backup(&mut home.open(), absent, &mut |_| {}).unwrap_err();
     assert!(matches!(refused, Error::Io { .. }), "{refused}");
 }
 
@@ -215,7 +221,7 @@ fn a_file_that_is_there_stays_until_the_new_one_is_complete() {
     assert_eq!(fs::read(&to).unwrap(), b"precious");
     let mut seen = 0;
     let replace = BackupTarget { path: &to, replace: true };
-    quipu_ledger::backup(&mut home.open(), replace, &mut |_| {
+    quipu_ledger::backup::backup(&mut home.open(), replace, &mut |_| {
         seen += 1;
         assert_eq!(fs::read(&to).unwrap(), b"precious");
     })

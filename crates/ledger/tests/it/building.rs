@@ -2,7 +2,8 @@
 //! not at all, and holds the same as any other ledger.
 
 use crate::home::*;
-use quipu_ledger::{Ledger, collect};
+use quipu_ledger::Ledger;
+use quipu_ledger::collect::collect;
 
 fn lines(range: std::ops::Range<u32>) -> String {
     range.map(|number| line("user", &uuid(number), None, &format!("word{number}"))).collect()

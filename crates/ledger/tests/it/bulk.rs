@@ -2,7 +2,7 @@
 //! doctor's deep check derives everything again and lets FTS5 tokenize. Then the same through plain
 //! FTS5, which is used where the format of its tables is unknown.
 
-use quipu_ledger::Fts5Access;
+use quipu_ledger::search::Fts5Access;
 use quipu_ledger::wire::Severity;
 
 use crate::home::*;
@@ -39,7 +39,8 @@ fn large(access: Fts5Access) -> Home {
 #[track_caller]
 fn assert_as_fts5_has_it(home: &Home) {
     home.assert_sound();
-    let diagnosis = quipu_ledger::doctor(&home.ledger_path(), &home.roots(), true, &mut |_| {});
+    let diagnosis =
+        quipu_ledger::doctor::doctor(&home.ledger_path(), &home.roots(), true, &mut |_| {});
     let bad: Vec<&str> = diagnosis
         .findings
         .iter()

@@ -134,7 +134,7 @@ fn run() {
                 for _ in 0..9 {
                     home.sync();
                 }
-                quipu_ledger::rebuild(&mut home.open(), &mut |_, _| {}).unwrap();
+                quipu_ledger::rebuild::rebuild(&mut home.open(), &mut |_, _| {}).unwrap();
             }
         }
         "collect and rebuild until killed" => {
@@ -143,12 +143,12 @@ fn run() {
                 home.append(MAIN, line("user", &uuid(700_000 + number), None, &text));
                 home.sync();
                 if number % 16 == 15 {
-                    quipu_ledger::rebuild(&mut home.open(), &mut |_, _| {}).unwrap();
+                    quipu_ledger::rebuild::rebuild(&mut home.open(), &mut |_, _| {}).unwrap();
                 }
             }
         }
         "rebuild until killed" => loop {
-            quipu_ledger::rebuild(&mut home.open(), &mut |_, _| {}).unwrap();
+            quipu_ledger::rebuild::rebuild(&mut home.open(), &mut |_, _| {}).unwrap();
         },
         "hold a database" => crate::rows::hold(&home),
         "back up" => drop(backups::back_up(&home, &home.scratch("disk/copy.db")).unwrap()),

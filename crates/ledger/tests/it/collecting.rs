@@ -140,7 +140,7 @@ fn a_deleted_file_stays() {
     assert_eq!(home.sync().gone, 1);
     assert_eq!(home.one::<String>("SELECT state FROM sessions"), "gone");
     assert_eq!(home.problems().get("unterminated"), Some(&1));
-    let restored = home.restored(quipu_ledger::Generations::Newest);
+    let restored = home.restored(quipu_ledger::restore::Generations::Newest);
     assert_eq!(restored.values().next().unwrap(), lines.as_bytes());
     home.assert_rebuilds();
 
@@ -225,7 +225,7 @@ fn what_is_no_transcript_is_not_counted() {
     for changed in [1, 0] {
         let report = home.sync();
         assert_eq!((report.sources, report.sources_changed), (1, changed));
-        let status = quipu_ledger::status(&home.open(), &home.roots()).unwrap();
+        let status = quipu_ledger::status::status(&home.open(), &home.roots()).unwrap();
         assert_eq!(status.formats[0].sources, 1);
     }
 }
@@ -249,8 +249,9 @@ fn a_folder_of_projects_is_a_root() {
     assert_eq!(report.outside().next().unwrap().paths, ["projects"]);
 
     let mut roots = home.roots();
-    roots[1] = quipu_ledger::RootPath { path: home.path(".claude/projects"), ..roots[0].clone() };
-    let report = quipu_ledger::collect(&mut home.open(), &roots, &mut |_| {}).unwrap();
+    roots[1] =
+        quipu_ledger::collect::RootPath { path: home.path(".claude/projects"), ..roots[0].clone() };
+    let report = quipu_ledger::collect::collect(&mut home.open(), &roots, &mut |_| {}).unwrap();
     assert_eq!((report.sources, report.records_added), (2, 2));
     let ids = home.all("SELECT session_id, project, part FROM sessions ORDER BY session_id");
     assert_eq!(
@@ -260,6 +261,6 @@ fn a_folder_of_projects_is_a_root() {
             format!("'{SESSION}/agent-1'|'-home-alice-shop'|'subagent'"),
         ]
     );
-    let report = quipu_ledger::collect(&mut home.open(), &roots, &mut |_| {}).unwrap();
+    let report = quipu_ledger::collect::collect(&mut home.open(), &roots, &mut |_| {}).unwrap();
     assert_eq!(report.bytes_read, 0);
 }

@@ -9,7 +9,8 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 
 use crate::home::*;
-use quipu_ledger::{Error, Ledger, prepare_restore};
+use quipu_ledger::backup::prepare_restore;
+use quipu_ledger::{Error, Ledger};
 
 const MAIN: &str = ".claude/projects/-p/640ab4c7-d010-4b20-a591-b7172ef08e66.jsonl";
 
@@ -56,9 +57,9 @@ fn whatever_is_no_file_is_named_before_sqlite_waits_for_it() {
             assert_named(Ledger::open(&ledger), &file, kind);
             assert_named(Ledger::open_read_only(&ledger), &file, kind);
             assert_named(Ledger::open_to_collect(&ledger), &file, kind);
-            assert_named(quipu_ledger::open_to_read(&ledger, "here"), &file, kind);
+            assert_named(quipu_ledger::freshness::open_to_read(&ledger, "here"), &file, kind);
             assert_named(prepare_restore(&ledger, &copy, true, &mut |_| {}), &file, kind);
-            let diagnosis = quipu_ledger::doctor(&ledger, &home.roots(), true, &mut |_| {});
+            let diagnosis = quipu_ledger::doctor::doctor(&ledger, &home.roots(), true, &mut |_| {});
             let finding = diagnosis.findings.first().unwrap();
             assert!(finding.what.contains(file.to_str().unwrap()), "{finding:?}");
             assert!(finding.advice.contains("move it away"), "{finding:?}");

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use crate::child;
 use crate::home::*;
-use quipu_ledger::{Error, Ledger, RootPath};
+use quipu_ledger::collect::RootPath;
+use quipu_ledger::{Error, Ledger};
 
 fn lines(range: std::ops::Range<u32>) -> String {
     range.map(|number| line("user", &uuid(number), None, &format!("word{number}"))).collect()
@@ -82,13 +83,13 @@ fn r105_a_reader_sees_what_another_process_wrote() {
     home.write(MAIN, lines(0..3));
     home.sync();
     let reader = Ledger::open_read_only(&home.ledger_path()).unwrap();
-    let offset = |ledger: &Ledger| quipu_ledger::cursors(ledger).unwrap()[0].offset;
+    let offset = |ledger: &Ledger| quipu_ledger::query::cursors(ledger).unwrap()[0].offset;
     assert_eq!(offset(&reader), lines(0..3).len() as u64);
 
     home.append(MAIN, lines(3..5));
     child::finish(child::start(&home, "collect", 1));
     assert_eq!(offset(&reader), lines(0..5).len() as u64);
-    let status = quipu_ledger::status(&reader, &home.roots()).unwrap();
+    let status = quipu_ledger::status::status(&reader, &home.roots()).unwrap();
     assert_eq!(status.ledger.records, 5);
 }
 
@@ -158,7 +159,7 @@ fn f18_locked_against_readers() {
 }
 
 fn collect(ledger: &mut Ledger, roots: &[RootPath]) -> quipu_ledger::Result<()> {
-    quipu_ledger::collect(ledger, roots, &mut |_| {}).map(drop)
+    quipu_ledger::collect::collect(ledger, roots, &mut |_| {}).map(drop)
 }
 
 #[test]

@@ -4,7 +4,8 @@
 use std::fs;
 use std::path::Path;
 
-use quipu_ledger::{Error, Ledger, SessionContext};
+use quipu_ledger::query::SessionContext;
+use quipu_ledger::{Error, Ledger};
 use serde_json::{Value, json};
 
 use crate::home::{Home, MAIN, SESSION, line, uuid};
@@ -17,8 +18,8 @@ fn context(
     name: &str,
     leaf: Option<&str>,
 ) -> quipu_ledger::Result<SessionContext> {
-    let session = quipu_ledger::find_session(ledger, name)?;
-    quipu_ledger::context_of(ledger, session, leaf)
+    let session = quipu_ledger::query::find_session(ledger, name)?;
+    quipu_ledger::query::context_of(ledger, session, leaf)
 }
 
 /// Returns the context as it is printed.

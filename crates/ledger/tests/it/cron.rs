@@ -1,6 +1,6 @@
 //! Scheduled jobs and their runs.
 
-use quipu_ledger::Generations;
+use quipu_ledger::restore::Generations;
 
 use crate::home::*;
 

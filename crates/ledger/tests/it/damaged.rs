@@ -4,7 +4,7 @@
 use std::fs::{self, File};
 use std::time::SystemTime;
 
-use quipu_ledger::{Generations, What};
+use quipu_ledger::restore::{Generations, RestoreScope};
 use quipu_torture::Prng;
 use rusqlite::params;
 
@@ -158,7 +158,8 @@ fn the_doctor_knows() {
     home.write(&path(), half());
     home.write(".openclaw/agents/main/sessions/bomb.jsonl.zst", zst(vec![b'0'; 80 << 20]));
     home.sync();
-    let doctor = || quipu_ledger::doctor(&home.ledger_path(), &home.roots(), true, &mut |_| {});
+    let doctor =
+        || quipu_ledger::doctor::doctor(&home.ledger_path(), &home.roots(), true, &mut |_| {});
     let diagnosis = doctor();
     assert!(diagnosis.ok, "{:?}", diagnosis.findings);
     assert_eq!(diagnosis.findings.len(), 1, "{:?}", diagnosis.findings);
@@ -208,7 +209,7 @@ fn in_a_database() {
         change(&home, &format!("PRAGMA user_version = {}", 10 + cut % 10));
         let report = sync(&home);
         assert_eq!((report.records_added, report.rewritten, report.gone), (0, 0, 0));
-        let status = quipu_ledger::status(&home.open(), &home.roots()).unwrap();
+        let status = quipu_ledger::status::status(&home.open(), &home.roots()).unwrap();
         let openclaw = status.formats.iter().find(|format| format.format == "openclaw").unwrap();
         assert_eq!((openclaw.databases, openclaw.damaged.len()), (1, 1));
         assert!(openclaw.skipped.iter().all(|skipped| !skipped.in_database));
@@ -233,8 +234,9 @@ fn one_file_comes_back_by_its_name() {
     home.sync();
     let names = |name: &str| {
         let to = tempfile::tempdir_in(home.folder()).unwrap();
-        let what = What::Source(name.as_ref());
-        let report = quipu_ledger::restore(&home.open(), what, to.path(), Generations::Newest)?;
+        let what = RestoreScope::Source(name.as_ref());
+        let report =
+            quipu_ledger::restore::restore(&home.open(), what, to.path(), Generations::Newest)?;
         assert_eq!(report.files as usize, files(to.path()).len());
         Ok::<_, quipu_ledger::Error>(files(to.path()).into_keys().collect::<Vec<_>>())
     };

@@ -16,7 +16,7 @@ use crate::home::*;
 const PAGE: usize = 8192;
 
 fn examine(home: &Home, is_deep: bool) -> Diagnosis {
-    quipu_ledger::doctor(&home.ledger_path(), &home.roots(), is_deep, &mut |_| {})
+    quipu_ledger::doctor::doctor(&home.ledger_path(), &home.roots(), is_deep, &mut |_| {})
 }
 
 fn described(diagnosis: &Diagnosis) -> Vec<String> {
@@ -408,7 +408,7 @@ fn f12_a_full_disk_keeps_the_ledger_and_leaves_nothing_behind() {
     assert_eq!(error.trouble(), quipu_ledger::Trouble::DiskFull, "{error}");
     assert!(left.is_empty(), "{left:?}");
     assert_eq!(everything(&home, &home.ledger_path()), before);
-    assert!(quipu_ledger::backups(&home.open()).unwrap().is_empty());
+    assert!(quipu_ledger::backup::backups(&home.open()).unwrap().is_empty());
     home.assert_sound();
 }
 
@@ -478,8 +478,9 @@ fn damage_to_what_waits_is_found() {
         assert!(backup.is_err(), "{change}");
         // The other files are restored, the damaged one is reported.
         let to = tempfile::tempdir_in(home.folder()).unwrap();
-        let (what, newest) = (quipu_ledger::What::All, quipu_ledger::Generations::Newest);
-        let report = quipu_ledger::restore(&home.open(), what, to.path(), newest).unwrap();
+        let (what, newest) =
+            (quipu_ledger::restore::RestoreScope::All, quipu_ledger::restore::Generations::Newest);
+        let report = quipu_ledger::restore::restore(&home.open(), what, to.path(), newest).unwrap();
         assert_eq!((report.files, report.damaged.len()), (3, 1), "{change}");
         let damaged = Path::new(&report.damaged[0].path);
         assert!(!damaged.exists(), "half a file passes for a whole one");
@@ -636,8 +637,13 @@ fn damage_is_found_while_other_processes_write() {
     let held = home.sql();
     held.execute_batch("BEGIN IMMEDIATE").unwrap();
     let (path, wait) = (home.ledger_path(), Duration::from_millis(50));
-    let advice =
-        grave(&quipu_ledger::doctor_waiting(&path, &home.roots(), false, wait, &mut |_| {}));
+    let advice = grave(&quipu_ledger::doctor::doctor_waiting(
+        &path,
+        &home.roots(),
+        false,
+        wait,
+        &mut |_| {},
+    ));
     assert!(advice.contains("stop everything that writes"), "{advice}");
     assert!(!advice.contains(replace), "{advice}");
 }

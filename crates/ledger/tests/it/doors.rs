@@ -7,8 +7,9 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use quipu_ledger::Ledger;
+use quipu_ledger::freshness::{RefreshLimit, open_to_read};
 use quipu_ledger::store::Store;
-use quipu_ledger::{Ledger, Patience, open_to_read};
 use rusqlite::Connection;
 use rustix::fs::{CWD, FileType, Mode, RenameFlags, mknodat, renameat_with};
 
@@ -216,8 +217,13 @@ fn hints_and_the_doctor_open_no_secret() {
         entries.map(|entry| entry.unwrap().path()).collect::<Vec<_>>()
     };
     for hint in [names(SLUG), names(SESSIONS), vec![home.path(".claude/history.jsonl")]].concat() {
-        quipu_ledger::collect_changed(&mut home.open(), &home.roots(), &[hint], &mut |_| {})
-            .unwrap();
+        quipu_ledger::collect::collect_changed(
+            &mut home.open(),
+            &home.roots(),
+            &[hint],
+            &mut |_| {},
+        )
+        .unwrap();
     }
     // Unnoticed by the ledger: the same size and time, another file.
     let size = fs::metadata(home.path(MAIN)).unwrap().len();
@@ -225,7 +231,7 @@ fn hints_and_the_doctor_open_no_secret() {
     File::options().write(true).open(&secret).unwrap().set_len(size).unwrap();
     fs::remove_file(home.path(MAIN)).unwrap();
     fs::hard_link(&secret, home.path(MAIN)).unwrap();
-    quipu_ledger::doctor(&home.ledger_path(), &home.roots(), true, &mut |_| {});
+    quipu_ledger::doctor::doctor(&home.ledger_path(), &home.roots(), true, &mut |_| {});
     home.sync();
     assert_no_canary(&home);
 }
@@ -253,7 +259,7 @@ fn odd_companions_of_a_database_are_not_waited_for() {
                 grow(&home, "s", 0..5);
                 make(kind, &home.path(&format!("{DATABASE}{suffix}")));
                 let mut reader = open_to_read(&home.ledger_path(), "here").unwrap();
-                reader.refresh(&home.roots(), "here", Patience::Short, &mut |_| {}).unwrap();
+                reader.refresh(&home.roots(), "here", RefreshLimit::Short, &mut |_| {}).unwrap();
                 drop(reader);
                 let report = home.sync();
                 let name = format!("{suffix} as a {kind}");
@@ -265,14 +271,18 @@ fn odd_companions_of_a_database_are_not_waited_for() {
                 assert_eq!(home.hits("innocent"), 1, "{name}");
                 let says =
                     format!("the {suffix} file beside it is not a regular file; move it away");
-                let diagnosis =
-                    quipu_ledger::doctor(&home.ledger_path(), &home.roots(), true, &mut |_| {});
+                let diagnosis = quipu_ledger::doctor::doctor(
+                    &home.ledger_path(),
+                    &home.roots(),
+                    true,
+                    &mut |_| {},
+                );
                 let found = diagnosis.findings.iter().any(|finding| {
                     finding.what.contains(&says) && finding.examples[0].ends_with(DATABASE)
                 });
                 assert_eq!(found, is_named, "{name}: {:?}", diagnosis.findings);
                 let ledger = Ledger::open_read_only(&home.ledger_path()).unwrap();
-                let status = quipu_ledger::status(&ledger, &home.roots()).unwrap();
+                let status = quipu_ledger::status::status(&ledger, &home.roots()).unwrap();
                 drop(ledger);
                 let mut skipped = status.formats.iter().flat_map(|format| &format.skipped);
                 let found = skipped.any(|skipped| {
@@ -322,7 +332,8 @@ fn an_endless_log_of_a_database_is_not_copied() {
     let report = home.sync();
     let [skipped] = report.skipped.as_slice() else { panic!("{:?}", report.skipped) };
     assert!(skipped.reason.contains("1907 MiB with its log are too much to copy"), "{skipped:?}");
-    let diagnosis = quipu_ledger::doctor(&home.ledger_path(), &home.roots(), false, &mut |_| {});
+    let diagnosis =
+        quipu_ledger::doctor::doctor(&home.ledger_path(), &home.roots(), false, &mut |_| {});
     let named = |finding: &quipu_ledger::wire::Finding| finding.what.contains("start its program");
     assert!(diagnosis.findings.iter().any(named), "{:?}", diagnosis.findings);
     // Its program writes the log back.

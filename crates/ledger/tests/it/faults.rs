@@ -7,8 +7,9 @@ use std::os::unix::fs::{FileExt, PermissionsExt, symlink};
 use std::time::{Duration, SystemTime};
 
 use crate::home::*;
+use quipu_ledger::collect::RootPath;
+use quipu_ledger::restore::{Generations, RestoreScope};
 use quipu_ledger::wire::{FormatStatus, Status, SyncReport};
-use quipu_ledger::{Generations, RootPath, What};
 use quipu_transcript::format;
 
 const OPENCLAW: &str = ".openclaw/agents/main/sessions/faults.jsonl";
@@ -70,7 +71,8 @@ fn f25_truncated_and_regrown_to_the_same_length() {
 fn f26_truncated_and_regrown_between_two_looks_of_one_process() {
     let home = Home::quick();
     let mut ledger = home.open();
-    let mut sync = || quipu_ledger::collect(&mut ledger, &home.roots(), &mut |_| {}).unwrap();
+    let mut sync =
+        || quipu_ledger::collect::collect(&mut ledger, &home.roots(), &mut |_| {}).unwrap();
     home.write(MAIN, lines(0..10));
     sync();
     File::options().write(true).open(home.path(MAIN)).unwrap().set_len(0).unwrap();
@@ -261,11 +263,11 @@ fn sync_from(home: &Home, folders: &[&str]) -> SyncReport {
         .map(|folder| RootPath {
             format: format::by_name("claude-code").unwrap(),
             path: home.path(folder),
-            selection: quipu_ledger::Selection::default(),
+            selection: quipu_ledger::collect::Selection::default(),
             retention: Default::default(),
         })
         .collect();
-    quipu_ledger::collect(&mut home.open(), &roots, &mut |_| {}).unwrap()
+    quipu_ledger::collect::collect(&mut home.open(), &roots, &mut |_| {}).unwrap()
 }
 
 #[test]
@@ -472,7 +474,8 @@ fn every_version_of_a_document_is_kept() {
     }
     let nothing = tempfile::tempdir_in(home.folder()).unwrap();
     let fourth = Generations::Number(4);
-    quipu_ledger::restore(&home.open(), What::All, nothing.path(), fourth).unwrap_err();
+    quipu_ledger::restore::restore(&home.open(), RestoreScope::All, nothing.path(), fourth)
+        .unwrap_err();
     assert_eq!((home.hits("first"), home.hits("third")), (1, 1));
     assert!(home.problems().is_empty(), "a new version is nothing odd");
 }
@@ -582,7 +585,7 @@ fn a_prompt_list_of_many_sessions() {
 // ---------------------------------------------------------------------------------------
 
 fn status(home: &Home) -> Status {
-    quipu_ledger::status(&home.open(), &home.roots()).unwrap()
+    quipu_ledger::status::status(&home.open(), &home.roots()).unwrap()
 }
 
 fn of<'s>(status: &'s Status, format: &str) -> &'s FormatStatus {
@@ -690,7 +693,7 @@ fn status_has_the_days_left_of_the_oldest_transcript() {
 /// doctor.
 #[test]
 fn the_retention_of_transcripts_is_configured() {
-    use quipu_ledger::Retention;
+    use quipu_ledger::collect::Retention;
     let home = Home::quick();
     home.sync();
     home.write(&path_of(1), lines(0..1));
@@ -699,9 +702,10 @@ fn the_retention_of_transcripts_is_configured() {
     let asked = |retention: Retention| {
         let mut roots = home.roots();
         roots.iter_mut().for_each(|root| root.retention = retention);
-        let status = quipu_ledger::status(&home.open(), &roots).unwrap();
+        let status = quipu_ledger::status::status(&home.open(), &roots).unwrap();
         let oldest = of(&status, "claude-code").oldest.clone().unwrap();
-        let diagnosis = quipu_ledger::doctor(&home.ledger_path(), &roots, false, &mut |_| {});
+        let diagnosis =
+            quipu_ledger::doctor::doctor(&home.ledger_path(), &roots, false, &mut |_| {});
         let warnings: Vec<String> = diagnosis
             .findings
             .iter()
@@ -733,7 +737,8 @@ fn status_lists_the_roots() {
             .flat_map(|format| format.roots.iter().map(|root| root.state.clone()))
             .collect()
     };
-    let without = quipu_ledger::status_without_ledger(&home.ledger_path(), &home.roots()).unwrap();
+    let without =
+        quipu_ledger::status::status_without_ledger(&home.ledger_path(), &home.roots()).unwrap();
     assert_eq!(states(&without), ["collected", "absent"]);
     assert!(!without.ledger.exists && !home.ledger_path().exists());
     home.sync();

@@ -4,10 +4,12 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use quipu_ledger::Ledger;
 use quipu_ledger::export::openclaw;
+use quipu_ledger::ids::SessionRow;
+use quipu_ledger::query::Filter;
 use quipu_ledger::store::{Entry, Fork, NewSession, Session, Store};
 use quipu_ledger::wire::{self, ImportedFile};
-use quipu_ledger::{Filter, Ledger, SessionRow};
 use serde_json::{Map, Value, json};
 
 use crate::home::Home;
@@ -22,13 +24,13 @@ fn append(session: &Session, entry: &str) -> String {
 
 fn sessions(ledger: &Ledger) -> Vec<(SessionRow, wire::Session)> {
     let all = Filter { all: true, ..Filter::default() };
-    quipu_ledger::session_rows(ledger, &all).unwrap()
+    quipu_ledger::query::session_rows(ledger, &all).unwrap()
 }
 
 /// Exports all sessions.
 fn export(ledger: &Ledger, to: &Path) {
     let plan = openclaw::plan(ledger, &sessions(ledger)).unwrap();
-    for file in plan.transcripts() {
+    for file in plan.transcript_files() {
         let path = to.join(&file.path);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         let mut bytes = Vec::new();
@@ -49,7 +51,7 @@ fn import(store: &Store, folder: &Path) -> Vec<ImportedFile> {
 /// Returns the context of each session, by its id.
 fn contexts(ledger: &Ledger) -> BTreeMap<String, Value> {
     let contexts = sessions(ledger).into_iter().map(|(row, session)| {
-        let context = quipu_ledger::context_of(ledger, row, None).unwrap().context;
+        let context = quipu_ledger::query::context_of(ledger, row, None).unwrap().context;
         (session.id, serde_json::to_value(&context).unwrap())
     });
     contexts.collect()
@@ -186,7 +188,7 @@ fn an_import_gives_back_what_was_exported() {
 /// Returns ids and parents of a session's entries, without `leaf` lines, which no file has.
 fn entries(home: &Home, session: &str) -> Vec<(String, String)> {
     let ledger = home.open();
-    let row = quipu_ledger::find_session(&ledger, session).unwrap();
+    let row = quipu_ledger::query::find_session(&ledger, session).unwrap();
     let sql = home.sql();
     let mut statement = sql
         .prepare(
@@ -348,7 +350,7 @@ fn collected_sessions_go_back_with_their_index() {
     home.sync();
     let ledger = home.open();
     let plan = openclaw::plan(&ledger, &sessions(&ledger)).unwrap();
-    assert_eq!((plan.sessions(), plan.left_out.len()), (1, sessions(&ledger).len() - 1));
+    assert_eq!((plan.session_count(), plan.left_out.len()), (1, sessions(&ledger).len() - 1));
     drop(plan);
     let out = home.scratch("out");
     export(&ledger, &out);
@@ -492,7 +494,8 @@ fn a_leaf_that_is_a_reset_reads_back_with_what_follows_it() {
         for leaf in [&one, &two, &reset, &four] {
             let seen = |store: &Store, session: &Session| {
                 let ledger = &store.reader().unwrap();
-                let context = quipu_ledger::context_of(ledger, session.row(), Some(leaf)).unwrap();
+                let context =
+                    quipu_ledger::query::context_of(ledger, session.row(), Some(leaf)).unwrap();
                 serde_json::to_value(context.context).unwrap()
             };
             assert_eq!(seen(&copy, &again), seen(&store, &session));

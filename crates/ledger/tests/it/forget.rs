@@ -5,8 +5,10 @@ use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::time::{Duration, Instant, SystemTime};
 
+use quipu_ledger::collect::Progress;
+use quipu_ledger::restore::{Generations, RestoreScope};
 use quipu_ledger::wire::ForgetReport;
-use quipu_ledger::{Error, Generations, Ledger, Progress, What};
+use quipu_ledger::{Error, Ledger};
 use quipu_torture::Prng;
 
 use crate::child;
@@ -127,11 +129,11 @@ fn nothing_is_left_in_any_byte() {
     let home = Home::new();
     furnish(&home);
     home.sync();
-    let foreseen = quipu_ledger::foresee(&mut home.open(), "0bad").unwrap();
-    assert!(!foreseen.forgotten && home.hits(CANARY) > 0);
+    let preview = quipu_ledger::forget::preview(&mut home.open(), "0bad").unwrap();
+    assert!(!preview.forgotten && home.hits(CANARY) > 0);
     let report = forget(&home);
     assert_eq!(report.sessions.len(), 3, "{report:?}");
-    assert_eq!((report.records, report.shared_lines), (foreseen.records, 2));
+    assert_eq!((report.records, report.shared_lines), (preview.records, 2));
     assert_eq!((report.records, report.files), (50 + 4, 5));
     assert_eq!(report.on_disk.len(), 6, "{:?}", report.on_disk);
     assert_eq!((report.copies, report.backups.len()), (0, 0));
@@ -176,7 +178,7 @@ fn a_forgotten_session_is_not_collected_again() {
     sync();
     home.write(&victim(), secret(305));
     assert_eq!(sync().records_added, 0);
-    let status = quipu_ledger::status(&home.open(), &home.roots()).unwrap();
+    let status = quipu_ledger::status::status(&home.open(), &home.roots()).unwrap();
     assert_eq!(status.formats[0].forgotten, 3);
     let skipped = &status.formats[0].skipped;
     assert!(skipped.iter().any(|skipped| skipped.reason.contains("forgotten")));
@@ -210,7 +212,7 @@ fn archives_of_the_session_are_obeyed_too() {
     let before = other_files(&home);
 
     // Two agents use the same id.
-    let error = quipu_ledger::forget(&mut home.open(), VICTIM, &mut |_, _| {}).unwrap_err();
+    let error = quipu_ledger::forget::forget(&mut home.open(), VICTIM, &mut |_, _| {}).unwrap_err();
     let Error::Ambiguous { candidates, .. } = error else { panic!("{error}") };
     assert_eq!(candidates, [format!("main/{VICTIM}"), format!("work/{VICTIM}")]);
     let report = home.forget(&format!("main/{VICTIM}"));
@@ -303,7 +305,9 @@ fn lines_of_shared_files_become_blanks() {
     }
     assert_eq!(restored().unwrap(), expected.concat().into_bytes());
     let to = home.scratch("out");
-    let report = quipu_ledger::restore(&home.open(), What::All, &to, Generations::Newest).unwrap();
+    let report =
+        quipu_ledger::restore::restore(&home.open(), RestoreScope::All, &to, Generations::Newest)
+            .unwrap();
     assert_eq!(report.restored[0].forgotten_lines, 3);
 
     // Nothing changed on disk, so nothing is read.
@@ -397,7 +401,7 @@ fn what_was_deleted_before_is_gone_too() {
         home.append(&victim(), rest);
         home.sync();
     }
-    quipu_ledger::rebuild(&mut home.open(), &mut |_, _| {}).unwrap();
+    quipu_ledger::rebuild::rebuild(&mut home.open(), &mut |_, _| {}).unwrap();
     let chunks = home.all_blobs("SELECT data FROM chunks");
     assert!(!chunks.is_empty());
     forget(&home);
@@ -502,9 +506,10 @@ fn forgetting_twice_is_forgetting_once() {
     assert_eq!((report.records, report.files), (0, 0));
     assert_eq!(home.forget("0bad5e").sessions.len(), 2);
     check(&home);
-    let error = quipu_ledger::forget(&mut home.open(), "nobody", &mut |_, _| {}).unwrap_err();
+    let error =
+        quipu_ledger::forget::forget(&mut home.open(), "nobody", &mut |_, _| {}).unwrap_err();
     assert!(matches!(error, Error::NoMatch { .. }));
-    let error = quipu_ledger::forget(&mut home.open(), "", &mut |_, _| {}).unwrap_err();
+    let error = quipu_ledger::forget::forget(&mut home.open(), "", &mut |_, _| {}).unwrap_err();
     assert!(matches!(error, Error::NoMatch { .. }));
 }
 
@@ -575,7 +580,7 @@ fn forgotten_between_looking_and_writing() {
                 home.forget(VICTIM);
             }
         };
-        quipu_ledger::collect(&mut home.open(), &home.roots(), &mut forget_once).unwrap();
+        quipu_ledger::collect::collect(&mut home.open(), &home.roots(), &mut forget_once).unwrap();
         check(&home);
         assert_other_files_are_on_disk(&home);
         assert_eq!(home.hits("too"), 1);
@@ -752,7 +757,8 @@ fn a_session_of_openclaw_is_gone_from_everywhere() {
         assert_eq!(home.hits("kept"), 3);
         assert_eq!(home.one::<i64>("SELECT count(*) FROM session_keys"), 1);
         assert_eq!(home.one::<i64>("SELECT count(*) FROM cron_runs"), 1);
-        let found = quipu_ledger::doctor(&home.ledger_path(), &home.roots(), true, &mut |_| {});
+        let found =
+            quipu_ledger::doctor::doctor(&home.ledger_path(), &home.roots(), true, &mut |_| {});
         assert!(found.ok, "{:?}", found.findings);
     };
     check();
@@ -784,11 +790,13 @@ fn the_doctor_does_not_ask_for_what_was_forgotten() {
     forget(&home);
     home.sync();
     home.append(&victim(), secret(300));
-    let found = quipu_ledger::doctor(&home.ledger_path(), &home.roots(), false, &mut |_| {});
+    let found =
+        quipu_ledger::doctor::doctor(&home.ledger_path(), &home.roots(), false, &mut |_| {});
     let asks = |finding: &quipu_ledger::wire::Finding| finding.advice.contains("quipu sync");
     assert!(!found.findings.iter().any(asks), "{:?}", found.findings);
     home.append(MAIN, line("user", &uuid(90), None, "kept"));
-    let found = quipu_ledger::doctor(&home.ledger_path(), &home.roots(), false, &mut |_| {});
+    let found =
+        quipu_ledger::doctor::doctor(&home.ledger_path(), &home.roots(), false, &mut |_| {});
     assert!(found.findings.iter().any(asks), "of others it still does");
 }
 

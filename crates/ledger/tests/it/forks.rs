@@ -1,6 +1,7 @@
 //! Copies of sessions under new ids, which only their entries reveal.
 
-use quipu_ledger::{Ledger, Story, find_session};
+use quipu_ledger::Ledger;
+use quipu_ledger::query::{Story, find_session};
 
 use crate::home::*;
 
@@ -31,7 +32,7 @@ fn originals(home: &Home, numbers: &[u32]) -> Vec<Option<String>> {
     let ledger = Ledger::open_read_only(&home.ledger_path()).unwrap();
     let of = |number: &u32| {
         let row = find_session(&ledger, &id(*number)).unwrap();
-        let listed = quipu_ledger::summary_of(&ledger, row).unwrap().unwrap().fork_of;
+        let listed = quipu_ledger::query::summary_of(&ledger, row).unwrap().unwrap().fork_of;
         assert_eq!(Story::open(&ledger, row).unwrap().head().fork_of, listed);
         listed
     };
@@ -91,7 +92,7 @@ fn short_ids_prove_nothing() {
     let ledger = home.open();
     for name in ["a", "b"] {
         let row = find_session(&ledger, name).unwrap();
-        assert_eq!(quipu_ledger::summary_of(&ledger, row).unwrap().unwrap().fork_of, None);
+        assert_eq!(quipu_ledger::query::summary_of(&ledger, row).unwrap().unwrap().fork_of, None);
     }
 }
 
@@ -113,9 +114,9 @@ fn a_parent_under_another_name_is_found_by_its_id() {
         let ledger = home.open();
         let fork_of = |ledger: &Ledger| {
             let row = find_session(ledger, child).unwrap();
-            let listed = quipu_ledger::summary_of(ledger, row).unwrap().unwrap().fork_of;
+            let listed = quipu_ledger::query::summary_of(ledger, row).unwrap().unwrap().fork_of;
             assert_eq!(Story::open(ledger, row).unwrap().head().fork_of, listed);
-            let tree = quipu_ledger::tree(ledger, child).unwrap();
+            let tree = quipu_ledger::query::tree(ledger, child).unwrap();
             assert_eq!(tree[0].session, listed);
             listed
         };
@@ -126,10 +127,10 @@ fn a_parent_under_another_name_is_found_by_its_id() {
         home.sync();
         let ledger = home.open();
         assert_eq!(fork_of(&ledger), Some(name.clone()));
-        let tree = quipu_ledger::tree(&ledger, &format!("main/{name}")).unwrap();
+        let tree = quipu_ledger::query::tree(&ledger, &format!("main/{name}")).unwrap();
         let fork = tree.iter().find(|line| line.session.as_deref() == Some(child)).unwrap();
         assert_eq!((fork.kind, fork.first.is_some()), ("fork", true));
-        let others = quipu_ledger::tree(&ledger, &format!("other/{parent}")).unwrap();
+        let others = quipu_ledger::query::tree(&ledger, &format!("other/{parent}")).unwrap();
         assert!(others.iter().all(|line| line.session.as_deref() != Some(child)), "{others:#?}");
     }
 }

@@ -34,7 +34,7 @@ fn a_session_of_a_format_without_a_context_reader_is_not_forked() {
     home.write(SESSION_FILE, text(&[header(), answer("one", Some("m1"))]));
     home.sync();
     let store = Store::open(home.ledger_path()).unwrap();
-    let row = quipu_ledger::find_session(&store.reader().unwrap(), "s1").unwrap();
+    let row = quipu_ledger::query::find_session(&store.reader().unwrap(), "s1").unwrap();
     // As if another build had collected it, with a format that this one has no reader for.
     home.sql()
         .execute_batch("UPDATE sessions SET format = 'acme'; UPDATE sources SET format = 'acme' WHERE format = 'openclaw'")
@@ -47,7 +47,7 @@ fn a_session_of_a_format_without_a_context_reader_is_not_forked() {
         };
         assert_eq!(format, "acme");
     }
-    let seen = quipu_ledger::context_of(&store.reader().unwrap(), row, None);
+    let seen = quipu_ledger::query::context_of(&store.reader().unwrap(), row, None);
     assert!(matches!(seen, Err(Error::NoContext { .. })), "{seen:?}");
     assert_eq!(home.one::<i64>("SELECT count(*) FROM sessions"), 1);
 }
@@ -111,7 +111,7 @@ fn only_decoders_of_formats_with_records_are_compared() {
         let mut open = home.open();
         home.sql().execute_batch(newer).unwrap();
         home.append(SESSION_FILE, text(&[answer("four", None)]));
-        let collected = quipu_ledger::collect(&mut open, &home.roots(), &mut |_| {});
+        let collected = quipu_ledger::collect::collect(&mut open, &home.roots(), &mut |_| {});
         assert!(matches!(collected, Err(Error::Upgraded)), "{collected:?}");
     }
 }

@@ -3,9 +3,10 @@
 use std::fs;
 
 use crate::home::*;
-use quipu_ledger::{
-    BackupTarget, Error, Freshness, Ledger, Patience, Reader, Whose, adopt, open_to_read,
-};
+use quipu_ledger::backup::BackupTarget;
+use quipu_ledger::collect::adopt;
+use quipu_ledger::freshness::{Freshness, LedgerKind, Reader, RefreshLimit, open_to_read};
+use quipu_ledger::{Error, Ledger};
 
 const CLAUDE: &str = ".claude/projects/-p/00000001-0000-4000-8000-000000000001.jsonl";
 
@@ -16,9 +17,9 @@ fn line(number: usize, text: &str) -> String {
     )
 }
 
-fn refresh(home: &Home, machine: &str, patience: Patience) -> (Reader, Freshness) {
+fn refresh(home: &Home, machine: &str, limit: RefreshLimit) -> (Reader, Freshness) {
     let mut reader = open_to_read(&home.ledger_path(), machine).unwrap();
-    let fresh = reader.refresh(&home.roots(), machine, patience, &mut |_| {}).unwrap();
+    let fresh = reader.refresh(&home.roots(), machine, limit, &mut |_| {}).unwrap();
     (reader, fresh)
 }
 
@@ -26,16 +27,16 @@ fn refresh(home: &Home, machine: &str, patience: Patience) -> (Reader, Freshness
 fn a_reader_sees_what_was_just_written() {
     let home = Home::quick();
     home.write(CLAUDE, line(1, "first"));
-    let (reader, fresh) = refresh(&home, "here", Patience::Short);
-    assert_eq!(reader.whose, Whose::Ours);
+    let (reader, fresh) = refresh(&home, "here", RefreshLimit::Short);
+    assert_eq!(reader.kind, LedgerKind::Own);
     assert_eq!((fresh.pending_bytes, fresh.is_behind()), (Some(0), false));
     drop(reader);
     assert_eq!(home.hits("first"), 1);
     home.append(CLAUDE, line(2, "second"));
-    refresh(&home, "here", Patience::Short);
+    refresh(&home, "here", RefreshLimit::Short);
     assert_eq!(home.hits("second"), 1);
     home.append(CLAUDE, line(3, "third"));
-    let (_, fresh) = refresh(&home, "here", Patience::None);
+    let (_, fresh) = refresh(&home, "here", RefreshLimit::None);
     assert_eq!(fresh.pending_bytes, None, "nobody looked");
     assert_eq!(home.hits("third"), 0);
     home.assert_rebuilds();
@@ -50,13 +51,13 @@ fn unprojected_records_are_reported() {
     let all: i64 = home.one("SELECT projected_to FROM ledger");
     home.sql().execute("UPDATE ledger SET projected_to = ?1", [all - 2]).unwrap();
     let ledger = Ledger::open_read_only(&home.ledger_path()).unwrap();
-    let mut reader = Reader { ledger, whose: Whose::ReadOnly, is_apart: false };
-    let fresh = reader.refresh(&[], "here", Patience::None, &mut |_| {}).unwrap();
+    let mut reader = Reader { ledger, kind: LedgerKind::ReadOnly, is_apart: false };
+    let fresh = reader.refresh(&[], "here", RefreshLimit::None, &mut |_| {}).unwrap();
     assert_eq!(fresh.unprojected, 2);
     drop(reader);
-    let (reader, fresh) = refresh(&home, "here", Patience::None);
+    let (reader, fresh) = refresh(&home, "here", RefreshLimit::None);
     assert_eq!(fresh.unprojected, 0, "whoever may write goes on with it");
-    assert_eq!(quipu_ledger::unprojected(&reader.ledger).unwrap(), 0);
+    assert_eq!(quipu_ledger::freshness::unprojected(&reader.ledger).unwrap(), 0);
 }
 
 /// If there is more to collect than the time allows, a part is collected and the rest is reported.
@@ -71,7 +72,7 @@ fn what_takes_long_is_left_for_later() {
         let path = format!(".claude/projects/-p/{file:08}-0000-4000-8000-000000000001.jsonl");
         home.write(&path, lines);
     }
-    let (_, fresh) = refresh(&home, "here", Patience::Short);
+    let (_, fresh) = refresh(&home, "here", RefreshLimit::Short);
     let pending = fresh.pending_bytes.unwrap();
     let held: i64 = home.one("SELECT coalesce(sum(cursor), 0) FROM generations WHERE id > 1");
     if fresh.is_behind() {
@@ -81,7 +82,7 @@ fn what_takes_long_is_left_for_later() {
         // A very fast machine collects everything in time.
         assert_eq!((held.cast_unsigned(), pending), (written, 0));
     }
-    let (_, fresh) = refresh(&home, "here", Patience::Long);
+    let (_, fresh) = refresh(&home, "here", RefreshLimit::Unlimited);
     assert_eq!((fresh.pending_bytes, fresh.is_behind()), (Some(0), false));
     let held: i64 = home.one("SELECT sum(cursor) FROM generations WHERE id > 1");
     assert_eq!(held.cast_unsigned(), written);
@@ -92,17 +93,20 @@ fn what_takes_long_is_left_for_later() {
 fn a_writer_that_does_not_end_is_not_waited_for() {
     let home = Home::quick();
     home.write(CLAUDE, line(1, "first"));
-    refresh(&home, "here", Patience::Short);
+    refresh(&home, "here", RefreshLimit::Short);
     home.append(CLAUDE, line(2, "second"));
     let writer = home.sql();
     writer.execute_batch("BEGIN IMMEDIATE").unwrap();
-    let (reader, fresh) = refresh(&home, "here", Patience::Short);
+    let (reader, fresh) = refresh(&home, "here", RefreshLimit::Short);
     assert!(fresh.was_busy && fresh.is_behind());
     let new = line(2, "second").len() as u64;
     assert_eq!((fresh.pending_bytes, fresh.pending_files), (Some(new), 1), "what is known");
-    assert_eq!(quipu_ledger::sessions(&reader.ledger, &<_>::default(), None).unwrap().total, 1);
+    assert_eq!(
+        quipu_ledger::query::sessions(&reader.ledger, &<_>::default(), None).unwrap().total,
+        1
+    );
     writer.execute_batch("ROLLBACK").unwrap();
-    let (_, fresh) = refresh(&home, "here", Patience::Short);
+    let (_, fresh) = refresh(&home, "here", RefreshLimit::Short);
     assert!(!fresh.is_behind());
     assert_eq!(home.hits("second"), 1);
 }
@@ -111,11 +115,11 @@ fn a_writer_that_does_not_end_is_not_waited_for() {
 fn another_machines_ledger_is_read_as_it_is() {
     let home = Home::quick();
     home.write(CLAUDE, line(1, "first"));
-    refresh(&home, "there", Patience::Short);
+    refresh(&home, "there", RefreshLimit::Short);
     home.append(CLAUDE, line(2, "second"));
     let before = home.ledger_bytes();
-    let (reader, fresh) = refresh(&home, "here", Patience::Long);
-    assert_eq!(reader.whose, Whose::Foreign);
+    let (reader, fresh) = refresh(&home, "here", RefreshLimit::Unlimited);
+    assert_eq!(reader.kind, LedgerKind::OtherMachine);
     assert_eq!(fresh.pending_bytes, None);
     let collected: i64 = home.one("SELECT collected_at FROM ledger");
     assert_eq!(fresh.fresh_as_of, collected);
@@ -124,8 +128,8 @@ fn another_machines_ledger_is_read_as_it_is() {
     assert_eq!(home.hits("second"), 0);
     // The machine that collects into it next adopts it.
     adopt(&mut home.open(), "here").unwrap();
-    let (reader, _) = refresh(&home, "here", Patience::Short);
-    assert_eq!(reader.whose, Whose::Ours);
+    let (reader, _) = refresh(&home, "here", RefreshLimit::Short);
+    assert_eq!(reader.kind, LedgerKind::Own);
     assert_eq!(home.hits("second"), 1);
 }
 
@@ -133,15 +137,16 @@ fn another_machines_ledger_is_read_as_it_is() {
 fn a_backup_is_read_as_it_is() {
     let home = Home::quick();
     home.write(CLAUDE, line(1, "first"));
-    refresh(&home, "here", Patience::Short);
+    refresh(&home, "here", RefreshLimit::Short);
     let copy = home.scratch("copy.db");
     let target = BackupTarget { path: &copy, replace: false };
-    quipu_ledger::backup(&mut home.open(), target, &mut |_| {}).unwrap();
+    quipu_ledger::backup::backup(&mut home.open(), target, &mut |_| {}).unwrap();
     home.append(CLAUDE, line(2, "second"));
     let before = fs::read(&copy).unwrap();
     let mut reader = open_to_read(&copy, "here").unwrap();
-    assert_eq!(reader.whose, Whose::Backup);
-    let fresh = reader.refresh(&home.roots(), "here", Patience::Long, &mut |_| {}).unwrap();
+    assert_eq!(reader.kind, LedgerKind::Backup);
+    let fresh =
+        reader.refresh(&home.roots(), "here", RefreshLimit::Unlimited, &mut |_| {}).unwrap();
     assert_eq!(fresh.pending_bytes, None);
     drop(reader);
     assert!(fs::read(&copy).unwrap() == before, "a backup was changed");
@@ -153,6 +158,6 @@ fn what_is_no_ledger_is_refused() {
     let path = home.ledger_path();
     fs::create_dir_all(path.parent().unwrap()).unwrap();
     fs::write(&path, "something else").unwrap();
-    let error = open_to_read(&path, "here").map(|reader| reader.whose);
+    let error = open_to_read(&path, "here").map(|reader| reader.kind);
     assert!(matches!(error, Err(Error::NotALedger { .. })), "{error:?}");
 }

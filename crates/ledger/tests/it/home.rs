@@ -8,8 +8,12 @@ use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
+use quipu_ledger::Ledger;
+use quipu_ledger::collect::{RootPath, Selection};
+use quipu_ledger::ids::SessionRow;
+use quipu_ledger::restore::{Generations, RestoreScope};
+use quipu_ledger::search::Fts5Access;
 use quipu_ledger::wire::{ForgetReport, SyncReport};
-use quipu_ledger::{Fts5Access, Generations, Ledger, RootPath, Selection, SessionRow, What};
 use quipu_transcript::format::{FORMATS, Format};
 use rusqlite::Connection;
 
@@ -133,7 +137,7 @@ impl Home {
 
     /// Returns the row of a session, of whatever agent.
     pub(crate) fn find(&self, name: &str) -> quipu_ledger::Result<SessionRow> {
-        quipu_ledger::find_session(&self.open(), name)
+        quipu_ledger::query::find_session(&self.open(), name)
     }
 
     pub(crate) fn row(&self, name: &str) -> SessionRow {
@@ -164,12 +168,12 @@ impl Home {
         roots.iter_mut().for_each(|root| root.selection = selection);
         let mut ledger = Ledger::open_to_collect(&self.ledger_path()).unwrap();
         self.force_fts5(&mut ledger);
-        quipu_ledger::collect(&mut ledger, &roots, &mut |_| {}).unwrap()
+        quipu_ledger::collect::collect(&mut ledger, &roots, &mut |_| {}).unwrap()
     }
 
     #[track_caller]
     pub(crate) fn forget(&self, name: &str) -> ForgetReport {
-        quipu_ledger::forget(&mut self.open(), name, &mut |_, _| {}).unwrap()
+        quipu_ledger::forget::forget(&mut self.open(), name, &mut |_, _| {}).unwrap()
     }
 
     /// Opens a plain connection, like a person with `sqlite3`.
@@ -222,7 +226,8 @@ impl Home {
     #[track_caller]
     pub(crate) fn restored(&self, generations: Generations) -> BTreeMap<String, Vec<u8>> {
         let to = tempfile::tempdir_in(&self.folder).unwrap();
-        let report = quipu_ledger::restore(&self.open(), What::All, to.path(), generations);
+        let report =
+            quipu_ledger::restore::restore(&self.open(), RestoreScope::All, to.path(), generations);
         assert!(report.unwrap().skipped.is_empty());
         files(to.path())
     }
@@ -266,7 +271,7 @@ impl Home {
     #[track_caller]
     pub(crate) fn assert_rebuilds(&self) {
         let before = self.projection();
-        quipu_ledger::rebuild(&mut self.open(), &mut |_, _| {}).unwrap();
+        quipu_ledger::rebuild::rebuild(&mut self.open(), &mut |_, _| {}).unwrap();
         let after = self.projection();
         assert_eq!(before.keys().collect::<Vec<_>>(), after.keys().collect::<Vec<_>>());
         for (table, rows) in before {

@@ -219,9 +219,9 @@ fn a_key_names_the_session_where_it_leads_now() {
     }
     let named = |name: &str| {
         let to = tempfile::tempdir_in(home.folder()).unwrap();
-        let what = quipu_ledger::What::Session(name);
-        let newest = quipu_ledger::Generations::Newest;
-        quipu_ledger::restore(&home.open(), what, to.path(), newest).map(|report| {
+        let what = quipu_ledger::restore::RestoreScope::Session(name);
+        let newest = quipu_ledger::restore::Generations::Newest;
+        quipu_ledger::restore::restore(&home.open(), what, to.path(), newest).map(|report| {
             report.restored.into_iter().map(|file| file.path).collect::<Vec<_>>().concat()
         })
     };

@@ -92,10 +92,11 @@ fn a_damaged_index_is_named() {
     let index = format!("{SESSIONS}/sessions.json");
     let path = "agents/main/sessions/sessions.json";
     let named = || {
-        let status = quipu_ledger::status(&home.open(), &home.roots()).unwrap();
+        let status = quipu_ledger::status::status(&home.open(), &home.roots()).unwrap();
         let damaged = status.formats.iter().flat_map(|format| &format.damaged);
         let named = damaged.flat_map(|files| &files.paths).cloned().collect::<Vec<String>>();
-        let found = quipu_ledger::doctor(&home.ledger_path(), &home.roots(), false, &mut |_| {});
+        let found =
+            quipu_ledger::doctor::doctor(&home.ledger_path(), &home.roots(), false, &mut |_| {});
         let found = found.findings.into_iter().flat_map(|finding| finding.examples);
         let count = found.filter(|example| example.starts_with(path)).count();
         assert_eq!(named.len(), count, "the doctor says what status says");

@@ -4,8 +4,9 @@
 use std::ops::ControlFlow;
 use std::sync::atomic::Ordering;
 
+use quipu_ledger::Ledger;
+use quipu_ledger::query::{Choice, Story};
 use quipu_ledger::wire::SyncReport;
-use quipu_ledger::{Choice, Ledger, Story};
 
 use crate::home::*;
 
@@ -23,7 +24,7 @@ const TWICE: u64 = 230;
 fn sync_counted(home: &Home) -> (SyncReport, u64) {
     let mut ledger = Ledger::open_to_collect(&home.ledger_path()).unwrap();
     let steps = ledger.count_steps().unwrap();
-    let report = quipu_ledger::collect(&mut ledger, &home.roots(), &mut |_| {}).unwrap();
+    let report = quipu_ledger::collect::collect(&mut ledger, &home.roots(), &mut |_| {}).unwrap();
     (report, steps.load(Ordering::Relaxed))
 }
 
@@ -74,7 +75,7 @@ fn growing_copies_are_derived_again_in_linear_work() {
         let records: u64 = home.one::<i64>("SELECT count(*) FROM records").cast_unsigned();
         let mut ledger = home.open();
         let steps = ledger.count_steps().unwrap();
-        quipu_ledger::rebuild(&mut ledger, &mut |_, _| {}).unwrap();
+        quipu_ledger::rebuild::rebuild(&mut ledger, &mut |_, _| {}).unwrap();
         steps.load(Ordering::Relaxed) * 100 / records
     };
     let (once, twice) = (per_record(60), per_record(120));

@@ -136,7 +136,7 @@ fn f20_a_reader_holds_on_to_an_old_state() {
         || home.ledger_path().with_file_name("ledger.db-wal").metadata().map_or(0, |m| m.len());
     let grown = log();
     assert!(grown > 1 << 20, "nothing held it back: {grown}");
-    let status = quipu_ledger::status(&home.open(), &home.roots()).unwrap();
+    let status = quipu_ledger::status::status(&home.open(), &home.roots()).unwrap();
     assert!(status.ledger.bytes > grown, "the log is part of what the ledger takes");
     let still: i64 =
         reader.query_row("SELECT count(*) FROM records", [], |row| row.get(0)).unwrap();

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use crate::child;
 use crate::home::*;
-use quipu_ledger::{Error, Generations, Ledger};
+use quipu_ledger::restore::Generations;
+use quipu_ledger::{Error, Ledger};
 use quipu_torture::Prng;
 
 /// Returns a home with a ledger of the last release of truth version 1.
@@ -105,7 +106,8 @@ fn f4_a_backup_of_version_1_is_restored() {
     let backup = home.scratch("backup.db");
     fs::rename(home.ledger_path(), &backup).unwrap();
     let prepared =
-        quipu_ledger::prepare_restore(&home.ledger_path(), &backup, false, &mut |_| {}).unwrap();
+        quipu_ledger::backup::prepare_restore(&home.ledger_path(), &backup, false, &mut |_| {})
+            .unwrap();
     assert_eq!(prepared.records(), 78);
     prepared.swap().unwrap();
     check_complete(&home);
@@ -160,6 +162,6 @@ fn a_ledger_of_shape_11_rebuilds_to_what_a_fresh_import_gives() {
         assert!(old.is_empty(), "tables that are no more: {:?}", old.keys());
     };
     check("as it was opened");
-    quipu_ledger::rebuild(&mut old.open(), &mut |_, _| {}).unwrap();
+    quipu_ledger::rebuild::rebuild(&mut old.open(), &mut |_, _| {}).unwrap();
     check("rebuilt");
 }

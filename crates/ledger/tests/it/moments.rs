@@ -1,7 +1,7 @@
 //! Changes of a file between planning and reading it.
 
 use crate::home::*;
-use quipu_ledger::Progress;
+use quipu_ledger::collect::Progress;
 use quipu_ledger::wire::SyncReport;
 
 fn lines(range: std::ops::Range<u32>) -> String {
@@ -16,7 +16,7 @@ fn path_of(number: u32) -> String {
 #[track_caller]
 fn sync_while(home: &Home, happen: impl FnOnce()) -> SyncReport {
     let mut happen = Some(happen);
-    quipu_ledger::collect(&mut home.open(), &home.roots(), &mut |progress| {
+    quipu_ledger::collect::collect(&mut home.open(), &home.roots(), &mut |progress| {
         if matches!(progress, Progress::Planned { .. })
             && let Some(happen) = happen.take()
         {

@@ -1,6 +1,6 @@
 //! Memory and personality notes: every version is kept and can be found, and they are not sessions.
 
-use quipu_ledger::Generations;
+use quipu_ledger::restore::Generations;
 
 use crate::home::*;
 

@@ -1,7 +1,8 @@
 //! Tool outputs in files of their own are found, filtered and shown as the result of their call.
 
+use quipu_ledger::query::Choice;
+use quipu_ledger::search::{Order, SearchRequest};
 use quipu_ledger::wire::SearchHit;
-use quipu_ledger::{Choice, Order, SearchRequest};
 use quipu_transcript::story::{Piece, Telling};
 
 use crate::home::*;

@@ -1,6 +1,6 @@
 //! The person's selection of files, and the treatment of all others.
 
-use quipu_ledger::Selection;
+use quipu_ledger::collect::Selection;
 use quipu_ledger::wire::FormatStatus;
 
 use crate::home::*;
@@ -33,7 +33,7 @@ fn without_deleted() -> Selection {
 fn status(home: &Home, selection: Selection) -> FormatStatus {
     let mut roots = home.roots();
     roots.iter_mut().for_each(|root| root.selection = selection);
-    let status = quipu_ledger::status(&home.open(), &roots).unwrap();
+    let status = quipu_ledger::status::status(&home.open(), &roots).unwrap();
     status.formats.into_iter().find(|format| format.format == "openclaw").unwrap()
 }
 

@@ -15,7 +15,7 @@ use proptest::sample::Index;
 use proptest::test_runner::{RngAlgorithm, TestRng, TestRunner};
 
 use crate::home::*;
-use quipu_ledger::Generations;
+use quipu_ledger::restore::Generations;
 
 /// Runs `test` on this many cases.
 fn check<S: Strategy>(cases: u32, strategy: S, test: impl Fn(S::Value))

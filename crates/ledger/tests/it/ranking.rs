@@ -1,6 +1,6 @@
 //! The order of hits: exactly that of FTS5's own `bm25()`; of equal scores the newest first.
 
-use quipu_ledger::{Fts5Access, Order, SearchRequest};
+use quipu_ledger::search::{Fts5Access, Order, SearchRequest};
 use rusqlite::Connection;
 
 use crate::home::*;

@@ -14,25 +14,26 @@ use crate::child;
 use crate::home::*;
 
 pub(crate) fn restore(home: &Home, from: &Path) -> quipu_ledger::Result<BackupRestored> {
-    quipu_ledger::prepare_restore(&home.ledger_path(), from, false, &mut |_| {})?.swap()
+    quipu_ledger::backup::prepare_restore(&home.ledger_path(), from, false, &mut |_| {})?.swap()
 }
 
 /// Holds the ledger open until the parent process ends it. The task of a child process.
 pub(crate) fn hold(home: &Home, ledger: &Ledger) {
-    quipu_ledger::cursors(ledger).unwrap();
+    quipu_ledger::query::cursors(ledger).unwrap();
     fs::write(home.scratch("held"), "").unwrap();
     while home.scratch("held").exists() {
         std::thread::sleep(Duration::from_millis(5));
     }
-    quipu_ledger::cursors(ledger).unwrap();
+    quipu_ledger::query::cursors(ledger).unwrap();
 }
 
 /// Collects during restores: a busy ledger is fine, a damaged one is not. The task of a child
 /// process.
 pub(crate) fn collect_on(home: &Home) {
     while !home.scratch("enough").exists() {
-        let collected = Ledger::open(&home.ledger_path())
-            .and_then(|mut ledger| quipu_ledger::collect(&mut ledger, &home.roots(), &mut |_| {}));
+        let collected = Ledger::open(&home.ledger_path()).and_then(|mut ledger| {
+            quipu_ledger::collect::collect(&mut ledger, &home.roots(), &mut |_| {})
+        });
         match collected {
             Ok(_) | Err(Error::Replaced { .. } | Error::Busy { .. }) => {}
             Err(error) => panic!("{error}: {error:?}"),
@@ -77,7 +78,7 @@ fn r111_a_backup_takes_the_ledgers_place_and_collecting_goes_on() {
     // The former ledger is kept, complete, and recorded as a copy.
     let kept = PathBuf::from(report.kept.unwrap());
     assert_eq!(everything(&home, &kept), later);
-    let listed = quipu_ledger::backups(&home.open()).unwrap();
+    let listed = quipu_ledger::backup::backups(&home.open()).unwrap();
     let listed: Vec<_> = listed
         .iter()
         .map(|backup| (backup.path.clone(), backup.put_aside, backup.exists))
@@ -95,7 +96,7 @@ fn r111_a_backup_takes_the_ledgers_place_and_collecting_goes_on() {
     restore(&home, &kept).unwrap();
     assert_eq!(everything(&home, &home.ledger_path()), later);
     assert_eq!(home.sync().sources_changed, 0);
-    assert_eq!(quipu_ledger::backups(&home.open()).unwrap().len(), 3);
+    assert_eq!(quipu_ledger::backup::backups(&home.open()).unwrap().len(), 3);
 }
 
 #[test]
@@ -145,7 +146,7 @@ fn backups_made_after_the_backup_stay_listed() {
     let second = home.scratch("disk/second.db");
     back_up(&home, &second).unwrap();
     restore(&home, &copy).unwrap();
-    let listed = quipu_ledger::backups(&home.open()).unwrap();
+    let listed = quipu_ledger::backup::backups(&home.open()).unwrap();
     for path in [&copy, &second] {
         assert!(listed.iter().any(|backup| backup.path == *path), "{}", path.display());
     }
@@ -193,7 +194,8 @@ fn a_process_with_the_old_file_cannot_write_to_it() {
     // By hand, as a person might do it.
     fs::rename(&copy, home.ledger_path()).unwrap();
     home.append(MAIN, line("user", &uuid(2), None, "late"));
-    let refused = quipu_ledger::collect(&mut held, &home.roots(), &mut |_| {}).unwrap_err();
+    let refused =
+        quipu_ledger::collect::collect(&mut held, &home.roots(), &mut |_| {}).unwrap_err();
     assert!(matches!(refused, Error::Replaced { .. }), "{refused}");
 }
 
@@ -265,7 +267,8 @@ fn a_damaged_ledger_is_replaced_and_kept() {
         bytes[damage.clone()].fill(0xff);
         fs::write(home.ledger_path(), &bytes).unwrap();
         let prepared =
-            quipu_ledger::prepare_restore(&home.ledger_path(), &copy, true, &mut |_| {}).unwrap();
+            quipu_ledger::backup::prepare_restore(&home.ledger_path(), &copy, true, &mut |_| {})
+                .unwrap();
         let report = prepared.swap().unwrap();
         assert_eq!(everything(&home, &home.ledger_path()), everything(&home, &copy), "{damage:?}");
         let kept = fs::read(report.kept.unwrap()).unwrap();
@@ -286,7 +289,8 @@ fn a_backup_that_is_damaged_is_not_restored() {
         let at = page * 8192 + prng.below(64) as usize;
         bytes[at] ^= 0x10;
         fs::write(&copy, &bytes).unwrap();
-        match quipu_ledger::prepare_restore(&home.ledger_path(), &copy, false, &mut |_| {}) {
+        match quipu_ledger::backup::prepare_restore(&home.ledger_path(), &copy, false, &mut |_| {})
+        {
             Ok(prepared) => drop(prepared),
             Err(error) => {
                 found += 1;

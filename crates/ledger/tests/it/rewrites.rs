@@ -1,7 +1,7 @@
 //! Files that are not only appended to: truncated, replaced, rewritten, renamed, copied.
 
 use crate::home::*;
-use quipu_ledger::Generations;
+use quipu_ledger::restore::Generations;
 
 fn lines(range: std::ops::Range<u32>) -> String {
     range

@@ -5,8 +5,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::home::*;
+use quipu_ledger::backup::BackupTarget;
+use quipu_ledger::freshness::{LedgerKind, RefreshLimit};
 use quipu_ledger::wire::Finding;
-use quipu_ledger::{BackupTarget, Error, Ledger, Patience, Trouble, Whose};
+use quipu_ledger::{Error, Ledger, Trouble};
 
 /// A small disk in memory. It is unmounted at the end.
 struct Disk(PathBuf);
@@ -47,7 +49,7 @@ impl Drop for Disk {
 const MAIN: &str = ".claude/projects/-p/640ab4c7-d010-4b20-a591-b7172ef08e66.jsonl";
 
 fn advice(home: &Home, path: &Path, is_deep: bool) -> (bool, String) {
-    let diagnosis = quipu_ledger::doctor(path, &home.roots(), is_deep, &mut |_| {});
+    let diagnosis = quipu_ledger::doctor::doctor(path, &home.roots(), is_deep, &mut |_| {});
     let is_backup = |finding: &Finding| finding.what.contains("it is a backup");
     assert!(!diagnosis.findings.iter().any(is_backup), "{:?}", diagnosis.findings);
     let advice = diagnosis.findings.iter().map(|finding| finding.advice.as_str());
@@ -63,7 +65,7 @@ fn back_up(home: &Home, ledger: &Path, free: u64) {
         opened => opened,
     };
     let target = BackupTarget { path: &to, replace: false };
-    let report = quipu_ledger::backup(&mut opened.unwrap(), target, &mut |_| {})
+    let report = quipu_ledger::backup::backup(&mut opened.unwrap(), target, &mut |_| {})
         .unwrap_or_else(|error| panic!("{free} KiB: {error:?}"));
     assert!(report.records >= 1 && to.exists());
 }
@@ -78,11 +80,12 @@ fn f11_a_sound_ledger_is_read_without_room() {
     home.append(MAIN, line("user", &uuid(2), None, "beta"));
     for free in (0..=128).step_by(4) {
         disk.fill(free << 10);
-        let mut reader = quipu_ledger::open_to_read(&disk.ledger(), "here").unwrap();
-        let freshness = reader.refresh(&home.roots(), "here", Patience::Long, &mut |_| {}).unwrap();
-        assert!(free > 64 || reader.whose == Whose::NoRoom, "{free} KiB");
+        let mut reader = quipu_ledger::freshness::open_to_read(&disk.ledger(), "here").unwrap();
+        let freshness =
+            reader.refresh(&home.roots(), "here", RefreshLimit::Unlimited, &mut |_| {}).unwrap();
+        assert!(free > 64 || reader.kind == LedgerKind::DiskFull, "{free} KiB");
         assert!(freshness.fresh_as_of > 0);
-        let hits: i64 = quipu_ledger::sessions(&reader.ledger, &Default::default(), None)
+        let hits: i64 = quipu_ledger::query::sessions(&reader.ledger, &Default::default(), None)
             .map(|sessions| sessions.total as i64)
             .unwrap();
         assert_eq!(hits, 1);
@@ -95,8 +98,9 @@ fn f11_a_sound_ledger_is_read_without_room() {
         if free > 64 {
             continue;
         }
-        let refused = Ledger::open(&disk.ledger())
-            .and_then(|mut ledger| quipu_ledger::collect(&mut ledger, &home.roots(), &mut |_| {}));
+        let refused = Ledger::open(&disk.ledger()).and_then(|mut ledger| {
+            quipu_ledger::collect::collect(&mut ledger, &home.roots(), &mut |_| {})
+        });
         assert_eq!(refused.map(|_| ()).unwrap_err().trouble(), Trouble::DiskFull, "{free} KiB");
         fs::remove_file(disk.0.join("fill")).unwrap();
         fs::copy(home.ledger_path(), disk.ledger()).unwrap();
@@ -132,6 +136,6 @@ fn f11_a_log_that_has_no_room_is_not_passed_over() {
     );
     fs::remove_file(disk.0.join("fill")).unwrap();
     let ledger = Ledger::open_read_only(&disk.ledger()).unwrap();
-    let status = quipu_ledger::status(&ledger, &[]).unwrap();
+    let status = quipu_ledger::status::status(&ledger, &[]).unwrap();
     assert_eq!(status.ledger.records, 2);
 }

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::{Duration, SystemTime};
 
-use quipu_ledger::Generations;
+use quipu_ledger::restore::Generations;
 use quipu_ledger::wire::SyncReport;
 use quipu_torture::Prng;
 use rusqlite::{Connection, params};
@@ -206,10 +206,10 @@ fn both_real_databases() {
     assert_eq!((report.databases_opened, report.bytes_read, report.bytes_verified), (0, 0, 0));
     assert_eq!((report.sources, report.sources_changed, report.lines_parsed), (3, 0, 0));
 
-    let status = quipu_ledger::status(&home.open(), &home.roots()).unwrap();
+    let status = quipu_ledger::status::status(&home.open(), &home.roots()).unwrap();
     let openclaw = status.formats.iter().find(|format| format.format == "openclaw").unwrap();
     assert_eq!((openclaw.databases, openclaw.database_sessions, openclaw.sessions), (2, 3, 3));
-    let cursors = quipu_ledger::cursors(&home.open()).unwrap();
+    let cursors = quipu_ledger::query::cursors(&home.open()).unwrap();
     let kinds: Vec<_> =
         cursors.iter().map(|cursor| (cursor.kind.as_str(), cursor.row, cursor.rows)).collect();
     assert_eq!(
@@ -625,8 +625,8 @@ fn its_program_ends_while_it_is_read() {
     assert_eq!(listing(&home).len(), 3);
     let mut program = Some(conn);
     let mut left = Vec::new();
-    quipu_ledger::collect(&mut home.open(), &home.roots(), &mut |progress| {
-        if matches!(progress, quipu_ledger::Progress::Stored { .. })
+    quipu_ledger::collect::collect(&mut home.open(), &home.roots(), &mut |progress| {
+        if matches!(progress, quipu_ledger::collect::Progress::Stored { .. })
             && let Some(conn) = program.take()
         {
             conn.close().unwrap();
@@ -716,8 +716,8 @@ fn written_to_while_it_is_read() {
     (0..12).for_each(fill);
     // Everything read after the first batch is discarded, because the file changed.
     let mut batches = 0;
-    let report = quipu_ledger::collect(&mut home.open(), &home.roots(), &mut |progress| {
-        if let quipu_ledger::Progress::Stored { .. } = progress {
+    let report = quipu_ledger::collect::collect(&mut home.open(), &home.roots(), &mut |progress| {
+        if let quipu_ledger::collect::Progress::Stored { .. } = progress {
             batches += 1;
             fill(100);
         }
@@ -873,7 +873,7 @@ fn is_refused(home: &Home, why: &str) {
     let report = sync(home);
     assert_eq!(report.databases_opened, 0);
     assert!(reasons(&report).iter().any(|reason| reason.contains(why)), "{:?}", reasons(&report));
-    let status = quipu_ledger::status(&home.open(), &home.roots()).unwrap();
+    let status = quipu_ledger::status::status(&home.open(), &home.roots()).unwrap();
     let skipped = status.formats.iter().flat_map(|format| &format.skipped);
     assert!(skipped.into_iter().any(|skipped| skipped.reason.contains(why)));
     // Repaired, it is collected.
@@ -1018,7 +1018,7 @@ fn older_and_newer_schemas() {
         assert_eq!((report.records_added, reasons(&report)), (5, vec![]), "{table}");
         grow(&home, "s", 5..8);
         assert_eq!(sync(&home).records_added, 3);
-        let status = quipu_ledger::status(&home.open(), &home.roots()).unwrap();
+        let status = quipu_ledger::status::status(&home.open(), &home.roots()).unwrap();
         let warnings: Vec<_> = status.formats.iter().flat_map(|format| &format.warnings).collect();
         assert_eq!(warnings.len(), usize::from(schema > 23));
     }
@@ -1192,7 +1192,7 @@ fn a_setting_leaves_deleted_archives_out() {
     let collect = |deleted| {
         let mut roots = home.roots();
         roots.iter_mut().for_each(|root| root.selection.deleted = deleted);
-        quipu_ledger::collect(&mut home.open(), &roots, &mut |_| {}).unwrap()
+        quipu_ledger::collect::collect(&mut home.open(), &roots, &mut |_| {}).unwrap()
     };
     let report = collect(false);
     assert_eq!((report.records_added, home.hits("deletedword")), (16, 0));
@@ -1270,9 +1270,10 @@ fn the_index_in_a_database_is_given_back_by_name() {
             .into_iter()
             .enumerate()
     {
-        let what = quipu_ledger::What::Source(Path::new(name));
+        let what = quipu_ledger::restore::RestoreScope::Source(Path::new(name));
         let to = to(&format!("restored{number}"));
-        let report = quipu_ledger::restore(&home.open(), what, &to, Generations::Newest).unwrap();
+        let report =
+            quipu_ledger::restore::restore(&home.open(), what, &to, Generations::Newest).unwrap();
         let paths: Vec<&str> = report.restored.iter().map(|file| file.path.as_str()).collect();
         assert_eq!(paths.len(), 1, "{name}: {paths:?}");
         assert!(paths[0].ends_with("openclaw-agent.sqlite/sessions.json"), "{name}: {paths:?}");

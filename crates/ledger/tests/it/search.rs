@@ -4,8 +4,9 @@ use std::collections::{BTreeSet, HashMap};
 
 use proptest::prelude::*;
 use proptest::test_runner::{RngAlgorithm, TestRng, TestRunner};
+use quipu_ledger::Error;
+use quipu_ledger::search::{Fts5Access, Order, SearchRequest};
 use quipu_ledger::wire::SearchHit;
-use quipu_ledger::{Error, Fts5Access, Order, SearchRequest};
 use quipu_transcript::search::query::QueryError;
 
 use crate::home::*;
@@ -129,8 +130,8 @@ fn a75_nothing_that_is_typed_is_an_error() {
             match parse(&typed) {
                 Ok(query) => {
                     let request = SearchRequest { query, limit: Some(3), ..Default::default() };
-                    prop_assert!(quipu_ledger::search(&ledger, &request).is_ok());
-                    prop_assert!(quipu_ledger::search(&plain, &request).is_ok());
+                    prop_assert!(quipu_ledger::search::search(&ledger, &request).is_ok());
+                    prop_assert!(quipu_ledger::search::search(&plain, &request).is_ok());
                 }
                 Err(QueryError::Value { .. } | QueryError::Time { .. }) => {}
                 Err(error) => prop_assert!(false, "{error}"),
@@ -404,7 +405,7 @@ fn a76_expressions_are_bounded() {
     let home = with_texts(&[&"a".repeat(100_000)]);
     assert_eq!(home.search(&regex("(a+)+$")).total, 1);
     for wrong in ["(", "a{1000000}{1000000}", &"(".repeat(5000), &"(a|b)*c{900}".repeat(10_000)] {
-        let error = quipu_ledger::search(&home.open(), &regex(wrong)).unwrap_err();
+        let error = quipu_ledger::search::search(&home.open(), &regex(wrong)).unwrap_err();
         assert!(matches!(error, Error::Pattern { .. }), "{error:?}");
     }
 }
@@ -435,13 +436,13 @@ fn a_damaged_index_is_an_error_and_not_an_empty_answer() {
     ] {
         let conn = home.sql();
         conn.execute(damage, []).unwrap();
-        let error = quipu_ledger::search(&home.open(), &request("needle"));
+        let error = quipu_ledger::search::search(&home.open(), &request("needle"));
         assert!(matches!(error, Err(Error::SearchIndex { .. })), "{damage}: {error:?}");
-        quipu_ledger::rebuild(&mut home.open(), &mut |_, _| {}).unwrap();
+        quipu_ledger::rebuild::rebuild(&mut home.open(), &mut |_, _| {}).unwrap();
         assert_eq!(home.search(&request("needle")).total, 2);
     }
     home.sql().execute("UPDATE search_config SET v = 9 WHERE k = 'version'", []).unwrap();
-    let error = quipu_ledger::search(&home.open(), &request("needle"));
+    let error = quipu_ledger::search::search(&home.open(), &request("needle"));
     assert!(matches!(error, Err(Error::SearchIndex { .. })), "{error:?}");
 }
 
@@ -513,7 +514,7 @@ fn newest_first_is_by_time_whatever_the_number() {
     assert_eq!(numbers(&ask("common role:user", Some(50)).hits), numbers(&first.hits));
     // One by one, until the caller stops.
     let mut heard = 0;
-    quipu_ledger::search_each(&ledger, &request("common"), &mut |total, _| {
+    quipu_ledger::search::search_each(&ledger, &request("common"), &mut |total, _| {
         assert_eq!(total, 6000);
         heard += 1;
         if heard == 3 {

@@ -1,7 +1,7 @@
 //! A prompt that was queued while the agent worked is found once: as the prompt it became, or in
 //! the queue if it never became one.
 
-use quipu_ledger::{Order, SearchRequest};
+use quipu_ledger::search::{Order, SearchRequest};
 use quipu_transcript::search::query;
 
 use crate::home::*;

@@ -9,7 +9,7 @@ use rustix::fs::{CWD, FileType, Mode, mknodat};
 
 use crate::child;
 use crate::home::*;
-use quipu_ledger::Generations;
+use quipu_ledger::restore::Generations;
 
 pub(crate) const SLUG: &str = ".claude/projects/-home-alice-shop";
 pub(crate) const SESSIONS: &str = ".openclaw/agents/main/sessions";
@@ -171,7 +171,7 @@ fn no_secret_reaches_the_ledger() {
 fn what_is_not_opened_is_named() {
     let home = home_with_secrets();
     home.sync();
-    let status = quipu_ledger::status(&home.open(), &home.roots()).unwrap();
+    let status = quipu_ledger::status::status(&home.open(), &home.roots()).unwrap();
     for format in &status.formats {
         let counted = |reason: &str| -> u64 {
             format.skipped.iter().filter(|s| s.reason.contains(reason)).map(|s| s.all()).sum()
@@ -218,10 +218,10 @@ fn a_root_that_is_a_link_is_one_root() {
     home.write(".openclaw/agents/main/sessions/a.jsonl", "{\"role\":\"user\",\"content\":\"x\"}\n");
     symlink(home.path(".openclaw"), home.path(".clawdbot")).unwrap();
     let mut roots = home.roots();
-    let twin = quipu_ledger::RootPath { path: home.path(".clawdbot"), ..roots[1].clone() };
+    let twin = quipu_ledger::collect::RootPath { path: home.path(".clawdbot"), ..roots[1].clone() };
     roots.push(twin);
     for roots in [roots.clone(), roots.into_iter().rev().collect()] {
-        let report = quipu_ledger::collect(&mut home.open(), &roots, &mut |_| {}).unwrap();
+        let report = quipu_ledger::collect::collect(&mut home.open(), &roots, &mut |_| {}).unwrap();
         assert_eq!((report.sources, report.gone), (1, 0));
     }
     assert_eq!(home.one::<i64>("SELECT count(*) FROM records"), 1);

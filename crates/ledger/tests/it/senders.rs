@@ -8,7 +8,7 @@ use quipu_ledger::Error;
 use quipu_ledger::store::Store;
 use quipu_ledger::store::senders::{self, SenderFilter, Who};
 use quipu_transcript::routing::admission::{
-    Admission, AdmissionSettings, DirectPolicy, MOST_REQUESTS, REQUEST_STANDS, Why,
+    Admission, AdmissionSettings, DirectPolicy, MOST_REQUESTS, REQUEST_LIFETIME, Why,
 };
 use quipu_transcript::routing::{AgentId, Channel, Chat, Inbound, PairingCode};
 
@@ -232,13 +232,13 @@ struct Model {
 impl Model {
     fn open(&self, agent: usize, channel: usize) -> usize {
         let is_open = |(place, (_, at)): &(&Place, &(PairingCode, i64))| {
-            (place.0, place.1) == (agent, channel) && self.stands(*at)
+            (place.0, place.1) == (agent, channel) && self.is_open(*at)
         };
         self.requests.iter().filter(is_open).count()
     }
 
-    fn stands(&self, at: i64) -> bool {
-        (self.now - at).abs() <= REQUEST_STANDS
+    fn is_open(&self, at: i64) -> bool {
+        (self.now - at).abs() <= REQUEST_LIFETIME
     }
 }
 
@@ -258,7 +258,7 @@ proptest! {
                     let chat = if is_group { Chat::Group } else { Chat::Direct };
                     let message = inbound(AGENTS[agent], CHANNELS[channel], chat, SENDERS[sender]);
                     let admission = store.admit(&settings, &message, model.now).unwrap();
-                    let request = model.requests.get(&place).filter(|(_, at)| model.stands(*at));
+                    let request = model.requests.get(&place).filter(|(_, at)| model.is_open(*at));
                     match (model.decided.get(&place), is_group, request) {
                         (Some(true), ..) => prop_assert_eq!(admission, Admission::Admitted),
                         (Some(false), true, _) => prop_assert_eq!(admission, Admission::Filtered { why: Why::Denied }),
@@ -277,7 +277,7 @@ proptest! {
                             // Requests that had expired by then are dropped.
                             let now = model.now;
                             model.requests.retain(|other, (_, at)| {
-                                (other.0, other.1) != (agent, channel) || (now - *at).abs() <= REQUEST_STANDS
+                                (other.0, other.1) != (agent, channel) || (now - *at).abs() <= REQUEST_LIFETIME
                             });
                             model.requests.insert(place, (code, now));
                             model.codes.push((place, code));
@@ -309,7 +309,7 @@ proptest! {
                 Step::Pair { which } => {
                     let Some((place, code)) = model.codes.get(which).copied() else { continue };
                     let is_good = model.requests.get(&place).is_some_and(|(own, at)| {
-                        *own == code && model.stands(*at)
+                        *own == code && model.is_open(*at)
                     });
                     let paired = store.pair(code, &SenderFilter::default(), model.now);
                     prop_assert_eq!(paired.is_ok(), is_good);
@@ -320,13 +320,13 @@ proptest! {
                 }
                 Step::Wait { minutes } => model.now += minutes * 60_000,
                 Step::Rebuild => {
-                    quipu_ledger::rebuild(&mut home.open(), &mut |_, _| {}).unwrap();
+                    quipu_ledger::rebuild::rebuild(&mut home.open(), &mut |_, _| {}).unwrap();
                 }
             }
         }
         let found = senders::senders(&store.reader().unwrap(), &SenderFilter::default(), model.now).unwrap();
         let asking = found.iter().filter(|sender| sender.state == "asking").count();
-        let open = model.requests.values().filter(|(_, at)| model.stands(*at)).count();
+        let open = model.requests.values().filter(|(_, at)| model.is_open(*at)).count();
         prop_assert_eq!((asking, found.len() - asking), (open, model.decided.len()));
         drop(store);
         home.assert_rebuilds();

@@ -3,10 +3,9 @@
 use std::ops::ControlFlow;
 
 use crate::home::*;
-use quipu_ledger::{
-    Choice, Error, Filter, Generations, Ledger, Sessions, Story, What, find_session, projects,
-    restore, sessions,
-};
+use quipu_ledger::query::{Choice, Filter, Sessions, Story, find_session, projects, sessions};
+use quipu_ledger::restore::{Generations, RestoreScope, restore};
+use quipu_ledger::{Error, Ledger};
 use quipu_transcript::project::Name;
 
 const EASTORE: &str = "-Users-x-dev-eastore-Eastore-frontend-v1";
@@ -192,7 +191,7 @@ fn a_session_is_found_by_its_headers_id() {
     let ledger = Ledger::open_read_only(&home.ledger_path()).unwrap();
     let found = |name: &str| {
         find_session(&ledger, name)
-            .map(|row| quipu_ledger::summary_of(&ledger, row).unwrap().unwrap().id)
+            .map(|row| quipu_ledger::query::summary_of(&ledger, row).unwrap().unwrap().id)
     };
     assert_eq!(found("renamed").unwrap(), "renamed");
     assert_eq!(found("0a1b2c3d").unwrap(), "0a1b2c3d-header-of-its-own", "files come first");
@@ -216,7 +215,7 @@ fn crowded_ids_are_those_of_everything_that_is_listed() {
         (".claude/projects/-q/agent-b2.jsonl".to_owned(), line("user", &uuid(3), None, "c")),
     ]);
     let ledger = home.open();
-    let crowded = quipu_ledger::crowded_ids(&ledger, 8).unwrap();
+    let crowded = quipu_ledger::query::crowded_ids(&ledger, 8).unwrap();
     let expected = ["-p/agent-a1", "-q/agent-a1", "00000001-0000-4000-8000-000000000001", empty];
     assert_eq!(crowded, expected);
     for id in ["-p/agent-a1", "-q/agent-a1"] {
@@ -335,8 +334,8 @@ fn a_session_that_is_forgotten_has_the_title_of_the_list() {
     );
     home.sync();
     for (session, title) in [("00000001", "Mend the till"), ("labelled", "The bakery")] {
-        let foreseen = quipu_ledger::foresee(&mut home.open(), session).unwrap();
-        assert_eq!(foreseen.sessions[0].title.as_deref(), Some(title));
+        let preview = quipu_ledger::forget::preview(&mut home.open(), session).unwrap();
+        assert_eq!(preview.sessions[0].title.as_deref(), Some(title));
         let listed = list(&home, &Filter::default()).sessions;
         let listed = listed.iter().find(|listed| listed.id.starts_with(session)).unwrap();
         assert_eq!(listed.title.as_deref(), Some(title));
@@ -355,13 +354,13 @@ fn costs_add_up_and_empty_files_are_listed() {
     home.sync();
     let ledger = home.open();
     let all = Filter { all: true, ..Filter::default() };
-    let found = quipu_ledger::sessions(&ledger, &all, None).unwrap();
+    let found = quipu_ledger::query::sessions(&ledger, &all, None).unwrap();
     assert_eq!((found.sessions.len(), found.rows.len()), (found.total, found.total));
     for empty in ["nothing", id] {
         let session = found.sessions.iter().find(|session| session.id == empty).unwrap();
         assert_eq!((session.lines, session.size, session.state.as_str()), (0, 0, "live"));
         let filter = Filter::default();
-        let some = quipu_ledger::sessions(&ledger, &filter, None).unwrap();
+        let some = quipu_ledger::query::sessions(&ledger, &filter, None).unwrap();
         assert!(some.sessions.iter().all(|session| session.id != empty));
         // Looking it up reports that it is empty, and its file can be restored.
         let error = Story::find(&ledger, empty).unwrap_err();
@@ -370,22 +369,23 @@ fn costs_add_up_and_empty_files_are_listed() {
         assert_eq!(begins.to_string(), error.to_string());
         assert!(error.to_string().ends_with(&format!("/{empty}.jsonl has no lines")), "{error}");
         let to = home.path(&format!("back-{empty}"));
-        let report = restore(&ledger, What::Session(empty), &to, Generations::Newest).unwrap();
+        let report =
+            restore(&ledger, RestoreScope::Session(empty), &to, Generations::Newest).unwrap();
         assert_eq!((report.files, report.bytes), (1, 0));
     }
     let name = "main/nothing";
     assert!(matches!(Story::find(&ledger, name), Err(Error::Empty { .. })));
     assert!(matches!(Story::find(&ledger, "nothing else"), Err(Error::NoMatch { .. })));
     let prices = Prices::default();
-    let costs = quipu_ledger::costs(&ledger, &prices).unwrap();
+    let costs = quipu_ledger::query::costs(&ledger, &prices).unwrap();
     let billed = found.sessions.iter().zip(&found.rows).filter_map(|(session, row)| {
         let mut session = session.clone();
         costs.bill((*row)?, &mut session);
         session.cost_usd
     });
     let sum: f64 = billed.sum();
-    let request = quipu_ledger::UsageRequest {
-        by: quipu_ledger::UsageBy::Day,
+    let request = quipu_ledger::query::UsageRequest {
+        by: quipu_ledger::query::UsageBy::Day,
         since: None,
         until: None,
         sessions: None,
@@ -393,7 +393,7 @@ fn costs_add_up_and_empty_files_are_listed() {
         prices: &prices,
     };
     let total_cost =
-        quipu_ledger::usage(&ledger, &request).unwrap().unwrap().total.cost_usd.unwrap();
+        quipu_ledger::query::usage(&ledger, &request).unwrap().unwrap().total.cost_usd.unwrap();
     assert!(total_cost > 0.0 && (sum - total_cost).abs() < 1e-6, "{sum} is not {total_cost}");
 }
 
@@ -408,7 +408,7 @@ fn the_whole_name_of_a_file_beats_the_beginning_of_an_id() {
     let ledger = home.open();
     let found = |name: &str| {
         let row = find_session(&ledger, name).unwrap();
-        quipu_ledger::summary_of(&ledger, row).unwrap().unwrap().id
+        quipu_ledger::query::summary_of(&ledger, row).unwrap().unwrap().id
     };
     assert!(found("04").ends_with("/04"), "{}", found("04"));
     assert_eq!(found("04b"), id);
@@ -487,14 +487,14 @@ fn a_sub_agent_of_a_workflow_is_found_by_its_name() {
     let ledger = home.open();
     let id = |name: &str| {
         let row = find_session(&ledger, name)?;
-        Ok::<String, Error>(quipu_ledger::summary_of(&ledger, row)?.unwrap().id)
+        Ok::<String, Error>(quipu_ledger::query::summary_of(&ledger, row)?.unwrap().id)
     };
     let whole = format!("{SESSION}/workflows/w1/agent-def");
     for name in ["agent-def", &format!("{}/agent-def", &SESSION[..8]), "w1/agent-def", &whole] {
         assert_eq!(id(name).unwrap(), whole, "{name}");
     }
     assert!(matches!(id("agent-two"), Err(Error::Ambiguous { count: 2, .. })));
-    let crowded = quipu_ledger::crowded_ids(&ledger, 8).unwrap();
+    let crowded = quipu_ledger::query::crowded_ids(&ledger, 8).unwrap();
     assert_eq!(crowded.iter().filter(|id| id.ends_with("agent-two")).count(), 2);
 }
 

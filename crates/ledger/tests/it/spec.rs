@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-use quipu_ledger::Choice;
+use quipu_ledger::query::Choice;
 use quipu_ledger::wire::{FormatStatus, SyncReport};
 use quipu_transcript::story::{Folded, Telling};
 
@@ -54,7 +54,7 @@ fn noted(number: u32, fields: &str) -> String {
 }
 
 fn status(home: &Home, format: &str) -> FormatStatus {
-    let status = quipu_ledger::status(&home.open(), &home.roots()).unwrap();
+    let status = quipu_ledger::status::status(&home.open(), &home.roots()).unwrap();
     status.formats.into_iter().find(|found| found.format == format).unwrap()
 }
 
@@ -724,7 +724,8 @@ fn r30_a_file_that_becomes_a_transcript_has_one_generation() {
     home.append(notes, line("user", &uuid(1), None, "hello"));
     let report = home.sync_and_check();
     home.assert_restores_all(&[notes]);
-    let restored: Vec<String> = home.restored(quipu_ledger::Generations::All).into_keys().collect();
+    let restored: Vec<String> =
+        home.restored(quipu_ledger::restore::Generations::All).into_keys().collect();
     assert_eq!(restored, [notes.replace(".claude/", "claude-code/")]);
     assert_eq!(report.rewritten, 0);
 }
@@ -936,7 +937,9 @@ fn r52_cursors_are_the_scan_state() {
     let (whole, torn) = ("{\"role\":\"user\",\"content\":\"hello\"}\n", "{\"role\":");
     home.write(CLAW, format!("{whole}{torn}"));
     home.sync();
-    let [cursor] = &quipu_ledger::cursors(&home.open()).unwrap()[..] else { panic!("one file") };
+    let [cursor] = &quipu_ledger::query::cursors(&home.open()).unwrap()[..] else {
+        panic!("one file")
+    };
     let on_disk = std::fs::metadata(home.path(CLAW)).unwrap();
     let since = on_disk.modified().unwrap().duration_since(std::time::UNIX_EPOCH).unwrap();
     assert_eq!(cursor.path, "agents/main/sessions/s1.jsonl");

@@ -3,8 +3,9 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use quipu_ledger::Ledger;
+use quipu_ledger::query::{SqlAnswer, SqlLimits};
 use quipu_ledger::wire::SqlValue;
-use quipu_ledger::{Ledger, SqlAnswer, SqlLimits};
 
 use crate::home::*;
 
@@ -25,7 +26,7 @@ fn ask(home: &Home, sql: &str) -> Result<Vec<Vec<SqlValue>>, String> {
 fn ask_within(home: &Home, sql: &str, limits: &SqlLimits) -> Result<Vec<Vec<SqlValue>>, String> {
     let mut rows = Vec::new();
     let ledger = Ledger::open_read_only(&home.ledger_path()).unwrap();
-    let asked = quipu_ledger::sql(ledger, sql, limits, &mut |answer| {
+    let asked = quipu_ledger::query::sql(ledger, sql, limits, &mut |answer| {
         if let SqlAnswer::Row(row) = answer {
             rows.push(row.to_vec());
         }
@@ -158,7 +159,7 @@ fn what_never_ends_is_ended() {
         rows < 10
     };
     let ledger = Ledger::open_read_only(&home.ledger_path()).unwrap();
-    quipu_ledger::sql(ledger, endless, &SqlLimits::default(), enough).unwrap();
+    quipu_ledger::query::sql(ledger, endless, &SqlLimits::default(), enough).unwrap();
     assert_eq!(rows, 10);
 }
 

@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
+use quipu_ledger::Error;
+use quipu_ledger::restore::Generations;
 use quipu_ledger::store::{
     Append, Appended, Entry, Expect, Fields, Fork, NewSession, Session, Store,
 };
-use quipu_ledger::{Error, Generations};
 use serde_json::{Map, Value, json};
 
 use crate::home::{Home, line, uuid};
@@ -403,7 +404,7 @@ fn any_session_can_be_looked_at_in_a_ledger_that_is_only_read() {
     drop((store, own));
 
     let ledger = quipu_ledger::Ledger::open_read_only(&home.ledger_path()).unwrap();
-    let of = |name: &str| quipu_ledger::find_session(&ledger, name).unwrap();
+    let of = |name: &str| quipu_ledger::query::find_session(&ledger, name).unwrap();
     let tips = |name: &str| -> Vec<(String, u64, bool)> {
         let tips = quipu_ledger::store::branches_of(&ledger, of(name)).unwrap().into_iter();
         tips.map(|branch| (branch.tip.id, branch.length, branch.is_current)).collect()
@@ -434,7 +435,8 @@ fn r92_a_fork_of_a_claude_code_session_is_what_a_model_should_see() {
     home.sync();
     let store = Store::open(home.ledger_path()).unwrap();
     let row = home.row(crate::home::SESSION);
-    let seen = quipu_ledger::context_of(&store.reader().unwrap(), row, None).unwrap().context;
+    let seen =
+        quipu_ledger::query::context_of(&store.reader().unwrap(), row, None).unwrap().context;
     let forked = store.fork(crate::home::SESSION, &Fork::default()).unwrap();
     assert_eq!(forked.unmapped, 0);
     let copied = forked.session.context().unwrap();
@@ -681,7 +683,7 @@ fn a_forgotten_session_cannot_be_written_to() {
     session.patch_meta(&fields).unwrap();
     let fork = session.fork(&Fork::default()).unwrap();
     // The runtime has it open meanwhile.
-    quipu_ledger::forget(&mut home.open(), session.id(), &mut |_, _| {}).unwrap();
+    quipu_ledger::forget::forget(&mut home.open(), session.id(), &mut |_, _| {}).unwrap();
     let gone = session.append(user("more"));
     assert!(matches!(gone, Err(Error::NoMatch { .. })), "{gone:?}");
     // No new session gets its id.
@@ -693,7 +695,7 @@ fn a_forgotten_session_cannot_be_written_to() {
     assert!(again.contains("was forgotten"), "{again}");
     // A fork is a session of its own.
     assert_eq!(context_texts(&fork, None), ["CANARY-9f31"]);
-    quipu_ledger::forget(&mut home.open(), fork.id(), &mut |_, _| {}).unwrap();
+    quipu_ledger::forget::forget(&mut home.open(), fork.id(), &mut |_, _| {}).unwrap();
     drop((store, session, fork));
     let bytes = std::fs::read(home.ledger_path()).unwrap();
     assert!(memchr::memmem::find(&bytes, b"CANARY-9f31").is_none());
@@ -985,7 +987,8 @@ fn the_store_does_what_a_simple_model_does() {
             }
             // The ledger's own reader, from the bytes alone, agrees.
             let row = home.find(session.id()).unwrap();
-            let seen = quipu_ledger::context_of(&store.reader().unwrap(), row, None).unwrap();
+            let seen =
+                quipu_ledger::query::context_of(&store.reader().unwrap(), row, None).unwrap();
             prop_assert_eq!(seen.context.messages.len(), model.context_texts(model.leaf).len());
             drop(store);
             home.assert_rebuilds();

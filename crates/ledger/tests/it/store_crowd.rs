@@ -5,8 +5,9 @@ use std::io::{Read, Write};
 use std::sync::{Arc, Barrier};
 use std::time::Duration;
 
+use quipu_ledger::Error;
+use quipu_ledger::restore::Generations;
 use quipu_ledger::store::{Append, Entry, Expect, NewSession, Store};
-use quipu_ledger::{Error, Generations};
 use quipu_torture::Prng;
 use serde_json::{Value, json};
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::time::Duration;
 
-use quipu_ledger::Generations;
+use quipu_ledger::restore::Generations;
 use quipu_ledger::store::Store;
 use quipu_ledger::wire::ImportedFile;
 use quipu_torture::Prng;
@@ -172,9 +172,9 @@ fn contexts(home: &Home, format: &str) -> BTreeMap<String, serde_json::Value> {
     let ledger = home.open();
     let ids = home.all(&format!("SELECT id FROM sessions WHERE format = '{format}'"));
     let contexts = ids.iter().map(|id| {
-        let row = quipu_ledger::SessionRow(id.parse().unwrap());
+        let row = quipu_ledger::ids::SessionRow(id.parse().unwrap());
         let id = home.one::<String>(&format!("SELECT session_id FROM sessions WHERE id = {id}"));
-        let context = quipu_ledger::context_of(&ledger, row, None).unwrap().context;
+        let context = quipu_ledger::query::context_of(&ledger, row, None).unwrap().context;
         (id, serde_json::to_value(context).unwrap())
     });
     contexts.collect()

@@ -6,10 +6,11 @@ use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use quipu_ledger::freshness::{RefreshLimit, open_to_read};
+use quipu_ledger::query::{Filter, SqlAnswer, SqlLimits, Story};
+use quipu_ledger::search::SearchRequest;
 use quipu_ledger::store::{self, Append, Entry, Expect, Fork, NewSession, Session, Store};
-use quipu_ledger::{
-    Error, Filter, Ledger, Patience, SearchRequest, SqlAnswer, SqlLimits, Story, open_to_read,
-};
+use quipu_ledger::{Error, Ledger};
 use serde_json::json;
 
 use crate::child;
@@ -54,7 +55,9 @@ fn long_line() -> Entry {
 /// Rebuilds the ledger and stops after the first slice, which ends with the second long line.
 fn rebuild_partly(home: &Home) {
     let stopped = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-        quipu_ledger::rebuild(&mut home.open(), &mut |_, _| panic!("the first slice is done"))
+        quipu_ledger::rebuild::rebuild(&mut home.open(), &mut |_, _| {
+            panic!("the first slice is done")
+        })
     }));
     assert!(stopped.is_err());
     assert_eq!(home.one::<i64>("SELECT count(*) FROM sessions"), 1);
@@ -178,7 +181,7 @@ fn looking_finds_its_session_after_an_interrupted_rebuild() {
     let _held = home.open();
     rebuild_partly(&home);
     let (ledger, is_behind) = store::open_projected(&path).unwrap();
-    let row = quipu_ledger::find_session(&ledger, "abc").unwrap();
+    let row = quipu_ledger::query::find_session(&ledger, "abc").unwrap();
     assert!(!is_behind);
     // Later queries are answered from the same snapshot.
     rebuild_partly(&home);
@@ -187,19 +190,22 @@ fn looking_finds_its_session_after_an_interrupted_rebuild() {
     assert!(store::meta_of(&ledger, row).unwrap().get("sessionId").is_some());
     drop(ledger);
     let (ledger, _) = store::open_for_lines(&path).unwrap();
-    let row = quipu_ledger::find_session(&ledger, KEY).unwrap();
-    assert_eq!(quipu_ledger::context_of(&ledger, row, None).unwrap().context.messages.len(), 1);
+    let row = quipu_ledger::query::find_session(&ledger, KEY).unwrap();
+    assert_eq!(
+        quipu_ledger::query::context_of(&ledger, row, None).unwrap().context.messages.len(),
+        1
+    );
     drop(ledger);
     // A reader that may write projects the rest; one that may not reports that it is behind.
     rebuild_partly(&home);
     let read_only = quipu_ledger::Ledger::open_read_only(&path).unwrap();
-    let behind = quipu_ledger::find_session(&read_only, "abc");
+    let behind = quipu_ledger::query::find_session(&read_only, "abc");
     assert!(matches!(behind, Err(Error::Behind { done: 1.., .. })), "{behind:?}");
     assert_eq!(Story::find(&home.open(), "abc").unwrap().head().id, "abcdef");
     rebuild_partly(&home);
-    assert!(!quipu_ledger::tree(&home.open(), "abc").unwrap().is_empty());
+    assert!(!quipu_ledger::query::tree(&home.open(), "abc").unwrap().is_empty());
     rebuild_partly(&home);
-    assert_eq!(quipu_ledger::summary_of(&home.open(), row).unwrap().unwrap().id, "abcdef");
+    assert_eq!(quipu_ledger::query::summary_of(&home.open(), row).unwrap().unwrap().id, "abcdef");
 }
 
 #[test]
@@ -255,7 +261,7 @@ fn a_rebuild_that_runs_at_the_same_time_is_not_noticed() {
         assert_eq!(session.leaf().unwrap().unwrap().id, done.id);
         texts.insert(done.id.clone(), text);
         let (ledger, _) = store::open_projected(&path).unwrap();
-        let row = quipu_ledger::find_session(&ledger, KEY).unwrap();
+        let row = quipu_ledger::query::find_session(&ledger, KEY).unwrap();
         assert_eq!(store::leaf_of(&ledger, row).unwrap(), Some(done.id));
         if number % 8 == 0 {
             store.fork(KEY, &Fork::default()).unwrap();
@@ -274,7 +280,7 @@ fn a_rebuild_that_runs_at_the_same_time_is_not_noticed() {
 
 /// What reading commands ask, each with more than one question.
 fn answers(ledger: &Ledger) -> Vec<String> {
-    let sessions = quipu_ledger::sessions(ledger, &Filter::default(), None).unwrap();
+    let sessions = quipu_ledger::query::sessions(ledger, &Filter::default(), None).unwrap();
     let word = quipu_transcript::search::query::Query::literal("one");
     let found = SearchRequest { query: word, ..SearchRequest::default() };
     let mut said = Vec::new();
@@ -285,13 +291,16 @@ fn answers(ledger: &Ledger) -> Vec<String> {
         })
     });
     vec![
-        format!("{:?}", quipu_ledger::find_session(ledger, KEY).map_err(|error| error.to_string())),
+        format!(
+            "{:?}",
+            quipu_ledger::query::find_session(ledger, KEY).map_err(|error| error.to_string())
+        ),
         format!("{} {:?}", sessions.total, sessions.sessions.len()),
-        format!("{:?}", quipu_ledger::projects(ledger, &Filter::default()).unwrap().len()),
-        format!("{:?}", quipu_ledger::search(ledger, &found).unwrap().total),
-        format!("{:?}", quipu_ledger::tree(ledger, "abc").map(|tree| tree.len()).is_ok()),
+        format!("{:?}", quipu_ledger::query::projects(ledger, &Filter::default()).unwrap().len()),
+        format!("{:?}", quipu_ledger::search::search(ledger, &found).unwrap().total),
+        format!("{:?}", quipu_ledger::query::tree(ledger, "abc").map(|tree| tree.len()).is_ok()),
         format!("{:?} {said:?}", told.is_ok()),
-        format!("{:?}", quipu_ledger::unprojected(ledger).unwrap()),
+        format!("{:?}", quipu_ledger::freshness::unprojected(ledger).unwrap()),
     ]
 }
 
@@ -301,8 +310,8 @@ fn an_answer_is_read_from_one_snapshot() {
     let (home, _) = home_after(2);
     let open = || open_to_read(&home.ledger_path(), "here").unwrap();
     let mut reader = open();
-    let refresh = |reader: &mut quipu_ledger::Reader| {
-        reader.refresh(&home.roots(), "here", Patience::Short, &mut |_| {}).unwrap().unprojected
+    let refresh = |reader: &mut quipu_ledger::freshness::Reader| {
+        reader.refresh(&home.roots(), "here", RefreshLimit::Short, &mut |_| {}).unwrap().unprojected
     };
     assert_eq!(refresh(&mut reader), 0);
     let complete = answers(&reader.ledger);
@@ -316,11 +325,11 @@ fn an_answer_is_read_from_one_snapshot() {
     assert!(missing > 0);
     let partly = answers(&reader.ledger);
     assert!(partly != complete);
-    let found = quipu_ledger::find_session(&reader.ledger, "abc");
+    let found = quipu_ledger::query::find_session(&reader.ledger, "abc");
     assert!(matches!(found, Err(Error::Behind { done: 1.., .. })), "{found:?}");
     // Another process brings it up meanwhile.
     assert_eq!(refresh(&mut open()), 0);
-    assert_eq!(quipu_ledger::unprojected(&reader.ledger).unwrap(), missing);
+    assert_eq!(quipu_ledger::freshness::unprojected(&reader.ledger).unwrap(), missing);
     assert_eq!(answers(&reader.ledger), partly);
     assert_eq!(refresh(&mut reader), 0);
     assert_eq!(answers(&reader.ledger), complete);
@@ -332,12 +341,12 @@ fn a_statement_is_asked_in_one_snapshot() {
     let (home, _) = home_after(2);
     let mut reader = open_to_read(&home.ledger_path(), "here").unwrap();
     reader.is_apart = true;
-    let fresh = reader.refresh(&home.roots(), "here", Patience::Short, &mut |_| {}).unwrap();
+    let fresh = reader.refresh(&home.roots(), "here", RefreshLimit::Short, &mut |_| {}).unwrap();
     assert_eq!(fresh.unprojected, 0);
     rebuild_partly(&home);
     let mut rows = Vec::new();
     let count = "SELECT count(*) FROM sessions";
-    quipu_ledger::sql(reader.ledger, count, &SqlLimits::default(), &mut |answer| {
+    quipu_ledger::query::sql(reader.ledger, count, &SqlLimits::default(), &mut |answer| {
         if let SqlAnswer::Row(row) = answer {
             rows.push(row[0].to_text());
         }
@@ -345,7 +354,8 @@ fn a_statement_is_asked_in_one_snapshot() {
     })
     .unwrap();
     assert_eq!(rows, ["2"]);
-    let writable = quipu_ledger::sql(home.open(), count, &SqlLimits::default(), &mut |_| true);
+    let writable =
+        quipu_ledger::query::sql(home.open(), count, &SqlLimits::default(), &mut |_| true);
     assert!(matches!(writable, Err(Error::Sql { .. })), "{writable:?}");
 }
 
@@ -371,13 +381,15 @@ fn forgetting_and_looking_do_not_wait_for_each_other() {
                 while !is_over.load(Ordering::Relaxed) {
                     let (ledger, is_behind) = store::open_projected(&path).unwrap();
                     assert!(!is_behind);
-                    quipu_ledger::find_session(&ledger, "session-0").unwrap();
+                    quipu_ledger::query::find_session(&ledger, "session-0").unwrap();
                 }
             });
         }
         let mut ledger = home.open();
         let cleaned: Vec<bool> = (ids.iter().skip(1))
-            .map(|id| quipu_ledger::forget(&mut ledger, id, &mut |_, _| {}).unwrap().cleaned)
+            .map(|id| {
+                quipu_ledger::forget::forget(&mut ledger, id, &mut |_, _| {}).unwrap().cleaned
+            })
             .collect();
         is_over.store(true, Ordering::Relaxed);
         assert_eq!(cleaned, [true; 5]);

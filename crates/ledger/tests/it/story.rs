@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::ops::ControlFlow;
 
-use quipu_ledger::{Choice, Story, tree};
+use quipu_ledger::query::{Choice, Story, tree};
 use quipu_transcript::entry::Role;
 use quipu_transcript::story::{ItemKind, Outcome, Piece, StoryItem, Telling};
 

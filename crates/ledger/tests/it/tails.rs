@@ -2,8 +2,10 @@
 
 use std::ops::ControlFlow;
 
+use quipu_ledger::Ledger;
+use quipu_ledger::query::{Choice, Filter, Story, UsageBy};
+use quipu_ledger::search::SearchRequest;
 use quipu_ledger::wire::Session;
-use quipu_ledger::{Choice, Filter, Ledger, SearchRequest, Story, UsageBy};
 use quipu_transcript::prices::Prices;
 use quipu_transcript::search::query;
 use quipu_transcript::story::StoryItem;
@@ -45,9 +47,9 @@ fn reports(home: &Home) -> Vec<Value> {
 /// Returns the rows of all sessions, with their costs.
 fn rows(home: &Home) -> Vec<Session> {
     let ledger = Ledger::open_read_only(&home.ledger_path()).unwrap();
-    let costs = quipu_ledger::costs(&ledger, &Prices::default()).unwrap();
+    let costs = quipu_ledger::query::costs(&ledger, &Prices::default()).unwrap();
     let filter = Filter { all: true, ..Filter::default() };
-    let mut found = quipu_ledger::session_rows(&ledger, &filter).unwrap();
+    let mut found = quipu_ledger::query::session_rows(&ledger, &filter).unwrap();
     for (row, session) in &mut found {
         costs.bill(*row, session);
         // These depend on the file, not on its lines.
@@ -61,7 +63,7 @@ fn rows(home: &Home) -> Vec<Session> {
 /// Returns the tree of a session without the ids of its entries: a tail has another one.
 fn drawn(home: &Home, id: &str) -> Vec<String> {
     let ledger = Ledger::open_read_only(&home.ledger_path()).unwrap();
-    let lines = quipu_ledger::tree(&ledger, id).unwrap();
+    let lines = quipu_ledger::query::tree(&ledger, id).unwrap();
     let drawn = lines.iter().map(|line| {
         let (kind, text) = (line.kind, line.text.as_deref().unwrap_or(""));
         let counts = (line.entries, line.turns, line.tool_calls);
@@ -209,7 +211,7 @@ fn a_prompt_is_found_before_it_ends() {
     let turn = |word: &str| {
         let query = query::parse(word, &"2026-11-16T08:30:00[UTC]".parse().unwrap()).unwrap();
         let request = SearchRequest { query, ..SearchRequest::default() };
-        quipu_ledger::search(&home.open(), &request).unwrap().hits[0].turn
+        quipu_ledger::search::search(&home.open(), &request).unwrap().hits[0].turn
     };
     assert_eq!((turn("one"), turn("needle")), (Some(1), None));
     home.append(&session(1), "\n");

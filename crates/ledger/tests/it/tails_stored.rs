@@ -4,7 +4,7 @@
 use std::fs::{self, File};
 use std::time::Duration;
 
-use quipu_ledger::Generations;
+use quipu_ledger::restore::Generations;
 use quipu_torture::Prng;
 
 use crate::child;
@@ -13,7 +13,7 @@ use crate::home::*;
 const MB: u64 = 1_000_000;
 
 fn doctor(home: &Home) {
-    let found = quipu_ledger::doctor(&home.ledger_path(), &home.roots(), true, &mut |_| {});
+    let found = quipu_ledger::doctor::doctor(&home.ledger_path(), &home.roots(), true, &mut |_| {});
     assert!(found.ok, "{:?}", found.findings);
 }
 

@@ -7,7 +7,8 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use quipu_ledger::{Existing, Generations, Target, What};
+use quipu_ledger::files::{Existing, Target};
+use quipu_ledger::restore::{Generations, RestoreScope};
 use rustix::fs::{CWD, Mode, RenameFlags};
 
 use crate::home::*;
@@ -127,7 +128,7 @@ fn a_folder_that_is_swapped_for_a_link_leads_nowhere() {
 }
 
 fn restore(home: &Home, to: &Path) -> quipu_ledger::wire::RestoreReport {
-    quipu_ledger::restore(&home.open(), What::All, to, Generations::All).unwrap()
+    quipu_ledger::restore::restore(&home.open(), RestoreScope::All, to, Generations::All).unwrap()
 }
 
 #[test]
@@ -225,8 +226,13 @@ fn names_of_restored_generations_never_collide() {
     let again = restore(&home, &to);
     assert_eq!((again.files, again.there, again.skipped.len()), (0, 9, 0), "{again:?}");
     let newest = home.scratch("newest");
-    let report =
-        quipu_ledger::restore(&home.open(), What::All, &newest, Generations::Newest).unwrap();
+    let report = quipu_ledger::restore::restore(
+        &home.open(),
+        RestoreScope::All,
+        &newest,
+        Generations::Newest,
+    )
+    .unwrap();
     assert_eq!((report.files, report.skipped.len()), (6, 0), "{report:?}");
 }
 

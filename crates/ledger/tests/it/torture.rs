@@ -8,7 +8,9 @@ use std::os::unix::ffi::OsStrExt;
 use std::ops::ControlFlow;
 
 use crate::home::*;
-use quipu_ledger::{Choice, Generations, SearchRequest, Story, tree};
+use quipu_ledger::query::{Choice, Story, tree};
+use quipu_ledger::restore::Generations;
+use quipu_ledger::search::SearchRequest;
 
 const OPENCLAW: &str = ".openclaw/agents/main/sessions/torture.jsonl";
 const HEADER: &str = "{\"type\":\"session\",\"version\":3,\"id\":\"torture\",\"timestamp\":\"2026-02-04T10:30:00.000Z\",\"cwd\":\"/p\"}\n";
@@ -319,7 +321,7 @@ fn a24_the_first_words_of_a_long_line_are_found() {
         let answer = home.search(&request("firstword"));
         assert_eq!((answer.gaps.partly_indexed, answer.gaps.too_long), (0, 1));
         assert!(answer.hits[0].snippet.contains("firstword words"), "{}", answer.hits[0].snippet);
-        let status = quipu_ledger::status(&home.open(), &home.roots()).unwrap();
+        let status = quipu_ledger::status::status(&home.open(), &home.roots()).unwrap();
         assert_eq!((status.too_long, status.partly_indexed), (1, answer.gaps.partly_indexed));
     }
 }
@@ -476,7 +478,7 @@ fn a37_a38_what_has_no_type() {
         );
     }
     let home = check("{\"type\":\"mystery\",\"id\":\"bbbb0001\"}", &[], &[]);
-    let status = quipu_ledger::status(&home.open(), &home.roots()).unwrap();
+    let status = quipu_ledger::status::status(&home.open(), &home.roots()).unwrap();
     assert_eq!(status.formats[1].unknown_types["mystery"], 1);
 }
 
@@ -1196,7 +1198,13 @@ fn a66_sessions_of_every_name() {
     assert_eq!(home.hits("named"), names.len() as i64);
 
     let to = home.scratch("restored");
-    quipu_ledger::restore(&home.open(), quipu_ledger::What::All, &to, Generations::Newest).unwrap();
+    quipu_ledger::restore::restore(
+        &home.open(),
+        quipu_ledger::restore::RestoreScope::All,
+        &to,
+        Generations::Newest,
+    )
+    .unwrap();
     for name in names {
         let path = to.join("openclaw/agents/main/sessions").join(OsStr::from_bytes(name));
         let original = folder.join(OsStr::from_bytes(name));

@@ -8,7 +8,8 @@ use std::path::Path;
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 
 use crate::home::*;
-use quipu_ledger::{Error, Generations, Ledger, Trouble, What};
+use quipu_ledger::restore::{Generations, RestoreScope};
+use quipu_ledger::{Error, Ledger, Trouble};
 use quipu_torture::Prng;
 
 // --- The schema ---------------------------------------------------------------------------------
@@ -81,7 +82,9 @@ fn restored_files_are_for_their_owner_only() {
     home.write(MAIN, lines(0..3));
     home.sync();
     let to = home.scratch("restored");
-    let report = quipu_ledger::restore(&home.open(), What::All, &to, Generations::Newest).unwrap();
+    let report =
+        quipu_ledger::restore::restore(&home.open(), RestoreScope::All, &to, Generations::Newest)
+            .unwrap();
     let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
     let file = Path::new(&report.restored[0].path);
     assert_eq!((mode(file), mode(file.parent().unwrap())), (0o600, 0o700));
@@ -375,7 +378,12 @@ fn chunks_of_several_sources_are_merged() {
 /// Restores everything, or returns an error; never other bytes.
 fn try_restore(home: &Home) -> Result<BTreeMap<String, Vec<u8>>, Error> {
     let to = tempfile::tempdir_in(home.folder()).unwrap();
-    let report = quipu_ledger::restore(&home.open(), What::All, to.path(), Generations::Newest)?;
+    let report = quipu_ledger::restore::restore(
+        &home.open(),
+        RestoreScope::All,
+        to.path(),
+        Generations::Newest,
+    )?;
     match report.damaged.into_iter().next() {
         Some(damaged) => Err(Error::Damaged { what: damaged.why }),
         None => Ok(files(to.path())),
@@ -434,7 +442,9 @@ fn half_a_file_is_not_left_behind() {
     let home = sealed();
     home.sql().execute("UPDATE chunks SET data = substr(data, 1, 100)", []).unwrap();
     let to = home.scratch("restored");
-    let report = quipu_ledger::restore(&home.open(), What::All, &to, Generations::Newest).unwrap();
+    let report =
+        quipu_ledger::restore::restore(&home.open(), RestoreScope::All, &to, Generations::Newest)
+            .unwrap();
     assert!(report.files == 0 && !report.damaged.is_empty());
     assert!(files(&to).is_empty());
 }
@@ -443,9 +453,12 @@ fn half_a_file_is_not_left_behind() {
 fn restore_never_overwrites() {
     let home = sealed();
     let to = home.scratch("restored");
-    quipu_ledger::restore(&home.open(), What::All, &to, Generations::Newest).unwrap();
+    quipu_ledger::restore::restore(&home.open(), RestoreScope::All, &to, Generations::Newest)
+        .unwrap();
     let mut before = files(&to);
-    let again = quipu_ledger::restore(&home.open(), What::All, &to, Generations::Newest).unwrap();
+    let again =
+        quipu_ledger::restore::restore(&home.open(), RestoreScope::All, &to, Generations::Newest)
+            .unwrap();
     assert_eq!((again.files, again.there, again.skipped.len()), (0, before.len() as u64, 0));
     assert_eq!(files(&to), before);
     // A file with one byte more, or another byte, belongs to a person and stays.
@@ -453,8 +466,13 @@ fn restore_never_overwrites() {
     for change in [|bytes: &mut Vec<u8>| bytes.push(b'x'), |bytes: &mut Vec<u8>| bytes[0] ^= 1] {
         change(bytes);
         std::fs::write(to.join(path), &*bytes).unwrap();
-        let again =
-            quipu_ledger::restore(&home.open(), What::All, &to, Generations::Newest).unwrap();
+        let again = quipu_ledger::restore::restore(
+            &home.open(),
+            RestoreScope::All,
+            &to,
+            Generations::Newest,
+        )
+        .unwrap();
         assert_eq!(again.skipped.len(), 1);
     }
     assert_eq!(files(&to), before);

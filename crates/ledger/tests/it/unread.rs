@@ -8,7 +8,7 @@ use crate::rows::{
 };
 
 fn openclaw(home: &Home) -> FormatStatus {
-    let status = quipu_ledger::status(&home.open(), &home.roots()).unwrap();
+    let status = quipu_ledger::status::status(&home.open(), &home.roots()).unwrap();
     status.formats.into_iter().find(|format| format.format == "openclaw").unwrap()
 }
 
@@ -83,7 +83,7 @@ fn what_a_setting_leaves_out_is_named() {
     put_aside(&conn, "old", "g", "deleted", header("old").as_bytes(), "old.jsonl.deleted.x");
     conn.close().unwrap();
     settle(&home.path(DATABASE));
-    let selection = |deleted| quipu_ledger::Selection { deleted, ..Default::default() };
+    let selection = |deleted| quipu_ledger::collect::Selection { deleted, ..Default::default() };
     home.sync_selected(selection(false));
     assert_eq!(
         unread(&home),

@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use jiff::tz::TimeZone;
+use quipu_ledger::Ledger;
+use quipu_ledger::query::{Filter, UsageBy, UsageRequest};
 use quipu_ledger::wire::{UsageLine, UsageReport};
-use quipu_ledger::{Filter, Ledger, UsageBy, UsageRequest};
 use quipu_transcript::prices::Prices;
 use quipu_transcript::project::Name;
 use serde_json::Value;
@@ -23,7 +24,7 @@ fn ask(home: &Home, by: UsageBy, change: impl FnOnce(&mut UsageRequest<'_>)) -> 
     };
     change(&mut request);
     let ledger = Ledger::open_read_only(&home.ledger_path()).unwrap();
-    quipu_ledger::usage(&ledger, &request).unwrap().unwrap()
+    quipu_ledger::query::usage(&ledger, &request).unwrap().unwrap()
 }
 
 /// All groupings.
@@ -329,7 +330,7 @@ fn only_some_sessions() {
             zone: TimeZone::UTC,
             prices: &Prices::default(),
         };
-        quipu_ledger::usage(&ledger, &request).unwrap().map(|report| report.total.output)
+        quipu_ledger::query::usage(&ledger, &request).unwrap().map(|report| report.total.output)
     };
     let named = |name: &str| Filter { project: Some(Name::new(name)), ..Filter::default() };
     assert_eq!(of(Filter { all: true, ..Filter::default() }), Some(10));

@@ -23,7 +23,7 @@ fn found(home: &Home, text: &str) -> Vec<String> {
 }
 
 fn session(home: &Home) -> quipu_ledger::wire::Session {
-    let sessions = quipu_ledger::sessions(&home.open(), &Default::default(), None).unwrap();
+    let sessions = quipu_ledger::query::sessions(&home.open(), &Default::default(), None).unwrap();
     sessions.sessions.into_iter().next().unwrap()
 }
 

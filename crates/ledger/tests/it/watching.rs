@@ -8,8 +8,9 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use quipu_ledger::watch::{Event, Stop, Timing, watch};
-use quipu_ledger::{Error, collect_changed};
+use quipu_ledger::Error;
+use quipu_ledger::collect::collect_changed;
+use quipu_ledger::collect::{watch::Event, watch::Stop, watch::Timing, watch::watch};
 
 use crate::home::*;
 
@@ -406,7 +407,7 @@ fn another_ledger_in_its_place_gets_nothing_of_the_old_log() {
         home.append(&other, line("user", &uuid(number), None, &format!("word{number}")));
     }
     watching.wait_for("word39");
-    quipu_ledger::rebuild(&mut home.open(), &mut |_, _| {}).unwrap();
+    quipu_ledger::rebuild::rebuild(&mut home.open(), &mut |_, _| {}).unwrap();
     let log = home.ledger_path().with_extension("db-wal");
     assert!(fs::metadata(log).unwrap().len() > 0);
     let kept = home.scratch("kept.db");

@@ -1,7 +1,8 @@
 //! Several records on one line: each has its own place in the conversation, in every query.
 
+use quipu_ledger::query::Choice;
+use quipu_ledger::search::SearchRequest;
 use quipu_ledger::wire::SearchHit;
-use quipu_ledger::{Choice, SearchRequest};
 
 use crate::home::*;
 
@@ -59,7 +60,7 @@ fn neighbours_are_those_in_the_file() {
 #[test]
 fn the_last_prompts_are_the_last_in_the_file() {
     let home = home();
-    let sessions = quipu_ledger::sessions(&home.open(), &Default::default(), None).unwrap();
+    let sessions = quipu_ledger::query::sessions(&home.open(), &Default::default(), None).unwrap();
     assert_eq!(sessions.sessions[0].last_prompts, ANIMALS[3..]);
     assert_eq!(sessions.sessions[0].title.as_deref(), Some(ANIMALS[0]));
 }

@@ -227,7 +227,7 @@ impl Session {
 }
 
 /// Returns the context of a session that is in memory.
-pub fn context(reader: Reader, lines: &[&str], at: At<'_>) -> Option<Context> {
+pub fn of_lines(reader: Reader, lines: &[&str], at: At<'_>) -> Option<Context> {
     let mut session = Session::new(reader);
     session.extend(lines);
     let plan = session.plan(at)?;

@@ -33,6 +33,15 @@ const MAY_BE_CUT: usize = 100;
 const TELLING: usize = 4;
 
 /// Masks secrets, and remembers those that it has met.
+///
+/// ```
+/// use quipu_transcript::redact::Redactor;
+///
+/// let mut redactor = Redactor::new();
+/// let masked = redactor.mask("postgres://shop:hunter2hunter2@db.example/shop");
+/// assert_eq!(masked, "postgres://shop:[redacted:url-password:1]@db.example/shop");
+/// assert_eq!(redactor.met().collect::<Vec<_>>(), [("url-password", 1)]);
+/// ```
 #[derive(Debug, Default)]
 pub struct Redactor {
     /// Each secret, with its rule and its number.

@@ -10,7 +10,7 @@ mod policies;
 use std::fmt;
 
 use super::inbound::Inbound;
-pub use pairing::{MOST_REQUESTS, PairingCode, REQUEST_STANDS, Request, stands};
+pub use pairing::{MOST_REQUESTS, PairingCode, REQUEST_LIFETIME, Request, is_open_at};
 pub use policies::{AdmissionSettings, DirectPolicy, GroupPolicy, SaidAdmission, SaidPolicies};
 
 /// The longest sender id in bytes that is accepted.
@@ -133,7 +133,7 @@ impl fmt::Display for Why {
 }
 
 /// Decides about a message. `fresh` is the code for a new request.
-pub fn admit(
+pub fn decide(
     settings: &AdmissionSettings,
     known: &SenderState,
     inbound: &Inbound,
@@ -167,7 +167,7 @@ pub fn admit(
 }
 
 fn ask(requests: &[Request], sender: &str, fresh: PairingCode, now: i64) -> Admission {
-    let open = || requests.iter().filter(|request| request.stands(now));
+    let open = || requests.iter().filter(|request| request.is_open(now));
     if let Some(request) = open().find(|request| request.sender == sender) {
         return Admission::Pair { code: request.code, is_new: false };
     }
@@ -218,7 +218,7 @@ mod tests {
         admission: Admission,
     ) {
         let known = SenderState { standing: known, requests: Vec::new() };
-        assert_eq!(admit(settings, &known, inbound, code(1), NOW), admission, "{inbound:?}");
+        assert_eq!(decide(settings, &known, inbound, code(1), NOW), admission, "{inbound:?}");
     }
 
     #[test]
@@ -310,10 +310,14 @@ mod tests {
         };
         let mut known = SenderState {
             standing: None,
-            requests: vec![request(1, NOW), request(2, NOW - 5), request(3, NOW - REQUEST_STANDS)],
+            requests: vec![
+                request(1, NOW),
+                request(2, NOW - 5),
+                request(3, NOW - REQUEST_LIFETIME),
+            ],
         };
         let admit = |known: &SenderState, sender: &str| {
-            super::admit(&settings, known, &from(Chat::Direct, sender), code(9), NOW)
+            super::decide(&settings, known, &from(Chat::Direct, sender), code(9), NOW)
         };
         assert_eq!(admit(&known, "2"), Admission::Pair { code: code(2), is_new: false });
         assert_eq!(admit(&known, "4"), Admission::Refused { why: Why::TooManyRequests });
@@ -321,7 +325,7 @@ mod tests {
         assert_eq!(admit(&known, "4"), Admission::Pair { code: code(9), is_new: true });
         assert_eq!(admit(&known, "3"), Admission::Pair { code: code(9), is_new: true });
         // The clock was set back.
-        known.requests[0].asked_at = NOW + REQUEST_STANDS + 1;
+        known.requests[0].asked_at = NOW + REQUEST_LIFETIME + 1;
         assert_eq!(admit(&known, "1"), Admission::Pair { code: code(9), is_new: true });
     }
 

@@ -17,7 +17,7 @@ pub mod openclaw;
 pub mod reset;
 
 pub use address::key_for;
-pub use admission::{Admission, PairingCode, admit};
+pub use admission::{Admission, PairingCode};
 pub use bootstrap::bootstrap_files;
 pub use command::Command;
 pub use inbound::{Chat, Inbound, Thread};

@@ -167,6 +167,14 @@ impl fmt::Display for QueryError {
 impl std::error::Error for QueryError {}
 
 /// Parses a query. Relative times such as `since:3d` count from `now`.
+///
+/// ```
+/// use quipu_transcript::search::query;
+///
+/// let found = query::parse("\"disk full\" -test project:shop since:3d", &jiff::Zoned::now())?;
+/// assert_eq!((found.clauses.len(), found.filters.len()), (2, 2));
+/// # Ok::<(), query::QueryError>(())
+/// ```
 pub fn parse(text: &str, now: &Zoned) -> Result<Query, QueryError> {
     if text.len() > LONGEST {
         return Err(QueryError::TooLong);

@@ -99,7 +99,7 @@ fn nesting_of_any_depth() {
         r#"{{"type":"message","id":"a","parentId":null,"message":{{"role":"user","content":{deep},"x":{{"y":{deep}}}}}}}"#
     );
     for rules in [Reader::PI, Reader::OPENCLAW, Reader::CLAUDE_CODE] {
-        let context = context::context(rules, &[&line], At::Leaf).unwrap();
+        let context = context::of_lines(rules, &[&line], At::Leaf).unwrap();
         assert!(context.messages.len() <= 1);
         pairing::pair(context.messages);
     }
@@ -173,7 +173,7 @@ proptest! {
         let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
         for rules in [Reader::PI, Reader::OPENCLAW, Reader::CLAUDE_CODE] {
             for at in [At::Leaf, At::Root, At::Entry("3"), At::Entry("#2")] {
-                let Some(context) = context::context(rules, &lines, at) else { continue };
+                let Some(context) = context::of_lines(rules, &lines, at) else { continue };
                 // No entry is shown twice.
                 let results = 3;
                 prop_assert!(context.messages.len() <= lines.len() * results);

@@ -37,7 +37,7 @@ fn read(path: &Path) -> String {
 
 fn build(rules: Reader, text: &str, at: At<'_>) -> Context {
     let lines: Vec<&str> = text.lines().collect();
-    context::context(rules, &lines, at).unwrap()
+    context::of_lines(rules, &lines, at).unwrap()
 }
 
 fn value(context: &Context) -> Value {

@@ -154,7 +154,7 @@ fn looked_at_from_anywhere() {
     let text = session(&entries);
     let lines: Vec<&str> = text.lines().collect();
     for rules in [Reader::OPENCLAW, Reader::PI] {
-        let at = |at| context::context(rules, &lines, at);
+        let at = |at| context::of_lines(rules, &lines, at);
         assert_eq!(rendered(&at(At::Entry("b")).unwrap()), ["a", "b"]);
         assert_eq!(rendered(&at(At::Leaf).unwrap()), ["a", "c"]);
         let root = at(At::Root).unwrap();

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use quipu_ledger::Target;
 use quipu_ledger::export::{self, openclaw};
+use quipu_ledger::files::Target;
 use quipu_ledger::store::Fields;
 use quipu_ledger::wire::{DamagedSession, ExportReport, ExportedFile};
 
@@ -96,12 +96,12 @@ fn openclaw(
     context: &Context,
 ) -> Result<ExportReport> {
     let plan = openclaw::plan(&reading.ledger, &chosen.sessions)?;
-    let files = plan.transcripts();
+    let files = plan.transcript_files();
     let indexes = plan.indexes()?;
     let paths = files.iter().map(|file| &file.path).chain(indexes.iter().map(|(path, _)| path));
     check_absent(&paths.map(|path| to.join(path)).collect::<Vec<PathBuf>>(), force)?;
     let mut report = ExportReport {
-        sessions: plan.sessions() as u64,
+        sessions: plan.session_count() as u64,
         format: Kind::OpenClaw.extension().to_owned(),
         left_out: left(plan.left_out.clone()),
         ..ExportReport::default()

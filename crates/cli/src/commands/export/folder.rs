@@ -5,9 +5,11 @@ use std::collections::HashSet;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
+use quipu_ledger::Ledger;
 use quipu_ledger::export::transcripts;
+use quipu_ledger::files::{Existing, Target};
+use quipu_ledger::ids::SessionRow;
 use quipu_ledger::wire::{DamagedSession, ExportReport, ExportedFile, Session};
-use quipu_ledger::{Existing, Ledger, SessionRow, Target};
 use quipu_transcript::render::{Listed, html, markdown};
 
 use super::kind::Kind;

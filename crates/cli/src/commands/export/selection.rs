@@ -1,7 +1,8 @@
 //! The sessions to export.
 
+use quipu_ledger::ids::SessionRow;
+use quipu_ledger::query::Filter;
 use quipu_ledger::wire::{Project, Session};
-use quipu_ledger::{Filter, SessionRow};
 
 use crate::commands::Context;
 use crate::error::{CommandError, Kind, Result};
@@ -70,7 +71,7 @@ impl Args {
         };
         if let Some(name) = &self.session {
             let row = reading.find(context, name)?;
-            let session = quipu_ledger::summary_of(&reading.ledger, row)?;
+            let session = quipu_ledger::query::summary_of(&reading.ledger, row)?;
             let sessions: Vec<_> = session.map(|session| (row, session)).into_iter().collect();
             let mut chosen = Chosen { sessions, is_one: true, title: String::new() };
             chosen.add_costs(context, reading)?;
@@ -83,7 +84,7 @@ impl Args {
                 // The time range does not decide which project is meant.
                 let any_time = Filter { since: None, until: None, ..of_project.clone() };
                 let project = reading.pick_project(context, project_name, &any_time)?;
-                let mut sessions = quipu_ledger::session_rows(&reading.ledger, &of_project)?;
+                let mut sessions = quipu_ledger::query::session_rows(&reading.ledger, &of_project)?;
                 sessions.retain(|(_, session)| is_of(&project, session));
                 let title = format!("Sessions of {}", project.name);
                 Chosen { sessions, is_one: false, title }
@@ -93,7 +94,7 @@ impl Args {
                     .hint("name a session, a project with --project, or everything with --all"));
             }
             None => {
-                let sessions = quipu_ledger::session_rows(&reading.ledger, &filter)?;
+                let sessions = quipu_ledger::query::session_rows(&reading.ledger, &filter)?;
                 Chosen { sessions, is_one: false, title: "Sessions".to_owned() }
             }
         };
@@ -118,7 +119,7 @@ impl Args {
 
 impl Chosen {
     fn add_costs(&mut self, context: &Context, reading: &Reading) -> Result<()> {
-        let costs = quipu_ledger::costs(&reading.ledger, &context.prices())?;
+        let costs = quipu_ledger::query::costs(&reading.ledger, &context.prices())?;
         for (row, session) in &mut self.sessions {
             costs.bill(*row, session);
         }

@@ -5,8 +5,10 @@ use std::io::{self, Write};
 use std::ops::ControlFlow;
 
 use quipu_ledger::export::{self, Transcript, transcripts};
+use quipu_ledger::ids::SessionRow;
+use quipu_ledger::query::{Choice, Story};
 use quipu_ledger::wire::Session;
-use quipu_ledger::{Choice, Error, Ledger, SessionRow, Story, Trouble};
+use quipu_ledger::{Error, Ledger, Trouble};
 use quipu_transcript::redact::Redactor;
 use quipu_transcript::render::Header;
 use quipu_transcript::story::Telling;
@@ -324,7 +326,7 @@ impl Write for Stdout<'_> {
 
 #[cfg(test)]
 mod tests {
-    use quipu_ledger::{RootPath, Selection};
+    use quipu_ledger::collect::{RootPath, Selection};
     use quipu_transcript::format;
 
     use super::*;
@@ -365,8 +367,8 @@ mod tests {
             retention: Default::default(),
         };
         let mut ledger = Ledger::open_to_collect(&folder.path().join("ledger.db")).unwrap();
-        quipu_ledger::collect(&mut ledger, &[root], &mut |_| {}).unwrap();
-        let row = quipu_ledger::find_session(&ledger, "s1").unwrap();
+        quipu_ledger::collect::collect(&mut ledger, &[root], &mut |_| {}).unwrap();
+        let row = quipu_ledger::query::find_session(&ledger, "s1").unwrap();
         let files = transcripts(&ledger, row).unwrap();
         for file in [files.first(), None] {
             let mut out = Largest::default();

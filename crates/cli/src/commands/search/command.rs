@@ -35,13 +35,14 @@ impl Opener<'_> {
     fn note(&self, hit: &SearchHit) -> Option<String> {
         let name = hit.name.as_deref()?;
         let agent = hit.agent.as_deref().unwrap_or_default();
-        let notes = quipu_ledger::notes(self.ledger).unwrap_or_default();
+        let notes = quipu_ledger::query::notes(self.ledger).unwrap_or_default();
         let is_called_so = |other: &str| other.eq_ignore_ascii_case(name);
         let path = match notes.iter().filter(|note| is_called_so(&note.name)).count() {
             0 | 1 => name.to_owned(),
             _ => format!("{agent}/{name}"),
         };
-        let versions = quipu_ledger::note_versions(self.ledger, agent, name).unwrap_or_default();
+        let versions =
+            quipu_ledger::query::note_versions(self.ledger, agent, name).unwrap_or_default();
         let newest = versions.last().and_then(|version| version.time);
         let mut options = Vec::new();
         if hit.is_older || (hit.time.is_some() && newest.is_some() && hit.time != newest) {
@@ -66,7 +67,7 @@ impl Opener<'_> {
     /// Returns the command for the job whose run was found, with enough runs to include it.
     fn run(&self, hit: &SearchHit) -> Option<String> {
         let name = hit.name.as_deref()?;
-        let jobs = quipu_ledger::cron_jobs(self.ledger).unwrap_or_default();
+        let jobs = quipu_ledger::query::cron_jobs(self.ledger).unwrap_or_default();
         let is_long = |job: &&CronJob| job.runs > cron::SHOWN as u64;
         let job = jobs.iter().find(|job| job.name.as_deref() == Some(name) || job.id == name);
         let options = job.filter(is_long).map(|_| "-n 0".to_owned());
@@ -82,7 +83,7 @@ impl Opener<'_> {
             .filter_map(|(start, end)| letters.get(*start..*end))
             .map(|piece| piece.iter().collect::<String>().to_lowercase())
             .collect();
-        let jobs = quipu_ledger::cron_jobs(self.ledger).unwrap_or_default();
+        let jobs = quipu_ledger::query::cron_jobs(self.ledger).unwrap_or_default();
         let matches = |job: &CronJob| {
             let parts = [&job.name, &job.description, &job.prompt];
             let parts: Vec<&str> = parts.into_iter().flatten().map(String::as_str).collect();

@@ -1,6 +1,7 @@
 //! `quipu session context`: the messages for the model.
 
-use quipu_ledger::{Error, SessionContext};
+use quipu_ledger::Error;
+use quipu_ledger::query::SessionContext;
 use serde_json::Value;
 
 use super::super::Context;
@@ -43,10 +44,10 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
             opened => opened?,
         };
     if is_behind {
-        reading::warn_of_unprojected(context, quipu_ledger::unprojected(&ledger)?);
+        reading::warn_of_unprojected(context, quipu_ledger::freshness::unprojected(&ledger)?);
     }
-    let row = quipu_ledger::find_session(&ledger, &args.id)?;
-    let seen = quipu_ledger::context_of(&ledger, row, args.leaf.as_deref())?;
+    let row = quipu_ledger::query::find_session(&ledger, &args.id)?;
+    let seen = quipu_ledger::query::context_of(&ledger, row, args.leaf.as_deref())?;
     if seen.cut > 0 {
         let messages = count(seen.cut as u64, "message");
         let warning = format!("{messages} above 32 MiB: their texts are cut after 64 KiB");
@@ -55,8 +56,8 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
     if context.is_json {
         return Ok(context.output.json(&seen.context)?);
     }
-    let id = quipu_ledger::summary_of(&ledger, row)?.map(|session| session.id);
-    let ids = ShortIds::new(quipu_ledger::crowded_ids(&ledger, ID_LETTERS)?);
+    let id = quipu_ledger::query::summary_of(&ledger, row)?.map(|session| session.id);
+    let ids = ShortIds::new(quipu_ledger::query::crowded_ids(&ledger, ID_LETTERS)?);
     // An open snapshot keeps the write-ahead log from shrinking, and a pager may be open for hours.
     drop(ledger);
     context.output.page()?;

@@ -11,8 +11,9 @@ mod new;
 mod reset;
 mod route;
 
+use quipu_ledger::Ledger;
+use quipu_ledger::ids::SessionRow;
 use quipu_ledger::store::{Append, Appended, Expect, Session, Store};
-use quipu_ledger::{Ledger, SessionRow};
 
 use super::Context;
 use crate::error::{CommandError, Kind, Result};
@@ -113,7 +114,7 @@ fn open_to_read(context: &Context, name: &str) -> Result<(Ledger, SessionRow)> {
             Some("`quipu session context` includes them"),
         );
     }
-    let row = quipu_ledger::find_session(&ledger, name)?;
+    let row = quipu_ledger::query::find_session(&ledger, name)?;
     Ok((ledger, row))
 }
 

@@ -1,6 +1,6 @@
 //! Counts of a session's story.
 
-use quipu_ledger::Story;
+use quipu_ledger::query::Story;
 use quipu_ledger::wire::StoryCounts;
 
 use crate::commands::Context;

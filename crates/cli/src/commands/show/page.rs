@@ -4,7 +4,7 @@
 //! text is laid out as Markdown, and each tool call is one line. Nothing here decides what belongs
 //! to the story.
 
-use quipu_ledger::Choice;
+use quipu_ledger::query::Choice;
 use quipu_ledger::wire::StoryHead;
 use quipu_transcript::entry::{Compaction, Role};
 use quipu_transcript::format;

@@ -19,7 +19,7 @@ use std::path::Path;
 use std::time::Instant;
 
 pub use list::{Backup, backups};
-pub use swap::{Prepared, prepare_restore};
+pub use swap::{PreparedRestore, prepare_restore};
 
 use crate::base::sidecar::beside;
 use crate::file::ledger::Ledger;
@@ -60,6 +60,18 @@ pub struct BackupTarget<'a> {
 const SIDECARS: [&str; 6] = ["", "-wal", "-shm", "-journal", ".lock", ".wait"];
 
 /// Copies the ledger to a file, checks the copy, and then renames it to its final name.
+///
+/// ```
+/// use quipu_ledger::Ledger;
+/// use quipu_ledger::backup::{BackupTarget, backup};
+///
+/// # let folder = tempfile::tempdir()?;
+/// let mut ledger = Ledger::open(&folder.path().join("ledger.db"))?;
+/// let copy = folder.path().join("copy.db");
+/// backup(&mut ledger, BackupTarget { path: &copy, replace: false }, &mut |_| {})?;
+/// assert!(Ledger::open_read_only(&copy)?.is_empty()?);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 ///
 /// Until then it is a hidden file beside the target. A read-only ledger, or one on a full disk, cannot
 /// record the copy.

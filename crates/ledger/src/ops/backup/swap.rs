@@ -33,7 +33,7 @@ use crate::wire::BackupRestored;
 use crate::{Error, Result};
 
 /// The time that other processes may keep the ledger open.
-const PATIENCE: Duration = Duration::from_secs(5);
+const LONGEST_WAIT: Duration = Duration::from_secs(5);
 
 /// The pause between two attempts to lock the ledger.
 const PAUSE: Duration = Duration::from_millis(20);
@@ -41,7 +41,7 @@ const PAUSE: Duration = Duration::from_millis(20);
 /// A backup that was checked and lies beside the ledger, ready to replace it. Dropping it changes
 /// nothing.
 #[derive(Debug)]
-pub struct Prepared {
+pub struct PreparedRestore {
     ledger: PathBuf,
     from: PathBuf,
     copy: Temporary,
@@ -57,7 +57,7 @@ pub fn prepare_restore(
     from: &Path,
     puts_aside_anything: bool,
     progress: &mut dyn FnMut(BackupProgress),
-) -> Result<Prepared> {
+) -> Result<PreparedRestore> {
     let from = std::path::absolute(from).map_err(Error::io("find", from))?;
     let id = |path: &Path| fs::metadata(path).map(|meta| (meta.dev(), meta.ino())).ok();
     if id(&from).is_some_and(|file| id(ledger) == Some(file)) {
@@ -83,12 +83,12 @@ pub fn prepare_restore(
     // A file without an id cannot be confused with another ledger.
     let is_of_another = id_of(ledger).is_some_and(|id| id != summary.ledger_id);
     let ledger = ledger.to_owned();
-    Ok(Prepared { ledger, from, copy, summary, puts_aside_anything, is_of_another })
+    Ok(PreparedRestore { ledger, from, copy, summary, puts_aside_anything, is_of_another })
 }
 
-impl Prepared {
+impl PreparedRestore {
     /// Returns the number of sessions in the backup, including sub-agents.
-    pub fn sessions(&self) -> u64 {
+    pub fn session_count(&self) -> u64 {
         self.summary.sessions
     }
 
@@ -104,10 +104,10 @@ impl Prepared {
 
     /// Replaces the ledger, and keeps the old file beside it.
     pub fn swap(self) -> Result<BackupRestored> {
-        let Prepared { ledger: path, from, copy, summary, puts_aside_anything, .. } = self;
+        let PreparedRestore { ledger: path, from, copy, summary, puts_aside_anything, .. } = self;
         let lock = WriteLock::beside(&path)?;
-        let in_use = || Error::InUse { path: path.clone(), seconds: PATIENCE.as_secs() };
-        let held = lock.acquire(PATIENCE);
+        let in_use = || Error::InUse { path: path.clone(), seconds: LONGEST_WAIT.as_secs() };
+        let held = lock.acquire(LONGEST_WAIT);
         if !held.is_held() {
             return Err(in_use());
         }
@@ -219,7 +219,7 @@ impl Old {
         loop {
             match lock_exclusively(&conn, path) {
                 Ok(true) => return Ok(Old { conn: Some((conn, opened)), known }),
-                Ok(false) if began.elapsed() >= PATIENCE => return Err(in_use()),
+                Ok(false) if began.elapsed() >= LONGEST_WAIT => return Err(in_use()),
                 Ok(false) => std::thread::sleep(PAUSE),
                 Err(error) if is_damage(&error) => return unreadable(),
                 Err(error) => return Err(error),

@@ -1,6 +1,6 @@
 //! Checks whether the ledger is sound, its sources can be read, and anything is about to be lost.
 //!
-//! Each kind of check is a file and a line in [`CHECKS`]. A finding names a problem and the action
+//! Each kind of check is a file and a line in `CHECKS`. A finding names a problem and the action
 //! that resolves it. A check that cannot be finished is a finding itself, so even a ledger of which
 //! nothing can be read gets a diagnosis. Never changes anything. All checks read one snapshot of
 //! the ledger, and errors are confirmed (`confirm`).

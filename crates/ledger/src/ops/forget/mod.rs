@@ -9,7 +9,7 @@
 //! ```
 //!
 //! If the process is killed after the transaction, the next command that writes does the rest.
-//! Every source obeys the marks: files are not opened ([`Forgotten::claims`]), and lines of shared
+//! Every source obeys the marks: files are not opened (`Forgotten::claims`), and lines of shared
 //! files are blanked before anything is compared or stored (`truth::forgotten::shared_lines`).
 
 mod describe;
@@ -37,7 +37,7 @@ use describe::{backups, describe, forgotten_before};
 const LONGEST_FOLLOW: Duration = Duration::from_millis(500);
 
 /// Describes what [`forget`] would remove. Removes nothing.
-pub fn foresee(ledger: &mut Ledger, name: &str) -> Result<ForgetReport> {
+pub fn preview(ledger: &mut Ledger, name: &str) -> Result<ForgetReport> {
     rebuild::bring_up(ledger, &mut |_, _| {})?;
     if let Some(report) = forgotten_before(ledger, name)? {
         return Ok(report);

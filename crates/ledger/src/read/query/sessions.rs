@@ -33,6 +33,18 @@ pub struct Sessions {
 }
 
 /// Returns the sessions, newest first, at most `limit`.
+///
+/// ```
+/// use quipu_ledger::query::{Filter, sessions};
+/// use quipu_ledger::{Entry, Store};
+///
+/// # let folder = tempfile::tempdir()?;
+/// # let store = Store::open(folder.path().join("ledger.db"))?;
+/// store.session_or_new("agent:main:main")?.append(Entry::user("hello"))?;
+/// let found = sessions(&store.reader()?, &Filter::default(), Some(20))?;
+/// assert_eq!(found.sessions[0].first_prompt.as_deref(), Some("hello"));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub fn sessions(ledger: &Ledger, filter: &Filter, limit: Option<usize>) -> Result<Sessions> {
     complete(ledger, &mut |conn| of_state(conn, filter, limit))
 }

@@ -48,6 +48,25 @@ use crate::truth::tails;
 use crate::wire::StoryHead;
 
 /// A session whose entries can be shown.
+///
+/// ```
+/// use std::ops::ControlFlow;
+///
+/// use quipu_ledger::query::{Choice, Story};
+/// use quipu_ledger::{Entry, Store};
+///
+/// # let folder = tempfile::tempdir()?;
+/// # let store = Store::open(folder.path().join("ledger.db"))?;
+/// store.session_or_new("agent:main:main")?.append(Entry::user("hello"))?;
+/// let ledger = store.reader()?;
+/// let mut words = Vec::new();
+/// Story::find(&ledger, "agent:main:main")?.tell(&Choice::default(), &mut |item| {
+///     words.push(item.words().into_owned());
+///     ControlFlow::Continue(())
+/// })?;
+/// assert!(words.contains(&"hello".to_owned()));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct Story<'l> {
     conn: &'l Connection,
     row: SessionRow,

@@ -22,6 +22,8 @@ mod words;
 
 use std::ops::ControlFlow;
 
+#[doc(hidden)]
+pub use quipu_fts5::Access as Fts5Access;
 use quipu_fts5::{Access, Index, Matches, RowId, Scored};
 use quipu_transcript::record::DECODE_LIMIT;
 use quipu_transcript::search::query::{Filter, Place, Query};
@@ -76,6 +78,24 @@ pub struct SearchRequest {
 }
 
 /// Returns the entries that match.
+///
+/// ```
+/// use quipu_ledger::search::{Order, SearchRequest, search};
+/// use quipu_ledger::{Entry, Store};
+/// use quipu_transcript::search::query::Query;
+///
+/// # let folder = tempfile::tempdir()?;
+/// # let store = Store::open(folder.path().join("ledger.db"))?;
+/// store.session_or_new("agent:main:main")?.append(Entry::user("deploy to staging"))?;
+/// let request = SearchRequest {
+///     query: Query::literal("deploy"),
+///     order: Order::Newest,
+///     limit: Some(10),
+///     ..SearchRequest::default()
+/// };
+/// assert_eq!(search(&store.reader()?, &request)?.hits[0].snippet, "deploy to staging");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub fn search(ledger: &Ledger, request: &SearchRequest) -> Result<SearchAnswer> {
     let mut hits = Vec::new();
     let answer = search_each(ledger, request, &mut |_, hit| {

@@ -3,8 +3,10 @@
 use std::ops::ControlFlow;
 use std::sync::atomic::Ordering;
 
+use quipu_ledger::Ledger;
+use quipu_ledger::query::{Choice, Story};
+use quipu_ledger::search::{Fts5Access, SearchRequest};
 use quipu_ledger::wire::SearchAnswer;
-use quipu_ledger::{Choice, Fts5Access, Ledger, SearchRequest, Story};
 use quipu_transcript::search::query::{self, Query, QueryError};
 use quipu_transcript::story::StoryItem;
 
@@ -28,7 +30,7 @@ impl Home {
         let [direct, plain] = [Fts5Access::Direct, Fts5Access::Plain].map(|access| {
             let mut ledger = self.open();
             ledger.force_fts5_access(access);
-            quipu_ledger::search(&ledger, request).unwrap()
+            quipu_ledger::search::search(&ledger, request).unwrap()
         });
         assert_eq!(format!("{direct:?}"), format!("{plain:?}"), "{request:?}");
         direct

@@ -3,7 +3,7 @@
 use std::fmt;
 
 /// The lifetime of a pairing request in milliseconds: one hour.
-pub const REQUEST_STANDS: i64 = 60 * 60 * 1000;
+pub const REQUEST_LIFETIME: i64 = 60 * 60 * 1000;
 
 /// The highest number of open requests on one channel of an agent.
 pub const MOST_REQUESTS: usize = 3;
@@ -21,14 +21,14 @@ pub struct Request {
 
 impl Request {
     /// Returns true if the request has not expired. A clock that is set back does not extend it.
-    pub fn stands(&self, now: i64) -> bool {
-        stands(self.asked_at, now)
+    pub fn is_open(&self, now: i64) -> bool {
+        is_open_at(self.asked_at, now)
     }
 }
 
 /// Returns true if a request of that time has not expired.
-pub fn stands(asked_at: i64, now: i64) -> bool {
-    asked_at.abs_diff(now) <= REQUEST_STANDS.unsigned_abs()
+pub fn is_open_at(asked_at: i64, now: i64) -> bool {
+    asked_at.abs_diff(now) <= REQUEST_LIFETIME.unsigned_abs()
 }
 
 /// A code that approves a sender: eight letters and digits that are hard to confuse.

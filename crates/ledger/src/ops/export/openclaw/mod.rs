@@ -158,12 +158,12 @@ impl Plan<'_> {
     }
 
     /// Returns the number of sessions.
-    pub fn sessions(&self) -> usize {
+    pub fn session_count(&self) -> usize {
         self.sessions.len()
     }
 
     /// Returns the transcripts, for each session from the oldest file to the current one.
-    pub fn transcripts(&self) -> Vec<PlannedFile> {
+    pub fn transcript_files(&self) -> Vec<PlannedFile> {
         let mut files = Vec::new();
         for (number, session) in self.sessions.iter().enumerate() {
             let live = format!("{}/{}.jsonl", session.folder, session.stem);
