@@ -233,7 +233,7 @@ impl<'s> Builder<'s> {
     fn draft(&mut self, draft: Draft, length: u64, same_as: Option<Seq>) {
         self.batch.lengths.push(length);
         self.batch.same_as.push(same_as);
-        self.weight += draft.weight();
+        self.weight += draft.approximate_size();
         self.batch.drafts.push(draft);
         self.gather();
     }
@@ -245,7 +245,7 @@ impl<'s> Builder<'s> {
             && self.weight >= BULK
         {
             for draft in self.batch.drafts.iter_mut().skip(self.gathered) {
-                draft.gather_words(postings);
+                draft.collect_words(postings);
             }
             self.gathered = self.batch.drafts.len();
         }

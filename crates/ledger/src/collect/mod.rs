@@ -128,7 +128,7 @@ pub(crate) fn look_at(
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Option<Sweep>> {
     let roots = &resolve(roots);
-    if !rebuild::keep_up(ledger)? {
+    if !rebuild::catch_up_appended(ledger)? {
         return Ok(None);
     }
     let mut sweep = Sweep::default();
@@ -214,7 +214,7 @@ pub(crate) fn sweep(
     if ledger.deadline().is_none() {
         forgotten::resume_cleaning(ledger);
     }
-    rebuild::bring_up(ledger, &mut |done, total| progress(Progress::Rebuilding { done, total }))?;
+    rebuild::catch_up(ledger, &mut |done, total| progress(Progress::Rebuilding { done, total }))?;
     for attempt in 1..=TRIES {
         let gate = Gate::load(ledger.conn())?;
         sweep.pending = Pending::default();
@@ -251,7 +251,7 @@ fn finish(
     if report.sources_changed > 0 {
         ledger.trim()?;
     }
-    rebuild::bring_up(ledger, &mut |done, total| progress(Progress::Rebuilding { done, total }))?;
+    rebuild::catch_up(ledger, &mut |done, total| progress(Progress::Rebuilding { done, total }))?;
     Ok(())
 }
 

@@ -146,7 +146,7 @@ impl Reader {
         let waited = wait();
         ledger.hold()?;
         if self::unprojected(ledger)? > unprojected {
-            return Err(rebuild::behind(ledger)?);
+            return Err(rebuild::behind_error(ledger)?);
         }
         Ok(waited)
     }
@@ -166,7 +166,7 @@ impl Reader {
             self.ledger.hold()?;
             let now = rebuild::projected(self.ledger.conn())?;
             // Stops at the record seen first, so that a busy appender cannot starve the reader.
-            let last = *last.get_or_insert(rebuild::last(self.ledger.conn())?);
+            let last = *last.get_or_insert(rebuild::last_record(self.ledger.conn())?);
             if !can_wait || now.is_some_and(|now| now.to >= last) {
                 return unprojected(&self.ledger);
             }
@@ -177,12 +177,12 @@ impl Reader {
                 wait: until.saturating_duration_since(Instant::now()),
                 until,
             }))?;
-            let brought_up = rebuild::bring_up_until(writer, limit);
+            let caught_up = rebuild::catch_up_until(writer, limit);
             writer.set_hurry(None)?;
-            match brought_up {
+            match caught_up {
                 Err(error) if short.is_some() && is_in_the_way(&error) => can_wait = false,
                 Err(error) if error.trouble() == Trouble::DiskFull => can_wait = false,
-                brought_up => brought_up?,
+                caught_up => caught_up?,
             }
         }
     }
@@ -221,7 +221,7 @@ impl Reader {
     ) -> Result<Freshness> {
         // A partial projection can be read; one of another version cannot.
         if rebuild::projected(self.ledger.conn())?.is_none() {
-            rebuild::bring_up(&mut self.ledger, &mut |done, total| {
+            rebuild::catch_up(&mut self.ledger, &mut |done, total| {
                 progress(Progress::Rebuilding { done, total });
             })?;
         }

@@ -44,10 +44,10 @@ fn bring_up_copy(path: &Path) -> Result<Ledger> {
     conn.pragma_update(None, "synchronous", "OFF")?;
     let tx = conn.transaction_with_behavior(TransactionBehavior::Immediate)?;
     schema::migrate_truth(&tx)?;
-    rebuild::empty(&tx)?;
+    rebuild::clear(&tx)?;
     tx.commit()?;
     let mut ledger = Ledger::of(path.to_owned(), conn, OpenFile::at(path)?);
-    rebuild::catch_up(&mut ledger, &mut |_, _| {})?;
+    rebuild::catch_up_in_slices(&mut ledger, &mut |_, _| {})?;
     ledger.conn().pragma_update(None, "query_only", true)?;
     Ok(ledger)
 }

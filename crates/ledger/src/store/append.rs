@@ -17,7 +17,7 @@ use super::tree::Node;
 use super::work::Work;
 use crate::base::clock;
 use crate::base::ids::Seq;
-use crate::project::rebuild::{self, Followed};
+use crate::project::rebuild::{self, CatchUpStep};
 use crate::store::unprojected::{Grown, View};
 use crate::truth::chunks::RecordReader;
 use crate::truth::native_lines;
@@ -31,7 +31,7 @@ const TRIES: usize = 100;
 const MOST_AHEAD: i64 = 1024;
 
 /// The time that an append projects records, so that the writer's call stays short.
-const LONGEST_FOLLOW: Duration = Duration::from_millis(20);
+const MAX_CATCH_UP_STEP: Duration = Duration::from_millis(20);
 
 /// The leaf that the writer expects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -128,7 +128,9 @@ impl Core {
                     || native_lines::last(tx, session.generation)?.0 <= projected.to;
                 if projected.lag() >= MOST_AHEAD || (!is_known && projected.lag() > 0) {
                     refresh(tx, fold, known)?;
-                    if rebuild::follow(tx, fold, LONGEST_FOLLOW)? == Followed::Not {
+                    if rebuild::catch_up_step(tx, fold, MAX_CATCH_UP_STEP)?
+                        == CatchUpStep::SlicesNeeded
+                    {
                         return Ok(None);
                     }
                     match rebuild::projected(tx)? {

@@ -14,12 +14,12 @@ use crate::Result;
 use crate::file::ledger::Ledger;
 use crate::file::snapshot::Snapshot;
 use crate::project::Fold;
-use crate::project::rebuild::{self, Followed};
+use crate::project::rebuild::{self, CatchUpStep};
 use crate::truth::chunks;
 
 /// The time that a transaction projects records of earlier appends. A longer backlog is projected
 /// in several transactions, so that other processes can write in between.
-const LONGEST_FOLLOW: Duration = Duration::from_millis(100);
+const MAX_CATCH_UP_STEP: Duration = Duration::from_millis(100);
 
 /// An open ledger with its cached state.
 #[derive(Debug)]
@@ -60,7 +60,7 @@ impl Core {
 
     /// Projects all records that exist now. Returns the last of them.
     pub(super) fn settle_until(&mut self, limit: Instant) -> Result<i64> {
-        let last = rebuild::last(self.ledger.conn())?;
+        let last = rebuild::last_record(self.ledger.conn())?;
         self.follow_to(last, limit)?;
         Ok(last)
     }
@@ -70,13 +70,13 @@ impl Core {
     fn follow_to(&mut self, last: i64, limit: Instant) -> Result<()> {
         while rebuild::projected(self.ledger.conn())?.is_none_or(|now| now.to < last) {
             let (fold, known) = (&mut self.fold, &mut self.data_version);
-            let followed = self.ledger.write(|tx| {
+            let step = self.ledger.write(|tx| {
                 refresh(tx, fold, known)?;
-                rebuild::follow(tx, fold, LONGEST_FOLLOW)
+                rebuild::catch_up_step(tx, fold, MAX_CATCH_UP_STEP)
             });
-            match followed {
-                Ok(Followed::Not) => self.catch_up(limit)?,
-                Ok(Followed::Partly | Followed::Wholly) => {}
+            match step {
+                Ok(CatchUpStep::SlicesNeeded) => self.catch_up(limit)?,
+                Ok(CatchUpStep::MoreAppended | CatchUpStep::UpToDate) => {}
                 Err(error) => {
                     self.let_go();
                     return Err(error);
@@ -90,7 +90,7 @@ impl Core {
     fn catch_up(&mut self, limit: Instant) -> Result<()> {
         // The rebuild uses this connection, so the data version does not change.
         self.let_go();
-        rebuild::catch_up_until(&mut self.ledger, Some(limit), &mut |_, _| {})?;
+        rebuild::catch_up_in_slices_until(&mut self.ledger, Some(limit), &mut |_, _| {})?;
         Ok(())
     }
 
@@ -119,7 +119,7 @@ impl Core {
             let (fold, known) = (&mut self.fold, &mut self.data_version);
             let done = self.ledger.write(|tx| {
                 refresh(tx, fold, known)?;
-                if rebuild::follow(tx, fold, LONGEST_FOLLOW)? != Followed::Wholly {
+                if rebuild::catch_up_step(tx, fold, MAX_CATCH_UP_STEP)? != CatchUpStep::UpToDate {
                     return Ok(None);
                 }
                 let mut open = Work::new(tx, fold)?;
@@ -144,7 +144,7 @@ impl Core {
 
     /// Drops the cached state of a transaction that was not stored.
     pub(super) fn let_go(&mut self) {
-        self.fold.let_go();
+        self.fold.drop_cache();
         self.ahead.let_go();
     }
 }
@@ -153,7 +153,7 @@ impl Core {
 pub(super) fn refresh(tx: &Transaction<'_>, fold: &mut Fold, known: &mut i64) -> Result<()> {
     let version: i64 = tx.prepare_cached("PRAGMA data_version")?.query_row([], |row| row.get(0))?;
     if std::mem::replace(known, version) != version {
-        fold.let_go();
+        fold.drop_cache();
     }
     Ok(())
 }

@@ -28,7 +28,7 @@ pub fn open_projected(path: &Path) -> Result<(Ledger, bool)> {
     open_when(path, &mut |conn| {
         let last = match last {
             Some(last) => last,
-            None => *last.insert(rebuild::last(conn)?),
+            None => *last.insert(rebuild::last_record(conn)?),
         };
         // Stops at the record seen first, so that a busy appender cannot starve the reader.
         Ok(rebuild::projected(conn)?.is_some_and(|now| now.to >= last))
@@ -38,7 +38,7 @@ pub fn open_projected(path: &Path) -> Result<(Ledger, bool)> {
 /// Opens a ledger for reading lines of a session. Only the sessions must be projected, not their
 /// entries.
 pub fn open_for_lines(path: &Path) -> Result<(Ledger, bool)> {
-    open_when(path, &mut rebuild::knows_sessions)
+    open_when(path, &mut rebuild::has_all_sessions)
 }
 
 /// Opens a read-only snapshot for which `is_enough` holds.
@@ -56,7 +56,7 @@ fn open_when(
             return Ok((ledger, !is_enough));
         }
         if began.elapsed() >= ledger.longest_catch_up() {
-            return Err(rebuild::behind(&ledger)?);
+            return Err(rebuild::behind_error(&ledger)?);
         }
         // A process that truncates the log holds SQLite's write lock and waits for this snapshot.
         drop(ledger);

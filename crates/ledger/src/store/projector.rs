@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use crate::Result;
 use crate::file::ledger::Ledger;
 use crate::project::Fold;
-use crate::project::rebuild::{self, Followed};
+use crate::project::rebuild::{self, CatchUpStep};
 use crate::truth::chunks;
 
 /// The number of waiting records at which the thread projects at once, so that the backlog stays
@@ -159,13 +159,13 @@ fn tend(ledger: &mut Ledger, fold: &mut Fold) -> Result<()> {
 
 fn follow(ledger: &mut Ledger, fold: &mut Fold) -> Result<()> {
     loop {
-        let followed = ledger.write(|tx| {
+        let step = ledger.write(|tx| {
             // Another connection may have projected records in the meantime.
-            fold.let_go();
-            rebuild::follow(tx, fold, SLICE)
+            fold.drop_cache();
+            rebuild::catch_up_step(tx, fold, SLICE)
         })?;
         // In every other case, a call that needs the projection does the rest.
-        if followed != Followed::Partly {
+        if step != CatchUpStep::MoreAppended {
             return Ok(());
         }
     }

@@ -219,7 +219,7 @@ fn listed(conn: &Connection, filter: &SenderFilter, now: i64) -> Result<Vec<Send
 
 /// Projects everything up to the last record, so that the latest decisions are visible.
 pub fn bring_up(ledger: &mut Ledger) -> Result<()> {
-    rebuild::bring_up(ledger, &mut |_, _| {})
+    rebuild::catch_up(ledger, &mut |_, _| {})
 }
 
 fn decision(who: &Who, decision: &str, at: i64) -> Event {

@@ -74,7 +74,7 @@ pub fn backup(
     temporary::remove_left_over(&path);
     // A copy cannot be projected later, so the projection is brought up to date first, if possible.
     if ledger.is_writable() {
-        if_room(rebuild::keep_up(ledger))?;
+        if_room(rebuild::catch_up_appended(ledger))?;
     }
     let copy = Temporary::beside(&path)?;
     copy::copy(ledger.conn(), copy.path(), &mut |done, total| {

@@ -9,7 +9,7 @@ use crate::Result;
 use crate::base::ids::{EntryId, GenerationId, PackedId, Seq};
 use crate::file::schema::{self, Derived};
 use crate::project::draft::DraftEntry;
-use crate::project::rebuild::{self, Home};
+use crate::project::rebuild::{self, GenerationInfo};
 use crate::truth::chunks::RecordReader;
 use crate::wire::Severity;
 
@@ -67,8 +67,8 @@ fn sample(conn: &Connection, to: i64, findings: &mut Findings) -> Result<()> {
             .optional()?;
         let Some((seq, generation, length)) = found else { continue };
         seen = seq.0;
-        let Some(home) = Home::of(conn, generation)? else { continue };
-        let draft = rebuild::read(&mut reader, &home, seq, length.cast_unsigned())?;
+        let Some(info) = GenerationInfo::of(conn, generation)? else { continue };
+        let draft = rebuild::read(&mut reader, &info, seq, length.cast_unsigned())?;
         for (ordinal, entry) in draft.entries.iter().enumerate() {
             if !is_there(conn, EntryId::of(seq, ordinal), entry)? {
                 wrong.add(|| format!("record {}", seq.0));

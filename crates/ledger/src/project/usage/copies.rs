@@ -10,17 +10,17 @@ use foldhash::HashSet;
 use quipu_transcript::entry::Usage;
 use rusqlite::Connection;
 
-use super::{join, key, stored, tokens};
+use super::{key, merge_line, tokens, usage_from_row};
 use crate::Result;
 use crate::base::ids::{EntryId, SessionRow};
 use crate::project::draft::DraftUsage;
-use crate::project::usage_rollup::{Quarters, Slot};
+use crate::project::usage_rollup::{CountedUsage, UsageRollup};
 
 /// Selects again the counted copies of these responses.
 pub(crate) fn recount_all(
     conn: &Connection,
     messages: BTreeSet<i64>,
-    quarters: &mut Quarters,
+    rollup: &mut UsageRollup,
 ) -> Result<()> {
     let mut count = conn.prepare_cached(
         "SELECT count(*) FROM usage_rows WHERE message % 2147483647 = ?1 % 2147483647",
@@ -28,20 +28,20 @@ pub(crate) fn recount_all(
     for message in messages {
         // Most responses have one copy, which is counted.
         if count.query_row([message], |row| row.get::<_, i64>(0))? > 1 {
-            recount(conn, message, quarters)?;
+            recount(conn, message, rollup)?;
         }
     }
     Ok(())
 }
 
 /// Selects the counted copies of a response: one for each request.
-fn recount(conn: &Connection, message: i64, quarters: &mut Quarters) -> Result<()> {
+fn recount(conn: &Connection, message: i64, rollup: &mut UsageRollup) -> Result<()> {
     let copies = copies(conn, message)?;
-    for (copy, counts) in copies.iter().zip(counting(&copies)) {
+    for (copy, counts) in copies.iter().zip(counted_copies(&copies)) {
         if copy.is_counted != counts {
             conn.prepare_cached("UPDATE usage_rows SET is_counted = ?2 WHERE entry = ?1")?
                 .execute((copy.entry, counts))?;
-            if counts { quarters.add(&copy.slot) } else { quarters.take(&copy.slot) }
+            if counts { rollup.add(&copy.counted) } else { rollup.subtract(&copy.counted) }
         }
     }
     Ok(())
@@ -49,7 +49,7 @@ fn recount(conn: &Connection, message: i64, quarters: &mut Quarters) -> Result<(
 
 /// The usage of a line that has no newline yet.
 #[derive(Debug)]
-pub(crate) struct Foreseen<'a> {
+pub(crate) struct ProvisionalUsage<'a> {
     pub(crate) entry: EntryId,
     pub(crate) session: SessionRow,
     pub(crate) session_id: &'a str,
@@ -61,41 +61,45 @@ pub(crate) struct Foreseen<'a> {
 }
 
 /// Returns the changes of the sums when these lines get their newlines. Writes nothing.
-pub(crate) fn foresee(conn: &Connection, bills: &[Foreseen<'_>]) -> Result<Quarters> {
-    let mut quarters = Quarters::default();
-    let mut responses: BTreeMap<i64, Vec<&Foreseen<'_>>> = BTreeMap::new();
-    for bill in bills {
-        let (message, _) = key(bill.draft, bill.entry);
-        responses.entry(message).or_default().push(bill);
+pub(crate) fn predict_changes(
+    conn: &Connection,
+    lines: &[ProvisionalUsage<'_>],
+) -> Result<UsageRollup> {
+    let mut rollup = UsageRollup::default();
+    let mut responses: BTreeMap<i64, Vec<&ProvisionalUsage<'_>>> = BTreeMap::new();
+    for line in lines {
+        let (message, _) = key(line.draft, line.entry);
+        responses.entry(message).or_default().push(line);
     }
-    for (message, bills) in responses {
+    for (message, lines) in responses {
         let mut copies = copies(conn, message)?;
         for copy in copies.iter().filter(|copy| copy.is_counted) {
-            quarters.take(&copy.slot);
+            rollup.subtract(&copy.counted);
         }
-        for bill in bills {
-            bill.go_on(&mut copies);
+        for line in lines {
+            line.add_to(&mut copies);
         }
-        for (copy, _) in copies.iter().zip(counting(&copies)).filter(|(_, counts)| *counts) {
-            quarters.add(&copy.slot);
+        for (copy, _) in copies.iter().zip(counted_copies(&copies)).filter(|(_, counts)| *counts) {
+            rollup.add(&copy.counted);
         }
     }
-    Ok(quarters)
+    Ok(rollup)
 }
 
-impl Foreseen<'_> {
+impl ProvisionalUsage<'_> {
     /// Adds the usage to its session's copy of the response, or as a new copy.
-    fn go_on(&self, copies: &mut Vec<Copy>) {
-        let Foreseen { session, model, time, is_sidechain, draft, .. } = *self;
+    fn add_to(&self, copies: &mut Vec<ResponseCopy>) {
+        let ProvisionalUsage { session, model, time, is_sidechain, draft, .. } = *self;
         let (request, usage) = (draft.request, draft.usage);
-        let known =
-            copies.iter_mut().find(|copy| copy.request == request && copy.slot.session == session);
+        let known = copies
+            .iter_mut()
+            .find(|copy| copy.request == request && copy.counted.session == session);
         if let Some(copy) = known {
-            join(&mut copy.slot.usage, &mut copy.is_sidechain, (usage, is_sidechain));
+            merge_line(&mut copy.counted.usage, &mut copy.is_sidechain, (usage, is_sidechain));
             return;
         }
-        copies.push(Copy {
-            slot: Slot { session, model, time, usage },
+        copies.push(ResponseCopy {
+            counted: CountedUsage { session, model, time, usage },
             request,
             // The record of this line will come after all existing ones.
             entry: EntryId(i64::MAX),
@@ -108,8 +112,8 @@ impl Foreseen<'_> {
 
 /// One copy of a response.
 #[derive(Debug)]
-struct Copy {
-    slot: Slot,
+struct ResponseCopy {
+    counted: CountedUsage,
     request: i64,
     entry: EntryId,
     is_counted: bool,
@@ -117,18 +121,18 @@ struct Copy {
     session_id: String,
 }
 
-impl Copy {
+impl ResponseCopy {
     /// Returns the rank of a copy; the highest one is counted. The main conversation comes before a
     /// side chain, then the largest usage, then the earliest time. Names decide the rest, never the
     /// order of collecting.
     fn rank(&self) -> impl Ord {
-        let first = Reverse((self.slot.time, &self.session_id, self.entry));
-        (!self.is_sidechain, weight(&self.slot.usage), first)
+        let first = Reverse((self.counted.time, &self.session_id, self.entry));
+        (!self.is_sidechain, response_size(&self.counted.usage), first)
     }
 }
 
 /// Returns all copies of a response.
-fn copies(conn: &Connection, message: i64) -> Result<Vec<Copy>> {
+fn copies(conn: &Connection, message: i64) -> Result<Vec<ResponseCopy>> {
     let mut statement = conn.prepare_cached(
         "SELECT u.input, u.output, u.cache_read, u.cache_write, u.cache_write_1h, u.cost_usd,
                 u.is_fast, u.session, u.model, u.time, u.request, u.entry, u.is_counted,
@@ -138,9 +142,9 @@ fn copies(conn: &Connection, message: i64) -> Result<Vec<Copy>> {
     )?;
     Ok(statement
         .query_map([message], |row| {
-            Ok(Copy {
-                slot: Slot {
-                    usage: stored(row)?,
+            Ok(ResponseCopy {
+                counted: CountedUsage {
+                    usage: usage_from_row(row)?,
                     session: row.get(7)?,
                     model: row.get(8)?,
                     time: row.get(9)?,
@@ -158,10 +162,10 @@ fn copies(conn: &Connection, message: i64) -> Result<Vec<Copy>> {
 /// Returns, for each copy, whether it is counted. From the best to the worst, a copy is counted
 /// unless a better one is the same response. A copy without a request id, or in a side chain, is
 /// the same response as any other copy with that message id.
-fn counting(copies: &[Copy]) -> Vec<bool> {
-    let mut order: Vec<(usize, &Copy)> = copies.iter().enumerate().collect();
+fn counted_copies(copies: &[ResponseCopy]) -> Vec<bool> {
+    let mut order: Vec<(usize, &ResponseCopy)> = copies.iter().enumerate().collect();
     order.sort_by(|(_, a), (_, b)| b.rank().cmp(&a.rank()));
-    let mut counting = vec![false; copies.len()];
+    let mut counted_copies = vec![false; copies.len()];
     let mut requests = HashSet::default();
     let mut has_main = false;
     for (index, copy) in order {
@@ -171,15 +175,15 @@ fn counting(copies: &[Copy]) -> Vec<bool> {
             || (copy.is_sidechain && has_main);
         requests.insert(copy.request);
         has_main |= !copy.is_sidechain;
-        if let Some(counts) = counting.get_mut(index) {
+        if let Some(counts) = counted_copies.get_mut(index) {
             *counts = !is_repeated;
         }
     }
-    counting
+    counted_copies
 }
 
 /// Returns the size of a response for comparison: all tokens, then the tokens of each kind.
-fn weight(usage: &Usage) -> [i64; 5] {
+fn response_size(usage: &Usage) -> [i64; 5] {
     let [input, output, cache_read, cache_write] =
         [usage.input, usage.output, usage.cache_read, usage.cache_write].map(tokens);
     [input + output + cache_read + cache_write, output, input, cache_write, cache_read]

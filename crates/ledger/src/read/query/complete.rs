@@ -27,13 +27,13 @@ pub(crate) fn complete<T>(
     let until = Instant::now() + ledger.longest_catch_up();
     loop {
         let snapshot = Snapshot::of(conn)?;
-        if rebuild::knows_sessions(conn)? {
+        if rebuild::has_all_sessions(conn)? {
             return read(conn);
         }
         // The caller's transaction has already fixed the snapshot.
         if snapshot.is_none() || !ledger.is_writable() {
             return match read(conn) {
-                Err(Error::NoMatch { what: "session", .. }) => Err(rebuild::behind(ledger)?),
+                Err(Error::NoMatch { what: "session", .. }) => Err(rebuild::behind_error(ledger)?),
                 read => read,
             };
         }
@@ -43,9 +43,9 @@ pub(crate) fn complete<T>(
         }
         // This connection may be reading, so another connection writes.
         let mut writer = Ledger::open(ledger.path())?;
-        rebuild::bring_up_until(&mut writer, until)?;
+        rebuild::catch_up_until(&mut writer, until)?;
         if Instant::now() >= until {
-            return Err(rebuild::behind(ledger)?);
+            return Err(rebuild::behind_error(ledger)?);
         }
     }
 }

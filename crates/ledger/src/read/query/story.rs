@@ -40,7 +40,7 @@ use crate::Result;
 use crate::base::ids::{EntryId, GenerationId, SessionRow};
 use crate::file::ledger::Ledger;
 use crate::file::snapshot::Snapshot;
-use crate::project::rebuild::Home;
+use crate::project::rebuild::GenerationInfo;
 use crate::read::query::complete::complete;
 use crate::read::query::find;
 use crate::truth::chunks::RecordReader;
@@ -128,7 +128,7 @@ impl<'l> Story<'l> {
 struct Teller<'s> {
     story: &'s Story<'s>,
     reader: RecordReader<'s>,
-    homes: HashMap<GenerationId, Option<Home>>,
+    infos: HashMap<GenerationId, Option<GenerationInfo>>,
     learned: Learned<'s>,
     /// Finds the places where the conversation went back. `None` in the backward pass, which sees
     /// the entries in reverse order.
@@ -141,7 +141,7 @@ impl<'s> Teller<'s> {
         Ok(Teller {
             story,
             reader: RecordReader::new(story.conn),
-            homes: HashMap::new(),
+            infos: HashMap::new(),
             learned: Learned::new(story.conn, story.row, &story.plan)?,
             rewinds: Some(Rewinds::new(story.conn)),
             outputs: Outputs::new(story.conn),
@@ -158,13 +158,13 @@ impl<'s> Teller<'s> {
         let story = self.story;
         let mut snapshot = Snapshot::of(story.conn)?;
         let bytes = self.bytes(row)?;
-        let home = match self.homes.entry(row.generation) {
+        let info = match self.infos.entry(row.generation) {
             std::collections::hash_map::Entry::Occupied(known) => known.into_mut(),
             std::collections::hash_map::Entry::Vacant(vacant) => {
-                vacant.insert(Home::of(story.conn, row.generation)?)
+                vacant.insert(GenerationInfo::of(story.conn, row.generation)?)
             }
         };
-        let Some(home) = home else { return Ok(ControlFlow::Continue(())) };
+        let Some(info) = info else { return Ok(ControlFlow::Continue(())) };
         let mut ordinal = 0;
         let mut told = Ok(ControlFlow::Continue(()));
         let (learned, rewinds, outputs) = (&mut self.learned, &mut self.rewinds, &self.outputs);
@@ -194,7 +194,7 @@ impl<'s> Teller<'s> {
                         _ => return Ok(ControlFlow::Continue(())),
                     }
                 };
-                let mut item = tell(home.format(), entry);
+                let mut item = tell(info.format(), entry);
                 learned.add(row, &mut item)?;
                 if chosen.follows(row, entry)? && chosen.wants(&item) {
                     if chosen.is_whole()
@@ -219,9 +219,9 @@ impl<'s> Teller<'s> {
             })();
         };
         if row.is_oversize() {
-            record::read_oversize(home.format(), home.origin(), &bytes, row.length, &mut one);
+            record::read_oversize(info.format(), info.origin(), &bytes, row.length, &mut one);
         } else {
-            record::read(home.format(), home.origin(), &bytes, &mut one);
+            record::read(info.format(), info.origin(), &bytes, &mut one);
         }
         told
     }

@@ -97,7 +97,7 @@ fn read(conn: &Connection, sql: &str, session: Option<SessionRow>) -> Result<Vec
             (Some(session), Some(uuid)) => entry_of(conn, session, uuid)?.is_some(),
             _ => false,
         };
-        let tail::Read { name, slug, entry, .. } = read;
+        let tail::TailContent { name, slug, entry, .. } = read;
         let mut tail = Tail { id, session, name, slug, entry, turn: None, is_known };
         let above = match tail.parent(conn, None)? {
             Some(parent) => turn_of(conn, parent)?,

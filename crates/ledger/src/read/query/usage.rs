@@ -15,7 +15,7 @@ use quipu_transcript::prices::{Price, Prices, Service, Tokens};
 use super::{Filter, tails};
 use crate::Result;
 use crate::file::ledger::Ledger;
-use crate::project::usage_rollup::{Key, QUARTER, Sums};
+use crate::project::usage_rollup::{QUARTER, RollupKey, Sums};
 use crate::wire::UsageReport;
 use groups::Groups;
 pub use sessions::{Costs, costs};
@@ -76,14 +76,14 @@ pub fn usage(ledger: &Ledger, request: &UsageRequest<'_>) -> Result<Option<Usage
     let conn = ledger.conn();
     let mut models = models(conn, request.prices)?;
     let tails = tails::all(conn)?;
-    let foreseen = sums::foreseen(conn, &tails, &mut models, request.prices)?;
+    let predicted = sums::predicted(conn, &tails, &mut models, request.prices)?;
     let Some(mut groups) = Groups::new(conn, request, &tails)? else { return Ok(None) };
     // A quarter that is only partly requested is included whole.
     let since = request.since.map_or(i64::MIN, |since| since - since.rem_euclid(QUARTER));
     let until = request.until.unwrap_or(i64::MAX);
     let mut tallies: Vec<Tally> = Vec::new();
     let mut total = Tally::default();
-    each_sum(conn, since..until, foreseen, &mut |key, sums| {
+    each_sum(conn, since..until, predicted, &mut |key, sums| {
         let Some(group) = groups.of(key.quarter, key.session.0, key.model, &models) else { return };
         if tallies.len() <= group {
             tallies.resize_with(group + 1, Tally::default);
@@ -137,7 +137,7 @@ fn model(models: &[Model], id: i64) -> Option<&Model> {
     models.binary_search_by_key(&id, |model| model.id).ok().and_then(|index| models.get(index))
 }
 
-fn part(key: &Key, sums: &Sums, models: &[Model]) -> Part {
+fn part(key: &RollupKey, sums: &Sums, models: &[Model]) -> Part {
     let [responses, input, output, cache_read, cache_write, cache_write_1h, cost] =
         sums.map(|sum| sum.max(0).cast_unsigned());
     let tokens = Tokens { input, output, cache_read, cache_write, cache_write_1h };

@@ -16,7 +16,7 @@ use rusqlite::{Connection, OptionalExtension};
 use super::pattern::Pattern;
 use super::texts::{Texts, by_column};
 use crate::base::ids::{EntryId, GenerationId, Seq};
-use crate::project::rebuild::Home;
+use crate::project::rebuild::GenerationInfo;
 use crate::project::search::SearchText;
 use crate::wire::Scanned;
 use crate::{Error, Result};
@@ -90,7 +90,7 @@ struct Record {
     /// The length of the record, if it is too long to be decoded whole.
     too_long: Option<u64>,
     /// The source of the record. `None` if the record is skipped.
-    home: Option<Arc<Home>>,
+    info: Option<Arc<GenerationInfo>>,
 }
 
 /// The expressions and columns of a scan.
@@ -130,13 +130,13 @@ impl Look<'_> {
             }
         }
         let mut rest = raw.as_slice();
-        for Record { seq, length, too_long, home } in &unit.records {
+        for Record { seq, length, too_long, info } in &unit.records {
             let (record, after) = rest
                 .split_at_checked(*length)
                 .ok_or_else(|| Error::damaged(format!("record {seq} is cut off")))?;
             rest = after;
-            let Some(home) = home else { continue };
-            let texts = home.drafter().texts(record, *too_long);
+            let Some(info) = info else { continue };
+            let texts = info.drafter().texts(record, *too_long);
             for (ordinal, text) in texts.iter().enumerate() {
                 let columns = self.at(text);
                 if columns != 0 {
@@ -180,7 +180,7 @@ fn read(
     sender: &SyncSender<Unit>,
     scanned: &mut Scanned,
 ) -> Result<()> {
-    let mut homes: HashMap<GenerationId, Option<Arc<Home>>> = HashMap::new();
+    let mut infos: HashMap<GenerationId, Option<Arc<GenerationInfo>>> = HashMap::new();
     let mut chunks = conn.prepare_cached(
         "SELECT first_seq, first_offset, last_seq, raw_length, data FROM chunks
           ORDER BY first_seq, first_offset",
@@ -199,10 +199,10 @@ fn read(
             Some(row) => row.get::<_, i64>(1)? == 0,
         };
         if begins_a_record && let Some((mut unit, first, last)) = open.take() {
-            let mut records = Records { conn, holders, homes: &mut homes, scanned };
+            let mut records = Records { conn, holders, infos: &mut infos, scanned };
             unit.records = records.between(first, last, &skipped)?;
             skipped.clear();
-            let is_wanted = unit.records.iter().any(|record| record.home.is_some());
+            let is_wanted = unit.records.iter().any(|record| record.info.is_some());
             if is_wanted && sender.send(unit).is_err() {
                 return Ok(());
             }
@@ -230,10 +230,10 @@ fn read(
         if holders.is_some_and(|holders| !holders.contains(&seq)) {
             continue;
         }
-        let home = home(conn, &mut homes, row.get(1)?)?;
-        scanned.records += u64::from(home.is_some());
+        let info = info(conn, &mut infos, row.get(1)?)?;
+        scanned.records += u64::from(info.is_some());
         scanned.bytes += bytes.len() as u64;
-        let records = vec![Record { seq, length: bytes.len(), too_long: None, home }];
+        let records = vec![Record { seq, length: bytes.len(), too_long: None, info }];
         if sender.send(Unit { parts: vec![(bytes, None)], records }).is_err() {
             return Ok(());
         }
@@ -253,7 +253,7 @@ fn length_of(conn: &Connection, seq: i64) -> Result<usize> {
 struct Records<'r, 'c> {
     conn: &'c Connection,
     holders: Option<&'r HashSet<i64>>,
-    homes: &'r mut HashMap<GenerationId, Option<Arc<Home>>>,
+    infos: &'r mut HashMap<GenerationId, Option<Arc<GenerationInfo>>>,
     scanned: &'r mut Scanned,
 }
 
@@ -276,34 +276,34 @@ impl Records<'_, '_> {
             let length = usize::try_from(row.get::<_, i64>(1)?).unwrap_or_default();
             let is_wanted = self.holders.is_none_or(|holders| holders.contains(&seq));
             let too_long = (length > DECODE_LIMIT).then_some(length as u64);
-            let home = match is_wanted {
-                true => home(self.conn, self.homes, row.get(2)?)?,
+            let info = match is_wanted {
+                true => info(self.conn, self.infos, row.get(2)?)?,
                 false => None,
             };
-            if home.is_some() {
+            if info.is_some() {
                 let looked_into = if too_long.is_some() { OVERSIZE_HEAD } else { length };
                 self.scanned.records += 1;
                 self.scanned.bytes += looked_into as u64;
                 self.scanned.too_long += u64::from(too_long.is_some());
             }
             let length = length.saturating_sub(skipped.get(&seq).copied().unwrap_or_default());
-            records.push(Record { seq, length, too_long, home });
+            records.push(Record { seq, length, too_long, info });
         }
         Ok(records)
     }
 }
 
-fn home(
+fn info(
     conn: &Connection,
-    homes: &mut HashMap<GenerationId, Option<Arc<Home>>>,
+    infos: &mut HashMap<GenerationId, Option<Arc<GenerationInfo>>>,
     generation: GenerationId,
-) -> Result<Option<Arc<Home>>> {
-    if let Some(known) = homes.get(&generation) {
+) -> Result<Option<Arc<GenerationInfo>>> {
+    if let Some(known) = infos.get(&generation) {
         return Ok(known.clone());
     }
-    let home = Home::of(conn, generation)?.map(Arc::new);
-    homes.insert(generation, home.clone());
-    Ok(home)
+    let info = GenerationInfo::of(conn, generation)?.map(Arc::new);
+    infos.insert(generation, info.clone());
+    Ok(info)
 }
 
 /// Returns the records that hold the bytes of entries.

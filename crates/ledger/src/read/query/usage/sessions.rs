@@ -31,9 +31,9 @@ impl Costs {
 pub fn costs(ledger: &Ledger, prices: &Prices) -> Result<Costs> {
     let conn = ledger.conn();
     let mut models = models(conn, prices)?;
-    let foreseen = sums::foreseen(conn, &tails::all(conn)?, &mut models, prices)?;
+    let predicted = sums::predicted(conn, &tails::all(conn)?, &mut models, prices)?;
     let mut costs: HashMap<SessionRow, Tally> = HashMap::default();
-    sums::each_sum(conn, i64::MIN..i64::MAX, foreseen, &mut |key, sums| {
+    sums::each_sum(conn, i64::MIN..i64::MAX, predicted, &mut |key, sums| {
         costs.entry(key.session).or_default().add(key.model, &part(key, sums, &models));
     })?;
     Ok(Costs(costs))

@@ -10,19 +10,19 @@ use rusqlite::{Connection, OptionalExtension};
 
 use super::Model;
 use crate::Result;
-use crate::project::usage::{Foreseen, foresee};
-use crate::project::usage_rollup::{Key, Sums};
+use crate::project::usage::{ProvisionalUsage, predict_changes};
+use crate::project::usage_rollup::{RollupKey, Sums};
 use crate::read::query::tails::Tail;
 
 /// Returns the changes of sums by last lines without a newline. Models without a row get numbers
 /// below zero.
-pub(super) fn foreseen(
+pub(super) fn predicted(
     conn: &Connection,
     tails: &[Tail],
     models: &mut Vec<Model>,
     prices: &Prices,
-) -> Result<HashMap<Key, Sums>> {
-    let mut bills = Vec::new();
+) -> Result<HashMap<RollupKey, Sums>> {
+    let mut lines = Vec::new();
     for tail in tails {
         let Some(draft) = &tail.entry.usage else { continue };
         let said = (&draft.model.model, &draft.model.provider, &draft.model.api);
@@ -41,7 +41,7 @@ pub(super) fn foreseen(
                 id
             }
         };
-        bills.push(Foreseen {
+        lines.push(ProvisionalUsage {
             entry: tail.id,
             session: tail.row(),
             session_id: tail.name.as_ref().map_or("", |name| &name.id),
@@ -51,18 +51,18 @@ pub(super) fn foreseen(
             draft,
         });
     }
-    if bills.is_empty() {
+    if lines.is_empty() {
         return Ok(HashMap::default());
     }
-    Ok(foresee(conn, &bills)?.take_changes())
+    Ok(predict_changes(conn, &lines)?.take_changes())
 }
 
 /// Passes every sum of these quarters to `each`, with its changes added.
 pub(super) fn each_sum(
     conn: &Connection,
     quarters: Range<i64>,
-    mut foreseen: HashMap<Key, Sums>,
-    each: &mut dyn FnMut(&Key, &Sums),
+    mut predicted: HashMap<RollupKey, Sums>,
+    each: &mut dyn FnMut(&RollupKey, &Sums),
 ) -> Result<()> {
     let mut statement = conn.prepare_cached(
         "SELECT quarter, session, model, is_fast, prompt_over, is_recorded, responses, input,
@@ -71,7 +71,7 @@ pub(super) fn each_sum(
     )?;
     let mut rows = statement.query((quarters.start, quarters.end))?;
     while let Some(row) = rows.next()? {
-        let key = Key {
+        let key = RollupKey {
             quarter: row.get(0)?,
             session: row.get(1)?,
             model: row.get(2)?,
@@ -83,8 +83,8 @@ pub(super) fn each_sum(
         for (index, sum) in sums.iter_mut().enumerate() {
             *sum = row.get(6 + index)?;
         }
-        if !foreseen.is_empty()
-            && let Some(changes) = foreseen.remove(&key)
+        if !predicted.is_empty()
+            && let Some(changes) = predicted.remove(&key)
         {
             for (sum, change) in sums.iter_mut().zip(changes) {
                 *sum = sum.saturating_add(change);
@@ -96,7 +96,7 @@ pub(super) fn each_sum(
         }
         each(&key, &sums);
     }
-    for (key, sums) in foreseen.iter().filter(|(key, _)| quarters.contains(&key.quarter)) {
+    for (key, sums) in predicted.iter().filter(|(key, _)| quarters.contains(&key.quarter)) {
         each(key, sums);
     }
     Ok(())
