@@ -1,7 +1,7 @@
 //! `quipu senders`: the senders that may write to an agent.
 
 use quipu_ledger::store::Store;
-use quipu_ledger::store::senders::{self, SenderFilter, Who};
+use quipu_ledger::store::senders::{self, SenderAddress, SenderFilter};
 use quipu_ledger::wire::Sender;
 use quipu_ledger::{Ledger, Whose};
 use quipu_transcript::routing::admission::EVERYBODY;
@@ -177,7 +177,7 @@ fn open(context: &Context) -> Result<Option<Ledger>> {
     }
     let mut reader = quipu_ledger::open_to_read(path, machine::name())?;
     if reader.whose == Whose::Ours {
-        senders::bring_up(&mut reader.ledger)?;
+        senders::catch_up(&mut reader.ledger)?;
     }
     Ok(Some(reader.ledger))
 }
@@ -188,7 +188,7 @@ fn store(context: &Context) -> Result<Store> {
 }
 
 /// A decision about a sender.
-type Decision = fn(&Store, &Who, i64) -> quipu_ledger::Result<Sender>;
+type Decision = fn(&Store, &SenderAddress, i64) -> quipu_ledger::Result<Sender>;
 
 fn decide(args: &OneArgs, context: &mut Context, decision: Decision) -> Result<()> {
     let who = args.who()?;
@@ -251,7 +251,7 @@ impl PlaceArgs {
 }
 
 impl OneArgs {
-    fn who(&self) -> Result<Who> {
+    fn who(&self) -> Result<SenderAddress> {
         let agent = self.place.agent.as_deref().map(agent).transpose()?.unwrap_or_default();
         let (channel, id) = match &self.place.channel {
             Some(name) => {
@@ -277,9 +277,9 @@ impl OneArgs {
             },
         };
         if id.trim_matches(' ') == EVERYBODY {
-            return Ok(Who::everybody(agent, channel));
+            return Ok(SenderAddress::all_on_channel(agent, channel));
         }
-        Who::new(agent, channel, id).ok_or_else(|| {
+        SenderAddress::new(agent, channel, id).ok_or_else(|| {
             CommandError::new(format!("`{id}` is not a valid sender id"))
                 .hint("an id is not empty and has no control characters")
         })

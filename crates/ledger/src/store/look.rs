@@ -60,12 +60,12 @@ fn open_when(
         }
         // A process that truncates the log holds SQLite's write lock and waits for this snapshot.
         drop(ledger);
-        match Store::open(path).and_then(|store| store.settle()) {
+        match Store::open(path).and_then(|store| store.catch_up()) {
             // Without permission or disk space for writing, the ledger is read as it is.
             Err(error) if is_about_access(&error) || error.trouble() == Trouble::DiskFull => {
                 may_write = false;
             }
-            settled => settled?,
+            read_caught_up => read_caught_up?,
         }
     }
 }
@@ -122,7 +122,7 @@ pub fn meta_of(ledger: &Ledger, session: SessionRow) -> Result<Fields> {
         Ok(native) => meta::of(conn, &native),
         Err(Error::Collected { id, .. }) => {
             let mut fields = Fields::default();
-            meta::count(conn, session, &id, None, &mut fields)?;
+            meta::add_counts(conn, session, &id, None, &mut fields)?;
             let noted: Option<String> = conn
                 .prepare_cached(
                     "SELECT k.fields FROM sessions s

@@ -63,7 +63,7 @@ impl<'a, 'c> Work<'a, 'c> {
     }
 
     /// Makes the projected rows visible to statements of this transaction.
-    pub(super) fn settle(&mut self) -> Result<()> {
+    pub(super) fn save_sessions(&mut self) -> Result<()> {
         self.fold.save_sessions(self.tx)
     }
 
