@@ -175,7 +175,7 @@ impl Reading {
     /// Prints a note if an older index maps the key to another session.
     fn note_others(&self, context: &Context, name: &str, row: SessionRow) -> Result<()> {
         if name.contains(':') {
-            let others = quipu_ledger::also_led_to(&self.ledger, name, row)?;
+            let others = quipu_ledger::other_sessions_of_key(&self.ledger, name, row)?;
             if !others.is_empty() {
                 let others = others.join(", ");
                 context.output.note(&format!("an older index maps `{name}` to {others}"));
@@ -236,7 +236,7 @@ impl Reading {
 
     /// Returns a shortener of ids that stay unique in this ledger.
     pub(crate) fn short_ids(&self) -> Result<ShortIds> {
-        Ok(ShortIds::new(quipu_ledger::crowded_ids(&self.ledger, ID_LETTERS)?))
+        Ok(ShortIds::new(quipu_ledger::ids_with_ambiguous_prefix(&self.ledger, ID_LETTERS)?))
     }
 
     /// Describes a session in one line, for a choice.

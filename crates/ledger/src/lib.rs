@@ -62,9 +62,9 @@ pub use project::rebuild::rebuild;
 pub use quipu_fts5::Access as Fts5Access;
 pub use read::query::{
     Choice, Costs, Filter, SessionContext, Sessions, SqlAnswer, SqlLimits, Story, UsageBy,
-    UsageRequest, also_led_to, context_of, costs, cron_jobs, cron_runs, crowded_ids, cursors,
-    find_session, note_versions, notes, projects, session_rows, sessions, sql, summary_of, tree,
-    usage,
+    UsageRequest, context_of, costs, cron_jobs, cron_runs, cursors, find_session,
+    ids_with_ambiguous_prefix, note_versions, notes, other_sessions_of_key, projects, session_rows,
+    sessions, sql, summary_of, tree, usage,
 };
 pub use read::search::{Order, SearchRequest, search, search_each};
 pub use store::{Append, Appended, Context, Entry, Expect, Message, NewSession, Session, Store};

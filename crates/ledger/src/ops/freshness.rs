@@ -17,7 +17,7 @@ use crate::file::owner::{adopt, collector, is_about_access};
 use crate::project::rebuild;
 use crate::{Error, Result, Trouble};
 
-/// The time that a reader waits for the ledger to be brought up to date.
+/// The time that a reader waits for the ledger to catch up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Patience {
     /// No time: the ledger is read as it is.
@@ -85,7 +85,7 @@ pub enum Whose {
 pub struct Reader {
     /// The ledger.
     pub ledger: Ledger,
-    /// Its relation to this machine. Only `Ours` can be brought up to date.
+    /// Its relation to this machine. Only `Ours` can catch up.
     pub whose: Whose,
     /// Set if the answer has to be read through a connection that cannot write.
     pub is_apart: bool,

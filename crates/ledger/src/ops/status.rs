@@ -77,7 +77,7 @@ fn describe(conn: &Connection, ledger: LedgerStatus, roots: &[RootPath]) -> Resu
     if own.records > 0 {
         formats.push(own);
     }
-    let (partly_indexed, too_long) = search::in_part(conn)?;
+    let (partly_indexed, too_long) = search::partly_indexed(conn)?;
     Ok(Status {
         ledger,
         formats,

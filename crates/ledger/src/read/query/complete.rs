@@ -2,7 +2,7 @@
 //!
 //! During a rebuild by another process, and after an interrupted rebuild, sessions and keys are
 //! missing from the projection. A query would then miss a session, or follow a key to the session
-//! that it led to before. A read-only ledger is never brought up to date here.
+//! that it led to before. A read-only ledger never catches up here.
 
 use std::time::Instant;
 
@@ -15,7 +15,7 @@ use crate::{Error, Result};
 
 /// Runs `read` in one snapshot that has every session.
 ///
-/// If the ledger was opened for writing, the projection is brought up to date first.
+/// If the ledger was opened for writing, the projection catches up first.
 /// [`Error::Behind`] is returned if that takes too long. Otherwise, and in a snapshot of the
 /// caller, `read` gets the projection as it is, and a missing session is reported as
 /// [`Error::Behind`].

@@ -57,7 +57,7 @@ pub(super) fn all(conn: &Connection, filter: &Filter) -> Result<Vec<Session>> {
             is_minor: true,
             tails: Vec::new(),
         };
-        if !filter.takes_with_project(&listed) {
+        if !filter.passes_with_project(&listed) {
             continue;
         }
         found.push(Session {

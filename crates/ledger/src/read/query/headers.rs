@@ -55,8 +55,8 @@ pub(super) fn all(conn: &Connection) -> Result<Vec<(String, SessionRow)>> {
         };
         let bytes = reader.read(seq)?;
         record::read(info.format(), info.origin(), &bytes, &mut |entry| {
-            for said in &entry.says {
-                if let Says::SessionId(id) = said {
+            for fact in &entry.says {
+                if let Says::SessionId(id) = fact {
                     found.push((id.to_string(), session));
                 }
             }

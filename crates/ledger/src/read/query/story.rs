@@ -27,11 +27,11 @@ use rusqlite::Connection;
 
 pub use choice::Choice;
 pub(in crate::read::query) use learn::name_of;
-pub(crate) use learn::{name, turns_told};
+pub(crate) use learn::{name, shown_turns};
 pub(crate) use queued::Queue;
 
 use self::choice::Chosen;
-use self::learn::Learned;
+use self::learn::ItemFields;
 use self::outputs::Outputs;
 use self::plan::Plan;
 use self::rewind::Rewinds;
@@ -129,7 +129,7 @@ struct Teller<'s> {
     story: &'s Story<'s>,
     reader: RecordReader<'s>,
     infos: HashMap<GenerationId, Option<GenerationInfo>>,
-    learned: Learned<'s>,
+    fields: ItemFields<'s>,
     /// Finds the places where the conversation went back. `None` in the backward pass, which sees
     /// the entries in reverse order.
     rewinds: Option<Rewinds<'s>>,
@@ -142,7 +142,7 @@ impl<'s> Teller<'s> {
             story,
             reader: RecordReader::new(story.conn),
             infos: HashMap::new(),
-            learned: Learned::new(story.conn, story.row, &story.plan)?,
+            fields: ItemFields::new(story.conn, story.row, &story.plan)?,
             rewinds: Some(Rewinds::new(story.conn)),
             outputs: Outputs::new(story.conn),
         })
@@ -167,7 +167,7 @@ impl<'s> Teller<'s> {
         let Some(info) = info else { return Ok(ControlFlow::Continue(())) };
         let mut ordinal = 0;
         let mut told = Ok(ControlFlow::Continue(()));
-        let (learned, rewinds, outputs) = (&mut self.learned, &mut self.rewinds, &self.outputs);
+        let (fields, rewinds, outputs) = (&mut self.fields, &mut self.rewinds, &self.outputs);
         let mut one = |entry: &Entry<'_>| {
             let id = match row.id.seq() {
                 Some(seq) => EntryId::of(seq, ordinal),
@@ -195,16 +195,16 @@ impl<'s> Teller<'s> {
                     }
                 };
                 let mut item = tell(info.format(), entry);
-                learned.add(row, &mut item)?;
+                fields.add(row, &mut item)?;
                 if chosen.follows(row, entry)? && chosen.wants(&item) {
                     if chosen.is_whole()
                         && let Some(rewinds) = rewinds
                     {
                         let response = entry.response.as_ref().map(|response| &*response.id);
-                        item.rewind = rewinds.notice(row, &item, response, learned)?;
+                        item.rewind = rewinds.record_shown(row, &item, response, fields)?;
                     }
                     if chosen.tells_results() {
-                        outputs.fill(&mut item, &mut learned.calls)?;
+                        outputs.fill(&mut item, &mut fields.calls)?;
                     }
                     // `each` may take long, so the snapshot is released first.
                     drop(snapshot.take());
@@ -213,7 +213,11 @@ impl<'s> Teller<'s> {
                 if chosen.is_whole()
                     && let Some(rewinds) = rewinds
                 {
-                    rewinds.pass(row, &item, entry.response.as_ref().map(|response| &*response.id));
+                    rewinds.record_hidden(
+                        row,
+                        &item,
+                        entry.response.as_ref().map(|response| &*response.id),
+                    );
                 }
                 Ok(ControlFlow::Continue(()))
             })();

@@ -49,7 +49,7 @@ struct Session {
     /// The session that it works for.
     parent: Option<i64>,
     project: Option<String>,
-    said: UsageSession,
+    wire: UsageSession,
 }
 
 impl Groups {
@@ -74,7 +74,7 @@ impl Groups {
             Some(filter) => {
                 let mut wanted: HashSet<i64> =
                     listed::filtered(conn, filter)?.iter().map(|session| session.row.0).collect();
-                let only = only.iter().filter(|session| filter.takes_with_project(session));
+                let only = only.iter().filter(|session| filter.passes_with_project(session));
                 wanted.extend(only.map(|session| session.row.0));
                 if wanted.is_empty() {
                     return Ok(None);
@@ -85,7 +85,7 @@ impl Groups {
         };
         for tail in tails {
             if let Some(session) = tail.session.and_then(|row| sessions.get_mut(&row.0)) {
-                session.said.updated_at = session.said.updated_at.max(tail.entry.time);
+                session.wire.updated_at = session.wire.updated_at.max(tail.entry.time);
             }
         }
         if has_sessions {
@@ -217,7 +217,7 @@ impl Groups {
             let line = tally.line(self.by.name(), std::mem::take(name), models);
             let head = self.heads.get(group).copied();
             let mut session =
-                head.and_then(|head| self.sessions.get(&head)).map(|head| head.said.clone());
+                head.and_then(|head| self.sessions.get(&head)).map(|head| head.wire.clone());
             if let (Some(head @ 0..), Some(session)) = (head, &mut session) {
                 session.title = super::super::sessions::title(conn, SessionRow(head))?;
             }
@@ -258,7 +258,7 @@ impl Session {
             id,
             parent: None,
             project: listed.path.clone().or(listed.slug),
-            said: UsageSession {
+            wire: UsageSession {
                 format: listed.format,
                 agent: listed.agent,
                 cwd: listed.path,
@@ -286,7 +286,7 @@ fn period(by: UsageBy, quarter: i64, zone: &TimeZone) -> Option<(String, i64, i6
 /// Returns the format and its agent, for example `format/main`, or the format alone if it has no
 /// agent.
 fn agent(session: &Session) -> String {
-    let UsageSession { format, agent, .. } = &session.said;
+    let UsageSession { format, agent, .. } = &session.wire;
     if agent.is_empty() { format.clone() } else { format!("{format}/{agent}") }
 }
 
@@ -305,7 +305,7 @@ fn sessions(conn: &Connection) -> Result<HashMap<i64, Session>> {
             id: row.get(1)?,
             parent: row.get(6)?,
             project: None,
-            said: UsageSession {
+            wire: UsageSession {
                 format: row.get(2)?,
                 agent: row.get(3)?,
                 cwd,

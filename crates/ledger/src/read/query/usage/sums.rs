@@ -25,12 +25,12 @@ pub(super) fn predicted(
     let mut lines = Vec::new();
     for tail in tails {
         let Some(draft) = &tail.entry.usage else { continue };
-        let said = (&draft.model.model, &draft.model.provider, &draft.model.api);
+        let model_key = (&draft.model.model, &draft.model.provider, &draft.model.api);
         let known: Option<i64> = conn
             .prepare_cached(
                 "SELECT id FROM models WHERE model = ?1 AND provider = ?2 AND api = ?3",
             )?
-            .query_row(said, |row| row.get(0))
+            .query_row(model_key, |row| row.get(0))
             .optional()?;
         let model = match known {
             Some(id) => id,
