@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use quipu_ledger::wire::Project;
-use quipu_ledger::{Error, Filter, Freshness, Ledger, Patience, Progress, SessionRow, Whose};
+use quipu_ledger::{Error, Filter, Freshness, Ledger, Ownership, Patience, Progress, SessionRow};
 use serde::Serialize;
 
 use crate::commands::Context;
@@ -62,21 +62,25 @@ pub(crate) fn open_apart(context: &mut Context, args: Args) -> Result<Reading> {
     begin(context, args, true)
 }
 
-fn begin(context: &mut Context, args: Args, is_apart: bool) -> Result<Reading> {
+fn begin(context: &mut Context, args: Args, needs_second_connection: bool) -> Result<Reading> {
     let path = context.settings.ledger.value.clone();
     refuse_unknown(context, &path)?;
     if args.no_sync {
         let ledger = Ledger::open_read_only(&path)?;
-        let mut reader = quipu_ledger::Reader { ledger, whose: Whose::ReadOnly, is_apart };
+        let mut reader = quipu_ledger::Reader {
+            ledger,
+            ownership: Ownership::ReadOnly,
+            needs_second_connection,
+        };
         let freshness = reader.refresh(&[], machine::name(), Patience::None, &mut |_| {})?;
         warn_of_unprojected(context, freshness.unprojected);
         warn_of_copy(context, &reader.ledger);
         return Ok(Reading { ledger: reader.ledger, freshness });
     }
     let mut reader = quipu_ledger::open_to_read(&path, machine::name())?;
-    reader.is_apart = is_apart;
+    reader.needs_second_connection = needs_second_connection;
     // On a terminal the first import runs to its end; a script gets a warning instead.
-    let is_first = reader.whose == Whose::Ours && reader.ledger.is_empty()?;
+    let is_first = reader.ownership == Ownership::Ours && reader.ledger.is_empty()?;
     let is_watched = context.output.is_seen() && !context.is_json;
     let patience =
         if args.sync || (is_first && is_watched) { Patience::Long } else { Patience::Short };
@@ -96,7 +100,7 @@ fn begin(context: &mut Context, args: Args, is_apart: bool) -> Result<Reading> {
         },
     )?;
     drop(bar);
-    warn(context, reader.whose, &freshness);
+    warn(context, reader.ownership, &freshness);
     warn_of_copy(context, &reader.ledger);
     Ok(Reading { ledger: reader.ledger, freshness })
 }
@@ -316,28 +320,28 @@ pub(crate) fn warn_of_copy(context: &Context, ledger: &Ledger) {
     }
 }
 
-fn warn(context: &Context, whose: Whose, freshness: &Freshness) {
+fn warn(context: &Context, ownership: Ownership, freshness: &Freshness) {
     let as_of = || format!("as of {}", minute(freshness.fresh_as_of));
     let say = |warning: String, hint: &str| context.output.warn(&warning, Some(hint));
-    match whose {
-        Whose::Ours => {}
-        Whose::Backup => say(
+    match ownership {
+        Ownership::Ours => {}
+        Ownership::Backup => say(
             format!("this is a backup, {}", as_of()),
             "a backup is only read; `backup --restore FILE` replaces the ledger with it",
         ),
-        Whose::Foreign => {
+        Ownership::Foreign => {
             say(
                 format!("this is the ledger of another machine, {}", as_of()),
                 "`quipu sync` makes this machine its collector",
             );
         }
-        Whose::NoRoom => {
+        Ownership::NoRoom => {
             say(
                 format!("the ledger's disk is full; {}", as_of()),
                 "free some space on it; nothing new was collected",
             );
         }
-        Whose::ReadOnly => {
+        Ownership::ReadOnly => {
             say(format!("the ledger is read-only; {}", as_of()), "nothing new was collected");
         }
     }

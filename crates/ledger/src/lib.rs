@@ -53,9 +53,9 @@ pub use ops::backup::{
 };
 pub use ops::doctor::{DoctorProgress, doctor, doctor_waiting};
 pub use ops::export;
-pub use ops::forget::{foresee, forget};
-pub use ops::freshness::{Freshness, Patience, Reader, Whose, open_to_read, unprojected};
-pub use ops::restore::{Generations, InPlace, What, put_back, restore};
+pub use ops::forget::{forget, preview_forget};
+pub use ops::freshness::{Freshness, Ownership, Patience, Reader, open_to_read, unprojected};
+pub use ops::restore::{Generations, TranscriptInPlace, What, restore, restore_in_place};
 pub use ops::status::{status, status_without_ledger};
 pub use project::rebuild::rebuild;
 #[doc(hidden)]

@@ -47,15 +47,15 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
         return Err(Error::NoMatch { what: "session", name: args.id.clone() }.into());
     }
     let mut ledger = context.open()?;
-    let foreseen = quipu_ledger::foresee(&mut ledger, &args.id)?;
+    let preview = quipu_ledger::preview_forget(&mut ledger, &args.id)?;
     if args.dry_run {
-        return show(context, &foreseen, Tense::Would);
+        return show(context, &preview, Tense::Would);
     }
-    if !args.yes && !foreseen.already && !is_wanted(context, &foreseen)? {
+    if !args.yes && !preview.already && !is_wanted(context, &preview)? {
         return Err(CommandError::new("not confirmed; nothing was changed"));
     }
     // Forgets the session that was shown, even if the same letters match another one by now.
-    let name = foreseen.sessions.first().map_or_else(|| args.id.clone(), name);
+    let name = preview.sessions.first().map_or_else(|| args.id.clone(), name);
     let mut bar = context.output.bar();
     let report = quipu_ledger::forget(&mut ledger, &name, &mut |done, total| {
         bar.records("rebuilding", done, total);
@@ -85,7 +85,7 @@ fn name(session: &ForgottenSession) -> String {
 }
 
 /// Shows what would be removed and asks for confirmation.
-fn is_wanted(context: &mut Context, foreseen: &ForgetReport) -> Result<bool> {
+fn is_wanted(context: &mut Context, preview: &ForgetReport) -> Result<bool> {
     let can_ask = !context.is_json
         && io::stdin().is_terminal()
         && io::stdout().is_terminal()
@@ -96,7 +96,7 @@ fn is_wanted(context: &mut Context, foreseen: &ForgetReport) -> Result<bool> {
         )
         .hint("use --yes to forget, or --dry-run to see what would be removed"));
     }
-    show(context, foreseen, Tense::Would)?;
+    show(context, preview, Tense::Would)?;
     context.output.gap()?;
     Ok(context.output.ask("This cannot be undone. Forget it?")?.unwrap_or(false))
 }

@@ -77,7 +77,7 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
             Some("the agent finds a session only from the folder it was started in"),
         );
     }
-    let restored = match quipu_ledger::put_back(&reading.ledger, row)? {
+    let restored = match quipu_ledger::restore_in_place(&reading.ledger, row)? {
         Some(place) if place.restored => Some(place.path.display().to_string()),
         Some(_) => None,
         // A session in a database still exists there, or cannot be restored from here.

@@ -3,7 +3,7 @@
 use quipu_ledger::store::Store;
 use quipu_ledger::store::senders::{self, SenderAddress, SenderFilter};
 use quipu_ledger::wire::Sender;
-use quipu_ledger::{Ledger, Whose};
+use quipu_ledger::{Ledger, Ownership};
 use quipu_transcript::routing::admission::EVERYBODY;
 use quipu_transcript::routing::{AgentId, Channel, PairingCode};
 
@@ -176,7 +176,7 @@ fn open(context: &Context) -> Result<Option<Ledger>> {
         return context.open_if_any();
     }
     let mut reader = quipu_ledger::open_to_read(path, machine::name())?;
-    if reader.whose == Whose::Ours {
+    if reader.ownership == Ownership::Ours {
         senders::catch_up(&mut reader.ledger)?;
     }
     Ok(Some(reader.ledger))

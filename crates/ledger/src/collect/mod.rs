@@ -49,7 +49,8 @@ pub(crate) use changed::claimed;
 pub(crate) use decompress::{Decompressed, to_plain_file};
 pub use discover::RootPath;
 pub(crate) use discover::{
-    Discovery, Folder, FoundFile, MOST_LINKS, MOST_NAMED, Reason, RootState, discover, summarise,
+    Discovery, Folder, FoundFile, MAX_LISTED_LINKS, MAX_LISTED_PATHS, Reason, RootState, discover,
+    summarise,
 };
 pub(crate) use forgotten::Gate;
 pub(crate) use look::same_content;
@@ -71,7 +72,7 @@ use run::Run;
 use write::Writer;
 
 /// The number of attempts for files that another process collects at the same time.
-const TRIES: usize = 4;
+const MAX_ATTEMPTS: usize = 4;
 
 /// A progress report of a sync.
 #[derive(Debug, Clone, Copy)]
@@ -117,11 +118,11 @@ pub fn collect_changed(
     changed: &[PathBuf],
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Option<SyncReport>> {
-    Ok(look_at(ledger, roots, changed, progress)?.map(|sweep| sweep.report))
+    Ok(collect_named(ledger, roots, changed, progress)?.map(|sweep| sweep.report))
 }
 
 /// Collects the files with these names, and returns the unreadable ones as well.
-pub(crate) fn look_at(
+pub(crate) fn collect_named(
     ledger: &mut Ledger,
     roots: &[RootPath],
     changed: &[PathBuf],
@@ -132,7 +133,7 @@ pub(crate) fn look_at(
         return Ok(None);
     }
     let mut sweep = Sweep::default();
-    for _ in 0..TRIES {
+    for _ in 0..MAX_ATTEMPTS {
         let Some((mut discovery, known)) = changed::find(ledger.conn(), roots, changed)? else {
             return Ok(None);
         };
@@ -215,7 +216,7 @@ pub(crate) fn sweep(
         forgotten::resume_cleaning(ledger);
     }
     rebuild::catch_up(ledger, &mut |done, total| progress(Progress::Rebuilding { done, total }))?;
-    for attempt in 1..=TRIES {
+    for attempt in 1..=MAX_ATTEMPTS {
         let gate = Gate::load(ledger.conn())?;
         sweep.pending = Pending::default();
         let was_staging = ledger.is_staging();
@@ -230,7 +231,7 @@ pub(crate) fn sweep(
             },
             // A session that a reader thread compared with may have been forgotten meanwhile.
             Err(_)
-                if attempt < TRIES
+                if attempt < MAX_ATTEMPTS
                     && gate.changed(ledger.conn()).is_ok_and(|now| now.is_some()) => {}
             Err(error) => return Err(error),
         }
@@ -363,7 +364,7 @@ fn carry_out(
     report.sources = report.sources.saturating_sub(no_transcript.count() as u64);
     // These were not counted as sources.
     skipped.append(&mut refused);
-    report.skipped = summarise(roots, &skipped, MOST_NAMED);
+    report.skipped = summarise(roots, &skipped, MAX_LISTED_PATHS);
     sweep.folders = discovery.folders;
     sweep.unreadable = skipped.iter().filter_map(|skip| unreadable(roots, skip)).collect();
     Ok(dropped)

@@ -174,7 +174,7 @@ impl Writer<'_> {
         if length < chunks::CHUNK as u64 {
             let mut bytes = tails::read(tx, position.generation)?;
             bytes.extend_from_slice(rest);
-            chunks::put_pending(tx, seq, &bytes)?;
+            chunks::insert_pending(tx, seq, &bytes)?;
         } else {
             let mut rest = Some(rest.to_vec()).filter(|rest| !rest.is_empty());
             let mut after = -1_i64;

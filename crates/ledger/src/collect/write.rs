@@ -15,7 +15,7 @@ use super::discover::RootPath;
 use super::forgotten::Gate;
 use super::index::IndexUpdate;
 use super::plan::Job;
-use super::position::{Position, is_at, is_followed};
+use super::position::{Position, is_at, is_known_path};
 use crate::base::clock;
 use crate::base::ids::{GenerationId, Seq, SourceId};
 use crate::base::paths::path_bytes;
@@ -215,7 +215,7 @@ impl<'a> Writer<'a> {
                 }
                 Some(Progress::New) => {
                     let (format, root, path) = self.name(piece.job)?;
-                    !is_followed(tx, format, &root, path)?
+                    !is_known_path(tx, format, &root, path)?
                 }
                 Some(Progress::Dropped) | None => false,
             };

@@ -29,10 +29,10 @@ pub enum Patience {
 }
 
 /// The time that a reader with short patience waits for another writer.
-const SHORT_WAIT: Duration = Duration::from_millis(50);
+const SHORT_LOCK_WAIT: Duration = Duration::from_millis(50);
 
 /// The time that a reader with short patience collects and projects.
-const SHORT_SWEEP: Duration = Duration::from_millis(300);
+const SHORT_SWEEP_TIME: Duration = Duration::from_millis(300);
 
 /// The currency of an answer.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
@@ -67,7 +67,7 @@ impl Freshness {
 
 /// The relation of a ledger to this machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Whose {
+pub enum Ownership {
     /// This machine collects into it.
     Ours,
     /// A copy that `backup` made.
@@ -86,43 +86,43 @@ pub struct Reader {
     /// The ledger.
     pub ledger: Ledger,
     /// Its relation to this machine. Only `Ours` can catch up.
-    pub whose: Whose,
+    pub ownership: Ownership,
     /// Set if the answer has to be read through a connection that cannot write.
-    pub is_apart: bool,
+    pub needs_second_connection: bool,
 }
 
 /// Opens a ledger for reading. A ledger that `machine` collects into is opened for writing, and
 /// created if there is none; any other is opened for reading only.
 pub fn open_to_read(path: &Path, machine: &str) -> Result<Reader> {
-    let (mut whose, is_there) = match Ledger::open_any_version(path) {
-        Ok(ledger) => (whose(&ledger, machine)?, true),
-        Err(Error::Absent { .. }) => (Whose::Ours, false),
+    let (mut ownership, is_there) = match Ledger::open_any_version(path) {
+        Ok(ledger) => (ownership(&ledger, machine)?, true),
+        Err(Error::Absent { .. }) => (Ownership::Ours, false),
         Err(error) => return Err(error),
     };
-    if whose == Whose::Ours {
-        whose = match Ledger::open(path) {
-            Ok(ledger) => return Ok(Reader { ledger, whose, is_apart: false }),
-            Err(error) if is_there && error.trouble() == Trouble::DiskFull => Whose::NoRoom,
-            Err(error) if is_about_access(&error) => Whose::ReadOnly,
+    if ownership == Ownership::Ours {
+        ownership = match Ledger::open(path) {
+            Ok(ledger) => return Ok(Reader { ledger, ownership, needs_second_connection: false }),
+            Err(error) if is_there && error.trouble() == Trouble::DiskFull => Ownership::NoRoom,
+            Err(error) if is_about_access(&error) => Ownership::ReadOnly,
             Err(error) => return Err(error),
         };
     }
-    Ok(Reader { ledger: Ledger::open_read_only(path)?, whose, is_apart: false })
+    Ok(Reader { ledger: Ledger::open_read_only(path)?, ownership, needs_second_connection: false })
 }
 
-fn whose(ledger: &Ledger, machine: &str) -> Result<Whose> {
+fn ownership(ledger: &Ledger, machine: &str) -> Result<Ownership> {
     // A backup has no write-ahead log.
     if !ledger.has_log() {
-        return Ok(Whose::Backup);
+        return Ok(Ownership::Backup);
     }
     Ok(match collector(ledger)? {
-        Some(collector) if collector != machine => Whose::Foreign,
-        _ => Whose::Ours,
+        Some(collector) if collector != machine => Ownership::Foreign,
+        _ => Ownership::Ours,
     })
 }
 
 impl Reader {
-    /// Brings the ledger up to date as far as `patience` allows, and returns how current it is.
+    /// Collects and catches up as far as `patience` allows. Returns how current the ledger is.
     /// From then on the ledger is read in one snapshot, until it is dropped or refreshed again.
     pub fn refresh(
         &mut self,
@@ -131,20 +131,20 @@ impl Reader {
         patience: Patience,
         progress: &mut dyn FnMut(Progress),
     ) -> Result<Freshness> {
-        self.ledger.release()?;
+        self.ledger.release_snapshot()?;
         let short = (patience != Patience::Long)
-            .then(|| Hurry { wait: SHORT_WAIT, until: Instant::now() + SHORT_SWEEP });
-        let mut freshness = self.collected(roots, machine, patience, short, progress)?;
-        freshness.unprojected = self.hold(short)?;
+            .then(|| Hurry { wait: SHORT_LOCK_WAIT, until: Instant::now() + SHORT_SWEEP_TIME });
+        let mut freshness = self.collect_if_owned(roots, machine, patience, short, progress)?;
+        freshness.unprojected = self.hold_snapshot(short)?;
         Ok(freshness)
     }
 
     /// Runs `wait`, which may take any time, without a snapshot, and holds another one after it. Fails
     /// with [`Error::Behind`] if that one lacks more records than `unprojected`.
     pub fn between<T>(ledger: &Ledger, unprojected: u64, wait: impl FnOnce() -> T) -> Result<T> {
-        ledger.release()?;
+        ledger.release_snapshot()?;
         let waited = wait();
-        ledger.hold()?;
+        ledger.hold_snapshot()?;
         if self::unprojected(ledger)? > unprojected {
             return Err(rebuild::behind_error(ledger)?);
         }
@@ -153,24 +153,24 @@ impl Reader {
 
     /// Holds a snapshot in which nothing is missing that was there when this began, and returns how
     /// many records are missing from it. If that cannot be had in time, it is any snapshot.
-    fn hold(&mut self, short: Option<Hurry>) -> Result<u64> {
+    fn hold_snapshot(&mut self, short: Option<Hurry>) -> Result<u64> {
         let mut writer = None;
-        if self.is_apart && self.ledger.is_writable() {
+        if self.needs_second_connection && self.ledger.is_writable() {
             let reader = Ledger::open_read_only(self.ledger.path())?;
             writer = Some(std::mem::replace(&mut self.ledger, reader));
         }
         let limit = Instant::now() + self.ledger.longest_catch_up();
         let mut last = None;
-        let mut can_wait = self.whose == Whose::Ours;
+        let mut can_wait = self.ownership == Ownership::Ours;
         loop {
-            self.ledger.hold()?;
+            self.ledger.hold_snapshot()?;
             let now = rebuild::projected(self.ledger.conn())?;
             // Stops at the record seen first, so that a busy appender cannot starve the reader.
             let last = *last.get_or_insert(rebuild::last_record(self.ledger.conn())?);
             if !can_wait || now.is_some_and(|now| now.to >= last) {
                 return unprojected(&self.ledger);
             }
-            self.ledger.release()?;
+            self.ledger.release_snapshot()?;
             let writer = writer.as_mut().unwrap_or(&mut self.ledger);
             // An answer that lacks something known is worth all the time that is left.
             writer.set_hurry(short.map(|Hurry { until, .. }| Hurry {
@@ -180,14 +180,14 @@ impl Reader {
             let caught_up = rebuild::catch_up_until(writer, limit);
             writer.set_hurry(None)?;
             match caught_up {
-                Err(error) if short.is_some() && is_in_the_way(&error) => can_wait = false,
+                Err(error) if short.is_some() && is_busy_or_late(&error) => can_wait = false,
                 Err(error) if error.trouble() == Trouble::DiskFull => can_wait = false,
                 caught_up => caught_up?,
             }
         }
     }
 
-    fn collected(
+    fn collect_if_owned(
         &mut self,
         roots: &[RootPath],
         machine: &str,
@@ -195,8 +195,8 @@ impl Reader {
         short: Option<Hurry>,
         progress: &mut dyn FnMut(Progress),
     ) -> Result<Freshness> {
-        if self.whose != Whose::Ours {
-            return self.as_collected();
+        if self.ownership != Ownership::Ours {
+            return self.freshness_without_collecting();
         }
         match self.collect(roots, machine, patience, short, progress) {
             // A partial projection can be read; one of another version cannot.
@@ -204,10 +204,10 @@ impl Reader {
                 if error.trouble() == Trouble::DiskFull
                     && rebuild::projected(self.ledger.conn())?.is_some() =>
             {
-                self.whose = Whose::NoRoom;
-                self.as_collected()
+                self.ownership = Ownership::NoRoom;
+                self.freshness_without_collecting()
             }
-            collected => collected,
+            collect_if_owned => collect_if_owned,
         }
     }
 
@@ -226,7 +226,7 @@ impl Reader {
             })?;
         }
         if patience == Patience::None {
-            return self.as_collected();
+            return self.freshness_without_collecting();
         }
         self.ledger.set_hurry(short)?;
         let began = clock::now_ms();
@@ -238,7 +238,7 @@ impl Reader {
                 fresh_as_of: if swept.pending.is_none() {
                     began
                 } else {
-                    self.as_collected()?.fresh_as_of
+                    self.freshness_without_collecting()?.fresh_as_of
                 },
                 pending_bytes: Some(swept.pending.bytes),
                 pending_files: swept.pending.files,
@@ -251,7 +251,7 @@ impl Reader {
                     .map(|(path, why)| (path.display().to_string(), why))
                     .collect(),
             }),
-            Err(error) if short.is_some() && is_in_the_way(&error) => {
+            Err(error) if short.is_some() && is_busy_or_late(&error) => {
                 // Records that the other process stores meanwhile are not in the answer either.
                 let pending = count_pending(&self.ledger, roots)?;
                 Ok(Freshness {
@@ -259,7 +259,7 @@ impl Reader {
                     was_busy: !matches!(error, Error::Behind { .. }),
                     pending_bytes: Some(pending.bytes),
                     pending_files: pending.files,
-                    ..self.as_collected()?
+                    ..self.freshness_without_collecting()?
                 })
             }
             Err(error) => Err(error),
@@ -267,7 +267,7 @@ impl Reader {
     }
 
     /// Returns the currency of the ledger as it is.
-    fn as_collected(&self) -> Result<Freshness> {
+    fn freshness_without_collecting(&self) -> Result<Freshness> {
         let fresh_as_of = "SELECT coalesce(collected_at, created_at) FROM ledger";
         let fresh_as_of = self.ledger.conn().query_row(fresh_as_of, [], |row| row.get(0))?;
         Ok(Freshness { fresh_as_of, ..Freshness::default() })
@@ -275,7 +275,7 @@ impl Reader {
 }
 
 /// Returns true if another process keeps this one from writing, or if the time is over.
-fn is_in_the_way(error: &Error) -> bool {
+fn is_busy_or_late(error: &Error) -> bool {
     error.trouble() == Trouble::Busy
 }
 

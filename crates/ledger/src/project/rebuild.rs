@@ -46,7 +46,7 @@ fn rebuild_until(
     until: Option<Instant>,
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<RebuildReport> {
-    crate::truth::forgotten::clean::go_on(ledger);
+    crate::truth::forgotten::clean::resume(ledger);
     ledger.write(clear)?;
     catch_up_in_slices_until(ledger, until, progress)
 }

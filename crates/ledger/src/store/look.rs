@@ -50,7 +50,7 @@ fn open_when(
     let began = Instant::now();
     loop {
         let ledger = Ledger::open_read_only(path)?;
-        ledger.hold()?;
+        ledger.hold_snapshot()?;
         let is_enough = is_enough(ledger.conn())?;
         if is_enough || !may_write || !beside(path, "-wal").exists() {
             return Ok((ledger, !is_enough));

@@ -127,11 +127,11 @@ fn nothing_is_left_in_any_byte() {
     let home = Home::new();
     furnish(&home);
     home.sync();
-    let foreseen = quipu_ledger::foresee(&mut home.open(), "0bad").unwrap();
-    assert!(!foreseen.forgotten && home.hits(CANARY) > 0);
+    let preview = quipu_ledger::preview_forget(&mut home.open(), "0bad").unwrap();
+    assert!(!preview.forgotten && home.hits(CANARY) > 0);
     let report = forget(&home);
     assert_eq!(report.sessions.len(), 3, "{report:?}");
-    assert_eq!((report.records, report.shared_lines), (foreseen.records, 2));
+    assert_eq!((report.records, report.shared_lines), (preview.records, 2));
     assert_eq!((report.records, report.files), (50 + 4, 5));
     assert_eq!(report.on_disk.len(), 6, "{:?}", report.on_disk);
     assert_eq!((report.copies, report.backups.len()), (0, 0));

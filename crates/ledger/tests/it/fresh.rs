@@ -4,7 +4,7 @@ use std::fs;
 
 use crate::home::*;
 use quipu_ledger::{
-    BackupTarget, Error, Freshness, Ledger, Patience, Reader, Whose, adopt, open_to_read,
+    BackupTarget, Error, Freshness, Ledger, Ownership, Patience, Reader, adopt, open_to_read,
 };
 
 const CLAUDE: &str = ".claude/projects/-p/00000001-0000-4000-8000-000000000001.jsonl";
@@ -27,7 +27,7 @@ fn a_reader_sees_what_was_just_written() {
     let home = Home::quick();
     home.write(CLAUDE, line(1, "first"));
     let (reader, fresh) = refresh(&home, "here", Patience::Short);
-    assert_eq!(reader.whose, Whose::Ours);
+    assert_eq!(reader.ownership, Ownership::Ours);
     assert_eq!((fresh.pending_bytes, fresh.is_behind()), (Some(0), false));
     drop(reader);
     assert_eq!(home.hits("first"), 1);
@@ -50,7 +50,8 @@ fn unprojected_records_are_reported() {
     let all: i64 = home.one("SELECT projected_to FROM ledger");
     home.sql().execute("UPDATE ledger SET projected_to = ?1", [all - 2]).unwrap();
     let ledger = Ledger::open_read_only(&home.ledger_path()).unwrap();
-    let mut reader = Reader { ledger, whose: Whose::ReadOnly, is_apart: false };
+    let mut reader =
+        Reader { ledger, ownership: Ownership::ReadOnly, needs_second_connection: false };
     let fresh = reader.refresh(&[], "here", Patience::None, &mut |_| {}).unwrap();
     assert_eq!(fresh.unprojected, 2);
     drop(reader);
@@ -115,7 +116,7 @@ fn another_machines_ledger_is_read_as_it_is() {
     home.append(CLAUDE, line(2, "second"));
     let before = home.ledger_bytes();
     let (reader, fresh) = refresh(&home, "here", Patience::Long);
-    assert_eq!(reader.whose, Whose::Foreign);
+    assert_eq!(reader.ownership, Ownership::Foreign);
     assert_eq!(fresh.pending_bytes, None);
     let collected: i64 = home.one("SELECT collected_at FROM ledger");
     assert_eq!(fresh.fresh_as_of, collected);
@@ -125,7 +126,7 @@ fn another_machines_ledger_is_read_as_it_is() {
     // The machine that collects into it next adopts it.
     adopt(&mut home.open(), "here").unwrap();
     let (reader, _) = refresh(&home, "here", Patience::Short);
-    assert_eq!(reader.whose, Whose::Ours);
+    assert_eq!(reader.ownership, Ownership::Ours);
     assert_eq!(home.hits("second"), 1);
 }
 
@@ -140,7 +141,7 @@ fn a_backup_is_read_as_it_is() {
     home.append(CLAUDE, line(2, "second"));
     let before = fs::read(&copy).unwrap();
     let mut reader = open_to_read(&copy, "here").unwrap();
-    assert_eq!(reader.whose, Whose::Backup);
+    assert_eq!(reader.ownership, Ownership::Backup);
     let fresh = reader.refresh(&home.roots(), "here", Patience::Long, &mut |_| {}).unwrap();
     assert_eq!(fresh.pending_bytes, None);
     drop(reader);
@@ -153,6 +154,6 @@ fn what_is_no_ledger_is_refused() {
     let path = home.ledger_path();
     fs::create_dir_all(path.parent().unwrap()).unwrap();
     fs::write(&path, "something else").unwrap();
-    let error = open_to_read(&path, "here").map(|reader| reader.whose);
+    let error = open_to_read(&path, "here").map(|reader| reader.ownership);
     assert!(matches!(error, Err(Error::NotALedger { .. })), "{error:?}");
 }

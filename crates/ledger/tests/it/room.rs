@@ -6,7 +6,7 @@ use std::process::Command;
 
 use crate::home::*;
 use quipu_ledger::wire::Finding;
-use quipu_ledger::{BackupTarget, Error, Ledger, Patience, Trouble, Whose};
+use quipu_ledger::{BackupTarget, Error, Ledger, Ownership, Patience, Trouble};
 
 /// A small disk in memory. It is unmounted at the end.
 struct Disk(PathBuf);
@@ -80,7 +80,7 @@ fn f11_a_sound_ledger_is_read_without_room() {
         disk.fill(free << 10);
         let mut reader = quipu_ledger::open_to_read(&disk.ledger(), "here").unwrap();
         let freshness = reader.refresh(&home.roots(), "here", Patience::Long, &mut |_| {}).unwrap();
-        assert!(free > 64 || reader.whose == Whose::NoRoom, "{free} KiB");
+        assert!(free > 64 || reader.ownership == Ownership::NoRoom, "{free} KiB");
         assert!(freshness.fresh_as_of > 0);
         let hits: i64 = quipu_ledger::sessions(&reader.ledger, &Default::default(), None)
             .map(|sessions| sessions.total as i64)

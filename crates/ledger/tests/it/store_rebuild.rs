@@ -331,7 +331,7 @@ fn an_answer_is_read_from_one_snapshot() {
 fn a_statement_is_asked_in_one_snapshot() {
     let (home, _) = home_after(2);
     let mut reader = open_to_read(&home.ledger_path(), "here").unwrap();
-    reader.is_apart = true;
+    reader.needs_second_connection = true;
     let fresh = reader.refresh(&home.roots(), "here", Patience::Short, &mut |_| {}).unwrap();
     assert_eq!(fresh.unprojected, 0);
     rebuild_partly(&home);

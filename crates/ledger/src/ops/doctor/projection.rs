@@ -4,7 +4,7 @@
 use rusqlite::{Connection, OptionalExtension};
 
 use super::finding::{Findings, REBUILD, RESCUE, SYNC, Tally};
-use super::{Check, Patient, replay};
+use super::{Check, Examined, replay};
 use crate::Result;
 use crate::base::ids::{EntryId, GenerationId, PackedId, Seq};
 use crate::file::schema::{self, Derived};
@@ -23,10 +23,10 @@ pub(super) const CHECK: Check = Check {
 /// The number of records that are decoded again, spread over the ledger.
 const SAMPLE: i64 = 200;
 
-fn run(patient: &mut Patient<'_>, findings: &mut Findings) -> Result<()> {
-    let Some(ledger) = &patient.ledger else { return Ok(()) };
+fn run(examined: &mut Examined<'_>, findings: &mut Findings) -> Result<()> {
+    let Some(ledger) = &examined.ledger else { return Ok(()) };
     let conn = ledger.conn();
-    if !patient.is_whole {
+    if !examined.is_whole {
         findings.note("not compared, because the raw data is damaged", RESCUE);
         return Ok(());
     }
@@ -44,8 +44,8 @@ fn run(patient: &mut Patient<'_>, findings: &mut Findings) -> Result<()> {
         let behind = Tally::of((last - to).unsigned_abs(), []);
         findings.tally(Severity::Note, behind, "records that are not projected yet", SYNC);
     }
-    if patient.is_deep && to == last {
-        return replay::compare(ledger, patient.progress, findings);
+    if examined.is_deep && to == last {
+        return replay::compare(ledger, examined.progress, findings);
     }
     sample(conn, to, findings)
 }

@@ -37,7 +37,7 @@ use describe::{backups, describe, forgotten_before};
 const MAX_CATCH_UP_STEP: Duration = Duration::from_millis(500);
 
 /// Describes what [`forget`] would remove. Removes nothing.
-pub fn foresee(ledger: &mut Ledger, name: &str) -> Result<ForgetReport> {
+pub fn preview_forget(ledger: &mut Ledger, name: &str) -> Result<ForgetReport> {
     rebuild::catch_up(ledger, &mut |_, _| {})?;
     if let Some(report) = forgotten_before(ledger, name)? {
         return Ok(report);

@@ -166,7 +166,7 @@ impl<'s> Teller<'s> {
         };
         let Some(info) = info else { return Ok(ControlFlow::Continue(())) };
         let mut ordinal = 0;
-        let mut told = Ok(ControlFlow::Continue(()));
+        let mut flow = Ok(ControlFlow::Continue(()));
         let (fields, rewinds, outputs) = (&mut self.fields, &mut self.rewinds, &self.outputs);
         let mut one = |entry: &Entry<'_>| {
             let id = match row.id.seq() {
@@ -174,10 +174,10 @@ impl<'s> Teller<'s> {
                 None => row.id,
             };
             ordinal += 1;
-            if !matches!(told, Ok(ControlFlow::Continue(()))) {
+            if !matches!(flow, Ok(ControlFlow::Continue(()))) {
                 return;
             }
-            told = (|| {
+            flow = (|| {
                 let welded;
                 let row = if ordinal == 1 {
                     if row.is_repeated {
@@ -227,7 +227,7 @@ impl<'s> Teller<'s> {
         } else {
             record::read(info.format(), info.origin(), &bytes, &mut one);
         }
-        told
+        flow
     }
 
     /// Returns the bytes of the record, or the beginning of a very long one.

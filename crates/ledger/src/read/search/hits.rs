@@ -429,8 +429,8 @@ impl<'c> HitReader<'c> {
         let found = nearby::around(self.conn, session, EntryId(hit.number), self.around)?;
         for mut near in found {
             let text = self.texts.of(EntryId(near.number))?;
-            let said = by_column(&text).into_iter().find(|(_, _, text)| !text.is_empty());
-            near.text = said
+            let first = by_column(&text).into_iter().find(|(_, _, text)| !text.is_empty());
+            near.text = first
                 .map(|(_, _, text)| snippet::around(text, &[], NEARBY_BYTES).text)
                 .unwrap_or_default();
             hit.around.push(near);
