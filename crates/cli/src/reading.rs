@@ -66,20 +66,23 @@ pub(crate) fn open_apart(context: &mut Context, args: Args) -> Result<Reading> {
     begin(context, args, true)
 }
 
-fn begin(context: &mut Context, args: Args, is_apart: bool) -> Result<Reading> {
+fn begin(context: &mut Context, args: Args, needs_second_connection: bool) -> Result<Reading> {
     let path = context.settings.ledger.value.clone();
     refuse_unknown(context, &path)?;
     if args.no_sync {
         let ledger = Ledger::open_read_only(&path)?;
-        let mut reader =
-            quipu_ledger::freshness::Reader { ledger, kind: LedgerKind::ReadOnly, is_apart };
+        let mut reader = quipu_ledger::freshness::Reader {
+            ledger,
+            kind: LedgerKind::ReadOnly,
+            needs_second_connection,
+        };
         let freshness = reader.refresh(&[], machine::name(), RefreshLimit::None, &mut |_| {})?;
         warn_of_unprojected(context, freshness.unprojected);
         warn_of_copy(context, &reader.ledger);
         return Ok(Reading { ledger: reader.ledger, freshness });
     }
     let mut reader = quipu_ledger::freshness::open_to_read(&path, machine::name())?;
-    reader.is_apart = is_apart;
+    reader.needs_second_connection = needs_second_connection;
     // On a terminal the first import runs to its end; a script gets a warning instead.
     let is_first = reader.kind == LedgerKind::Own && reader.ledger.is_empty()?;
     let is_watched = context.output.is_seen() && !context.is_json;
@@ -190,7 +193,7 @@ impl Reading {
     /// Prints a note if an older index maps the key to another session.
     fn note_others(&self, context: &Context, name: &str, row: SessionRow) -> Result<()> {
         if name.contains(':') {
-            let others = quipu_ledger::query::also_led_to(&self.ledger, name, row)?;
+            let others = quipu_ledger::query::other_sessions_of_key(&self.ledger, name, row)?;
             if !others.is_empty() {
                 let others = others.join(", ");
                 context.output.note(&format!("an older index maps `{name}` to {others}"));
@@ -251,7 +254,7 @@ impl Reading {
 
     /// Returns a shortener of ids that stay unique in this ledger.
     pub(crate) fn short_ids(&self) -> Result<ShortIds> {
-        Ok(ShortIds::new(quipu_ledger::query::crowded_ids(&self.ledger, ID_LETTERS)?))
+        Ok(ShortIds::new(quipu_ledger::query::ids_with_ambiguous_prefix(&self.ledger, ID_LETTERS)?))
     }
 
     /// Describes a session in one line, for a choice.

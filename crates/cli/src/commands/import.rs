@@ -45,7 +45,7 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
     let mut files = Vec::new();
     let mut bar = context.output.bar();
     let roots: Vec<PathBuf> = context.roots().into_iter().map(|root| root.path).collect();
-    store.import_beside(&folder, &roots, &mut |file| {
+    store.import_with_roots(&folder, &roots, &mut |file| {
         files.push(file);
         bar.sessions("importing", files.len() as u64, files.len() as u64);
     })?;

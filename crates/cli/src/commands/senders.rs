@@ -3,7 +3,7 @@
 use quipu_ledger::Ledger;
 use quipu_ledger::freshness::LedgerKind;
 use quipu_ledger::store::Store;
-use quipu_ledger::store::senders::{self, SenderFilter, Who};
+use quipu_ledger::store::senders::{self, SenderAddress, SenderFilter};
 use quipu_ledger::wire::Sender;
 use quipu_transcript::routing::admission::EVERYBODY;
 use quipu_transcript::routing::{AgentId, Channel, PairingCode};
@@ -178,7 +178,7 @@ fn open(context: &Context) -> Result<Option<Ledger>> {
     }
     let mut reader = quipu_ledger::freshness::open_to_read(path, machine::name())?;
     if reader.kind == LedgerKind::Own {
-        senders::bring_up(&mut reader.ledger)?;
+        senders::catch_up(&mut reader.ledger)?;
     }
     Ok(Some(reader.ledger))
 }
@@ -189,7 +189,7 @@ fn store(context: &Context) -> Result<Store> {
 }
 
 /// A decision about a sender.
-type Decision = fn(&Store, &Who, i64) -> quipu_ledger::Result<Sender>;
+type Decision = fn(&Store, &SenderAddress, i64) -> quipu_ledger::Result<Sender>;
 
 fn decide(args: &OneArgs, context: &mut Context, decision: Decision) -> Result<()> {
     let who = args.who()?;
@@ -252,7 +252,7 @@ impl PlaceArgs {
 }
 
 impl OneArgs {
-    fn who(&self) -> Result<Who> {
+    fn who(&self) -> Result<SenderAddress> {
         let agent = self.place.agent.as_deref().map(agent).transpose()?.unwrap_or_default();
         let (channel, id) = match &self.place.channel {
             Some(name) => {
@@ -278,9 +278,9 @@ impl OneArgs {
             },
         };
         if id.trim_matches(' ') == EVERYBODY {
-            return Ok(Who::everybody(agent, channel));
+            return Ok(SenderAddress::all_on_channel(agent, channel));
         }
-        Who::new(agent, channel, id).ok_or_else(|| {
+        SenderAddress::new(agent, channel, id).ok_or_else(|| {
             CommandError::new(format!("`{id}` is not a valid sender id"))
                 .hint("an id is not empty and has no control characters")
         })

@@ -59,7 +59,7 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
         let costs = quipu_ledger::query::costs(&reading.ledger, &context.prices())?;
         for (mut session, row) in found.sessions.into_iter().zip(found.rows) {
             if let Some(row) = row {
-                costs.bill(row, &mut session);
+                costs.add_to(row, &mut session);
             }
             reading.json(context, &session)?;
         }

@@ -135,10 +135,10 @@ fn collected(report: &SyncReport) -> Text {
 
 /// Describes some files: the first one, how many more, and why.
 fn describe_files(files: &SkippedFiles, why: &str) -> Text {
-    let whose = format::by_name(&files.format).map_or("", |format| format.title());
+    let ownership = format::by_name(&files.format).map_or("", |format| format.title());
     let first = match files.paths.first().map(String::as_str) {
-        None | Some(".") => format!("{whose}'s folder"),
-        Some(path) => format!("{whose}'s {path}"),
+        None | Some(".") => format!("{ownership}'s folder"),
+        Some(path) => format!("{ownership}'s {path}"),
     };
     let more = match files.all() {
         1 => String::new(),

@@ -11,8 +11,8 @@ pub(crate) fn short(value: u64) -> String {
 
 /// Describes lines that are too long to be parsed completely.
 pub(crate) fn long_lines(lines: u64) -> String {
-    let whose = if lines == 1 { "its" } else { "their" };
-    format!("{} above 32 MiB: only {whose} first 64 KiB are parsed", count(lines, "line"))
+    let ownership = if lines == 1 { "its" } else { "their" };
+    format!("{} above 32 MiB: only {ownership} first 64 KiB are parsed", count(lines, "line"))
 }
 
 /// Formats dollars: `$1.23`, `$1,234`; less than half a cent with its first digits.

@@ -9,7 +9,7 @@ use std::sync::{Condvar, Mutex, MutexGuard};
 
 /// The largest weight, in bytes, of batches that are handed over and not yet written: as much as is
 /// read during one commit. With half of it, a core idles meanwhile.
-const LIMIT: usize = 24 << 20;
+const MAX_UNWRITTEN_BYTES: usize = 24 << 20;
 
 /// The state that readers and writer share.
 pub(super) struct Backpressure {
@@ -32,7 +32,11 @@ struct State {
 impl Backpressure {
     pub(super) fn new(units: usize) -> Backpressure {
         let state = State { front: 0, waiting: vec![0; units], weight: 0, is_over: false };
-        Backpressure { state: Mutex::new(state), changed: Condvar::new(), limit: LIMIT }
+        Backpressure {
+            state: Mutex::new(state),
+            changed: Condvar::new(),
+            limit: MAX_UNWRITTEN_BYTES,
+        }
     }
 
     /// Waits until a batch of a unit may be handed over. Returns false if the writer has stopped.
@@ -99,31 +103,38 @@ mod tests {
     #[test]
     fn the_front_unit_never_waits_for_other_units() {
         let backpressure = Backpressure::new(3);
-        assert!(backpressure.enter(1, LIMIT), "there is room");
+        assert!(backpressure.enter(1, MAX_UNWRITTEN_BYTES), "there is room");
         let state = backpressure.state.lock().unwrap();
-        assert!(!state.has_room(2, 1, LIMIT), "all room is taken");
-        assert!(state.has_room(0, 9 * LIMIT, LIMIT), "the writer waits for this one");
+        assert!(!state.has_room(2, 1, MAX_UNWRITTEN_BYTES), "all room is taken");
+        assert!(
+            state.has_room(0, 9 * MAX_UNWRITTEN_BYTES, MAX_UNWRITTEN_BYTES),
+            "the writer waits for this one"
+        );
         drop(state);
         assert!(backpressure.enter(0, 9));
         assert!(
-            !backpressure.state.lock().unwrap().has_room(0, 1, LIMIT),
+            !backpressure.state.lock().unwrap().has_room(0, 1, MAX_UNWRITTEN_BYTES),
             "one of it waits already"
         );
         backpressure.leave(9);
-        assert!(backpressure.state.lock().unwrap().has_room(0, 1, LIMIT));
+        assert!(backpressure.state.lock().unwrap().has_room(0, 1, MAX_UNWRITTEN_BYTES));
         backpressure.advance();
         assert!(
-            !backpressure.state.lock().unwrap().has_room(1, 1, LIMIT),
+            !backpressure.state.lock().unwrap().has_room(1, 1, MAX_UNWRITTEN_BYTES),
             "one of it waits already"
         );
-        backpressure.leave(LIMIT);
-        assert!(backpressure.state.lock().unwrap().has_room(2, LIMIT, LIMIT));
+        backpressure.leave(MAX_UNWRITTEN_BYTES);
+        assert!(backpressure.state.lock().unwrap().has_room(
+            2,
+            MAX_UNWRITTEN_BYTES,
+            MAX_UNWRITTEN_BYTES
+        ));
     }
 
     #[test]
     fn waiting_readers_are_released_when_the_writer_stops() {
         let backpressure = Backpressure::new(2);
-        assert!(backpressure.enter(1, LIMIT));
+        assert!(backpressure.enter(1, MAX_UNWRITTEN_BYTES));
         std::thread::scope(|scope| {
             let waits = scope.spawn(|| backpressure.enter(1, 1));
             backpressure.end();

@@ -14,11 +14,11 @@ use super::index::IndexUpdate;
 use super::known::{HEAD, MARKER, print};
 
 /// The weight in bytes at which a batch is handed over.
-pub(crate) const BATCH: usize = 4 << 20;
+pub(crate) const BATCH_BYTES: usize = 4 << 20;
 
 /// The weight in bytes from which a batch carries its sorted tokens. FTS5 tokenizes a smaller
 /// batch.
-pub(crate) const BULK: usize = 64 << 10;
+pub(crate) const MIN_BULK_BYTES: usize = 64 << 10;
 
 /// Pieces of files that are written in one transaction.
 #[derive(Debug, Default)]
@@ -181,38 +181,38 @@ impl Ends {
 }
 
 /// Buffers that are reused from batch to batch, so that they keep their size.
-pub(crate) struct Tools {
+pub(crate) struct Buffers {
     packer: Packer,
     /// `None` if FTS5 tokenizes everything.
     postings: Option<PostingsBuilder>,
 }
 
-impl Tools {
+impl Buffers {
     /// Creates the buffers of one thread.
-    pub(crate) fn new(access: Access) -> Tools {
+    pub(crate) fn new(access: Access) -> Buffers {
         let postings = (access == Access::Direct).then(PostingsBuilder::default);
-        Tools { packer: Packer::default(), postings }
+        Buffers { packer: Packer::default(), postings }
     }
 }
 
 /// Gathers pieces until a batch is full.
 pub(crate) struct Builder<'s> {
-    tools: &'s mut Tools,
+    tools: &'s mut Buffers,
     batch: Batch,
     /// The bytes of records and the memory of drafts: a draft of a tiny record is larger than the
     /// record.
     weight: usize,
     /// The number of drafts whose tokens were gathered.
-    gathered: usize,
+    collected_drafts: usize,
     send: &'s mut dyn FnMut(Batch) -> Result<()>,
 }
 
 impl<'s> Builder<'s> {
     pub(crate) fn new(
-        tools: &'s mut Tools,
+        tools: &'s mut Buffers,
         send: &'s mut dyn FnMut(Batch) -> Result<()>,
     ) -> Builder<'s> {
-        Builder { tools, batch: Batch::default(), weight: 0, gathered: 0, send }
+        Builder { tools, batch: Batch::default(), weight: 0, collected_drafts: 0, send }
     }
 
     /// Adds a record to the piece that will be pushed next.
@@ -233,21 +233,21 @@ impl<'s> Builder<'s> {
     fn draft(&mut self, draft: Draft, length: u64, same_as: Option<Seq>) {
         self.batch.lengths.push(length);
         self.batch.same_as.push(same_as);
-        self.weight += draft.weight();
+        self.weight += draft.approximate_size();
         self.batch.drafts.push(draft);
-        self.gather();
+        self.collect_tokens();
     }
 
     /// Gathers the tokens of drafts as soon as the batch is too large for FTS5, so that text that
     /// is only indexed need not stay in memory.
-    fn gather(&mut self) {
+    fn collect_tokens(&mut self) {
         if let Some(postings) = &mut self.tools.postings
-            && self.weight >= BULK
+            && self.weight >= MIN_BULK_BYTES
         {
-            for draft in self.batch.drafts.iter_mut().skip(self.gathered) {
-                draft.gather_words(postings);
+            for draft in self.batch.drafts.iter_mut().skip(self.collected_drafts) {
+                draft.collect_words(postings);
             }
-            self.gathered = self.batch.drafts.len();
+            self.collected_drafts = self.batch.drafts.len();
         }
     }
 
@@ -271,18 +271,19 @@ impl<'s> Builder<'s> {
     /// Returns whether the batch should be handed over. A full batch waits for the end of the
     /// current chunk, if that is near.
     pub(crate) fn is_full(&self) -> bool {
-        self.weight >= BATCH && (self.tools.packer.is_between() || self.weight >= BATCH + BATCH / 2)
+        self.weight >= BATCH_BYTES
+            && (self.tools.packer.is_between() || self.weight >= BATCH_BYTES + BATCH_BYTES / 2)
     }
 
     /// Hands the batch over. The last batch of a sync may leave its small end uncompressed, so that
     /// it can grow into a chunk later.
     pub(crate) fn hand_over(&mut self, is_last: bool) -> Result<()> {
-        self.gather();
+        self.collect_tokens();
         let mut batch = std::mem::take(&mut self.batch);
         batch.packed = self.tools.packer.finish(is_last)?;
         batch.weight = std::mem::take(&mut self.weight);
-        self.gathered = 0;
-        if batch.weight >= BULK {
+        self.collected_drafts = 0;
+        if batch.weight >= MIN_BULK_BYTES {
             batch.words = self.tools.postings.as_mut().map(PostingsBuilder::finish);
         }
         if batch.pieces.is_empty() { Ok(()) } else { (self.send)(batch) }

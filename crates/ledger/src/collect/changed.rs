@@ -48,7 +48,7 @@ pub(crate) fn find(
             Some(at) if !at.is_gone && at.stat.file() == found.stat.file() => known.push(at),
             Some(_) => return Ok(None),
             // A known file under a new name was renamed, if its old name is gone.
-            None if known::is_followed(conn, &found.stat)? => return Ok(None),
+            None if known::is_known_file(conn, &found.stat)? => return Ok(None),
             None => {}
         }
         discovery.found.push(found);

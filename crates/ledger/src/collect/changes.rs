@@ -4,7 +4,7 @@
 use rusqlite::Transaction;
 
 use super::plan::{Plan, Renamed};
-use super::position::{Position, is_at, is_followed};
+use super::position::{Position, is_at, is_known_path};
 use super::tail;
 use super::write::Writer;
 use crate::Result;
@@ -50,7 +50,7 @@ impl Writer<'_> {
             sources::put_aside(tx, known.source, &known.path, &aside)?;
         }
         for Renamed { known, root, path } in renamed {
-            let is_taken = is_followed(tx, &known.format, root, path)?;
+            let is_taken = is_known_path(tx, &known.format, root, path)?;
             let (root, path) = if is_taken { (&known.root, &known.path) } else { (root, path) };
             sources::set_path(tx, known.source, root, path)?;
             if is_taken {

@@ -14,7 +14,7 @@ use crate::file::ledger::{Checkpointer, Ledger};
 use crate::{Error, Result};
 
 /// The size of an import, in bytes, from which the thread is worth its cost.
-const SMALLEST: u64 = 16 << 20;
+const MIN_IMPORT_BYTES: u64 = 16 << 20;
 
 /// A handle of the thread that syncs. The thread ends with it.
 pub(super) struct CheckpointThread<'s> {
@@ -31,7 +31,7 @@ impl<'s> CheckpointThread<'s> {
     ) -> Option<CheckpointThread<'s>> {
         // One commit in the channel stands for all that follow.
         let (commits, seen) = mpsc::sync_channel(1);
-        (bytes >= SMALLEST).then(|| {
+        (bytes >= MIN_IMPORT_BYTES).then(|| {
             let path: PathBuf = ledger.path().to_owned();
             let thread = match ledger.is_staging() {
                 true => scope.spawn(move || sync(&path, &seen)),

@@ -16,7 +16,7 @@ pub(crate) struct SessionLines {
     of: Option<SessionName>,
     lines: OldLines,
     /// The last record that was considered.
-    seen: Option<Seq>,
+    last_seen: Option<Seq>,
 }
 
 /// Format, agent and id of a session.
@@ -48,9 +48,9 @@ impl SessionLines {
             *self = SessionLines { of: Some(name), ..SessionLines::default() };
         }
         if let Some(row) = row {
-            if is_kept { self.go_on(reader, row, work)? } else { self.load(reader, row, work)? }
+            if is_kept { self.read_new(reader, row, work)? } else { self.load(reader, row, work)? }
         }
-        self.seen = Some(newest);
+        self.last_seen = Some(newest);
         self.lines.start_over();
         Ok(&mut self.lines)
     }
@@ -82,7 +82,7 @@ impl SessionLines {
     }
 
     /// Reads the lines of the session that were added since.
-    fn go_on(
+    fn read_new(
         &mut self,
         reader: &mut RecordReader<'_>,
         session: SessionRow,
@@ -93,7 +93,7 @@ impl SessionLines {
             "SELECT seq, generation, start, coalesce(same_as, seq)
                FROM records WHERE seq > ?1 ORDER BY seq",
         )?;
-        let mut rows = statement.query([self.seen])?;
+        let mut rows = statement.query([self.last_seen])?;
         let mut last: Option<(GenerationId, bool)> = None;
         while let Some(row) = rows.next()? {
             work.old_lines += 1;
@@ -123,7 +123,7 @@ impl SessionName {
     }
 
     /// Returns whether a source holds lines of the session.
-    pub(crate) fn stands_in(&self, conn: &Connection, source: SourceId) -> Result<bool> {
+    pub(crate) fn is_in(&self, conn: &Connection, source: SourceId) -> Result<bool> {
         self.row(conn)?
             .map_or(Ok(false), |session| session_sources::is_transcript(conn, session, source))
     }

@@ -11,13 +11,13 @@ use std::os::unix::fs::FileExt;
 use super::batch::{Began, Ends, Piece, Step};
 use super::known::KnownSource;
 use super::read::Reader;
-use crate::truth::damaged::{self, Compressed, Damage, PIECE};
+use crate::truth::damaged::{self, Compressed, Damage, PIECE_BYTES};
 use crate::{Error, Result};
 
 impl Reader<'_, '_> {
     /// Returns the reason for a new generation although the lines are the same: the file no longer
     /// begins with the compressed bytes that the ledger has of it.
-    pub(super) fn is_mended(&self, known: &KnownSource) -> Result<Option<Began>> {
+    pub(super) fn new_generation_reason(&self, known: &KnownSource) -> Result<Option<Began>> {
         let Some(file) = self.compressed.as_ref().filter(|_| !known.is_unfinished()) else {
             return Ok(None);
         };
@@ -36,7 +36,7 @@ impl Reader<'_, '_> {
         damaged::stream(self.conn, known.generation, &mut |bytes| {
             buffer.resize(bytes.len(), 0);
             if is_same {
-                is_same = fills(file, &mut buffer, at)? && buffer == bytes;
+                is_same = fill_from(file, &mut buffer, at)? && buffer == bytes;
             }
             at += bytes.len() as u64;
             Ok(())
@@ -65,13 +65,13 @@ impl Reader<'_, '_> {
         let prints = last.prints;
         last.is_last = false;
         self.builder.piece(last)?;
-        let go_on =
+        let make_piece =
             |reader: &Self| Piece { prints, ..reader.piece(Step::Continue, &Ends::default()) };
-        if damage.is_kept() && !self.keep(damage.length, &go_on)? {
+        if damage.is_kept() && !self.send_compressed(damage.length, &make_piece)? {
             // The file changed while it was read. The next sync tries again.
             return Ok(());
         }
-        let mut last = go_on(self);
+        let mut last = make_piece(self);
         last.is_last = true;
         last.stat = self.stat;
         last.damage = Some(damage);
@@ -79,16 +79,20 @@ impl Reader<'_, '_> {
     }
 
     /// Sends the bytes of the file on disk to the writer. Returns false if the file became shorter.
-    fn keep(&mut self, length: u64, go_on: &dyn Fn(&Self) -> Piece) -> Result<bool> {
+    fn send_compressed(
+        &mut self,
+        length: u64,
+        make_piece: &dyn Fn(&Self) -> Piece,
+    ) -> Result<bool> {
         let mut at = 0;
         loop {
-            let wanted = PIECE.min(usize::try_from(length - at).unwrap_or(PIECE));
+            let wanted = PIECE_BYTES.min(usize::try_from(length - at).unwrap_or(PIECE_BYTES));
             let mut bytes = vec![0; wanted];
             let Some(file) = &self.compressed else { return Ok(false) };
-            if !fills(file, &mut bytes, at)? {
+            if !fill_from(file, &mut bytes, at)? {
                 return Ok(false);
             }
-            let mut piece = go_on(self);
+            let mut piece = make_piece(self);
             piece.compressed = Some(Compressed::Piece(at, bytes));
             self.builder.piece(piece)?;
             at += wanted as u64;
@@ -100,7 +104,7 @@ impl Reader<'_, '_> {
 }
 
 /// Fills the buffer from the file. Returns false if the file is too short.
-fn fills(file: &File, buffer: &mut [u8], at: u64) -> Result<bool> {
+fn fill_from(file: &File, buffer: &mut [u8], at: u64) -> Result<bool> {
     match file.read_exact_at(buffer, at) {
         Ok(()) => Ok(true),
         Err(error) if error.kind() == ErrorKind::UnexpectedEof => Ok(false),

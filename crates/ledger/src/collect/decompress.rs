@@ -11,21 +11,21 @@ use zstd::stream::read::Decoder;
 
 /// The largest decompressed size in bytes: the plain file takes that much of the ledger's disk. The
 /// largest transcript ever reported has 5 GB, and was not compressed.
-const MOST: u64 = 8 << 30;
+const MAX_DECOMPRESSED_BYTES: u64 = 8 << 30;
 
 /// The largest ratio of decompressed to compressed size. Transcripts shrink to a tenth, at best to
 /// a hundredth; more than this was made to fill a disk.
-const MOST_TIMES: u64 = 1000;
+const MAX_RATIO: u64 = 1000;
 
 /// The decompressed size in bytes up to which any ratio is allowed.
-const HARMLESS: u64 = 64 << 20;
+const ALWAYS_ALLOWED_BYTES: u64 = 64 << 20;
 
 /// The largest window, as a power of two: 32 MiB, like the longest decoded line. `zstd -19` uses 8
 /// MiB.
 const WINDOW_LOG: u32 = 25;
 
 /// The number of bytes decompressed at once.
-const STEP: usize = 128 << 10;
+const STEP_BYTES: usize = 128 << 10;
 
 /// The description of a file whose end is missing.
 const CUT_OFF: &str = "it is truncated";
@@ -61,8 +61,8 @@ pub(crate) struct Plain {
 }
 
 /// Returns the largest decompressed size that is allowed for a compressed size.
-pub(super) fn most(size: u64) -> u64 {
-    size.saturating_mul(MOST_TIMES).clamp(HARMLESS, MOST)
+pub(super) fn max_decompressed(size: u64) -> u64 {
+    size.saturating_mul(MAX_RATIO).clamp(ALWAYS_ALLOWED_BYTES, MAX_DECOMPRESSED_BYTES)
 }
 
 /// Decompresses a file of `size` bytes into `folder`. Fails only for an I/O error.
@@ -74,7 +74,7 @@ pub(crate) fn to_plain_file(
     let plain = tempfile::tempfile_in(folder)?;
     let mut out = &plain;
     let mut decoder = decoder(&mut source)?;
-    let mut buffer = vec![0; STEP];
+    let mut buffer = vec![0; STEP_BYTES];
     let (mut length, mut lines) = (0_u64, 0_u64);
     // A file that was made to fill the disk or memory is refused as a whole.
     let refused = |file, why| Ok(Decompressed::Damaged(Plain { file, length: 0 }, why));
@@ -94,10 +94,10 @@ pub(crate) fn to_plain_file(
             lines = length + newline as u64 + 1;
         }
         length += got as u64;
-        if length > MOST {
+        if length > MAX_DECOMPRESSED_BYTES {
             return refused(plain, "decompresses to more than 8 GiB");
         }
-        if length > HARMLESS && length > size.saturating_mul(MOST_TIMES) {
+        if length > ALWAYS_ALLOWED_BYTES && length > size.saturating_mul(MAX_RATIO) {
             return refused(plain, "decompresses to more than a thousand times its size");
         }
         out.write_all(bytes)?;

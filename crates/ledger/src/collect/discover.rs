@@ -17,7 +17,7 @@ use quipu_transcript::format::{Format, Framing, Part};
 
 use super::retention::Retention;
 use super::select::Selection;
-pub(crate) use skipped::{MOST_LINKS, MOST_NAMED, Reason, Skipped, summarise};
+pub(crate) use skipped::{MAX_LISTED_LINKS, MAX_LISTED_PATHS, Reason, Skipped, summarise};
 use walk::Walk;
 
 use crate::base::foreign::{FileId, Folder as Handle, Meta, denied_files};

@@ -10,7 +10,7 @@ use quipu_transcript::record::{DECODE_LIMIT, OVERSIZE_HEAD};
 use super::batch::{Began, Ends, LongTail, Step};
 use super::lines::Cut;
 use super::look;
-use super::read::{READ, Reader};
+use super::read::{READ_BYTES, Reader};
 use crate::base::ids::{GenerationId, Seq};
 use crate::project::draft::Drafter;
 use crate::truth::spans;
@@ -36,7 +36,8 @@ impl Reader<'_, '_> {
         let mut cut = Cut::default();
         let mut at = 0;
         while at < self.length {
-            let wanted = (DECODE_LIMIT / 8).min(usize::try_from(self.length - at).unwrap_or(READ));
+            let wanted =
+                (DECODE_LIMIT / 8).min(usize::try_from(self.length - at).unwrap_or(READ_BYTES));
             let mut bytes = vec![0; wanted];
             match self.file.read_at(&mut bytes, at) {
                 Ok(0) => break,

@@ -25,7 +25,7 @@ use crate::truth::forgotten::{FORGOTTEN, Forgotten, clean};
 
 /// Continues removing forgotten bytes from the file, if that was interrupted.
 pub(super) fn resume_cleaning(ledger: &mut Ledger) {
-    clean::go_on(ledger);
+    clean::resume(ledger);
 }
 
 /// Returns true if nothing is collected from a source because its session is forgotten.

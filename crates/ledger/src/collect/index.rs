@@ -19,7 +19,7 @@ use crate::truth::indexes::{self, Packed};
 use crate::truth::journal::{Event, SourceNumber};
 
 /// The largest size of an index in bytes. No agent writes one that is nearly as large.
-const LONGEST: u64 = 512 << 20;
+const MAX_INDEX_BYTES: u64 = 512 << 20;
 
 /// The changes in the newest version of an index.
 #[derive(Debug, Default)]
@@ -68,7 +68,7 @@ impl Reader<'_, '_> {
             Some(_) => Step::Continue,
             None => Step::Begin { began: Began::First, closing: None, copy_of: None },
         };
-        let is_too_long = self.stat.size > LONGEST;
+        let is_too_long = self.stat.size > MAX_INDEX_BYTES;
         let length = if is_too_long { OVERSIZE_HEAD as u64 } else { self.stat.size };
         let mut bytes = vec![0; usize::try_from(length).unwrap_or(0)];
         if !look::fills(self.file, &mut bytes, 0)? {

@@ -207,7 +207,7 @@ pub(crate) fn at(
 }
 
 /// Returns whether a source is that file, under any name.
-pub(crate) fn is_followed(conn: &Connection, stat: &Stat) -> Result<bool> {
+pub(crate) fn is_known_file(conn: &Connection, stat: &Stat) -> Result<bool> {
     let (device, inode) = stat.file();
     // Not indexed: only new files need it, and there is one row per generation.
     let mut statement = conn.prepare_cached(

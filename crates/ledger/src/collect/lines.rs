@@ -11,7 +11,7 @@ use super::batch::{Began, Ends, LongTail, SpanPlan, Step};
 use super::copies::SessionName;
 use super::known::{HEAD, KnownSource, print};
 use super::look::{self, Look};
-use super::read::{self, READ, Reader};
+use super::read::{self, READ_BYTES, Reader};
 use super::rewrite::{OldLine, OldLines};
 use super::tail::{self, Tail};
 use crate::base::ids::{GenerationId, SourceId};
@@ -19,7 +19,7 @@ use crate::project::draft::Drafter;
 use crate::{Error, Result};
 
 /// The number of files with the same head, newest first, among which the longest is chosen.
-const MOST_ALIKE: i64 = 64;
+const MAX_SAME_HEAD: i64 = 64;
 
 impl Reader<'_, '_> {
     /// Reads the new lines of a file.
@@ -41,7 +41,7 @@ impl Reader<'_, '_> {
                 self.rewrite(known, Began::Returned)
             }
             Look::Grown(ends) => {
-                if let Some(began) = self.is_mended(known)? {
+                if let Some(began) = self.new_generation_reason(known)? {
                     return self.rewrite(known, began);
                 }
                 let tail = Tail::load(self.conn, known)?;
@@ -54,7 +54,7 @@ impl Reader<'_, '_> {
 
     /// Returns the lines of the generation before, if a rewrite was interrupted and has to
     /// continue.
-    fn interrupted(&mut self, known: &KnownSource) -> Result<Option<Old<'static>>> {
+    fn interrupted(&mut self, known: &KnownSource) -> Result<Option<KnownLines<'static>>> {
         if known.number == 1 || !known.is_unfinished() {
             return Ok(None);
         }
@@ -63,7 +63,9 @@ impl Reader<'_, '_> {
             .prepare_cached("SELECT id FROM generations WHERE source = ?1 AND number = ?2")?
             .query_row((known.source, known.number - 1), |row| row.get(0))
             .optional()?;
-        before.map(|before| Ok(Old::Lines(OldLines::of(self.conn, before, self.work)?))).transpose()
+        before
+            .map(|before| Ok(KnownLines::Lines(OldLines::of(self.conn, before, self.work)?)))
+            .transpose()
     }
 
     /// Reads a new source. It may be a copy of a known one, or hold lines of a session that other
@@ -74,7 +76,7 @@ impl Reader<'_, '_> {
         let copy_of = self.find_original(&head)?;
         let session = self.session(&head);
         let is_its_own = match (&session, copy_of) {
-            (Some(session), Some((_, source))) => session.stands_in(self.conn, source)?,
+            (Some(session), Some((_, source))) => session.is_in(self.conn, source)?,
             _ => false,
         };
         if let Some((generation, _)) = copy_of.filter(|_| !is_its_own) {
@@ -93,7 +95,7 @@ impl Reader<'_, '_> {
         let began = if copy_of.is_some() { Began::Copy } else { Began::First };
         let copy_of = copy_of.map(|(generation, _)| generation);
         let step = Step::Begin { began, closing: None, copy_of };
-        let mut old = Some(Old::Copied(session, original)).filter(|old| !old.is_empty());
+        let mut old = Some(KnownLines::Copied(session, original)).filter(|old| !old.is_empty());
         self.cut(step, 0, Ends::default(), Tail::default(), old.as_mut())
     }
 
@@ -104,7 +106,7 @@ impl Reader<'_, '_> {
             closing: tail::closing(self.conn, self.format, self.origin, known)?,
             copy_of: None,
         };
-        self.cut(step, 0, Ends::default(), Tail::default(), Some(&mut Old::Lines(lines)))
+        self.cut(step, 0, Ends::default(), Tail::default(), Some(&mut KnownLines::Lines(lines)))
     }
 
     /// Returns the first [`HEAD`] bytes of the file, or all of it.
@@ -127,7 +129,7 @@ impl Reader<'_, '_> {
                           ORDER BY id DESC LIMIT ?3)
                   ORDER BY cursor DESC, id LIMIT 1",
             )?
-            .query_row((print(head), head.len() as i64, MOST_ALIKE), |row| {
+            .query_row((print(head), head.len() as i64, MAX_SAME_HEAD), |row| {
                 Ok((row.get(0)?, row.get(1)?))
             })
             .optional()?)
@@ -148,7 +150,7 @@ impl Reader<'_, '_> {
         from: u64,
         mut ends: Ends,
         tail: Tail,
-        mut old: Option<&mut Old<'_>>,
+        mut old: Option<&mut KnownLines<'_>>,
     ) -> Result<()> {
         let mut step = Some(step);
         let mut at = from;
@@ -215,7 +217,10 @@ impl Reader<'_, '_> {
     /// Reads from `at` on into `carry`. Returns the number of bytes read.
     fn fill(&mut self, carry: &mut Vec<u8>, at: u64, end_of_file: u64) -> std::io::Result<u64> {
         let filled = carry.len();
-        carry.resize(filled + READ.min(usize::try_from(end_of_file - at).unwrap_or(READ)), 0);
+        carry.resize(
+            filled + READ_BYTES.min(usize::try_from(end_of_file - at).unwrap_or(READ_BYTES)),
+            0,
+        );
         let got = loop {
             match self.file.read_at(carry.get_mut(filled..).unwrap_or_default(), at) {
                 Ok(got) => break got,
@@ -237,7 +242,7 @@ impl Reader<'_, '_> {
         mut lines: &[u8],
         cut: &mut Cut,
         ends: &mut Ends,
-        mut old: Option<&mut Old<'_>>,
+        mut old: Option<&mut KnownLines<'_>>,
     ) -> Result<()> {
         let drafter = Drafter::new(self.format, self.origin);
         if let Some(long) = cut.long.take() {
@@ -284,13 +289,13 @@ impl Reader<'_, '_> {
         &mut self,
         cut: &mut Cut,
         ends: &mut Ends,
-        old: Option<&mut Old<'_>>,
+        old: Option<&mut KnownLines<'_>>,
         start: u64,
     ) -> Option<u64> {
         let old = old.filter(|_| cut.long.is_none())?;
         let mut hasher = blake3::Hasher::new();
         let mut passed = ends.clone();
-        let mut buffer = vec![0; READ];
+        let mut buffer = vec![0; READ_BYTES];
         let mut at = start;
         loop {
             let got = self.file.read_at(&mut buffer, at).ok().filter(|got| *got > 0)?;
@@ -306,11 +311,11 @@ impl Reader<'_, '_> {
             }
         }
         match old {
-            Old::Lines(old) => {
+            KnownLines::Lines(old) => {
                 let line = old.find_hashed(&hasher, at - start)?;
                 cut.same(line.generation, line.start, line.length);
             }
-            Old::Copied(session, original) => {
+            KnownLines::Copied(session, original) => {
                 let line = session
                     .find_hashed(&hasher, at - start)
                     .or_else(|| original.find_hashed(&hasher, at - start))?;
@@ -353,7 +358,7 @@ impl Reader<'_, '_> {
 }
 
 /// Lines that the ledger has already.
-enum Old<'s> {
+enum KnownLines<'s> {
     /// Lines from before the file was rewritten. They do not become records again.
     Lines(OldLines),
     /// Lines of other files: of the session, and of the original that this file is a copy of. They
@@ -367,11 +372,11 @@ enum StoredLine {
     Copied(OldLine),
 }
 
-impl Old<'_> {
+impl KnownLines<'_> {
     fn find(&mut self, line: &[u8]) -> Option<StoredLine> {
         match self {
-            Old::Lines(old) => old.find(line).map(StoredLine::Same),
-            Old::Copied(session, original) => {
+            KnownLines::Lines(old) => old.find(line).map(StoredLine::Same),
+            KnownLines::Copied(session, original) => {
                 session.find(line).or_else(|| original.find(line)).map(StoredLine::Copied)
             }
         }
@@ -379,8 +384,8 @@ impl Old<'_> {
 
     fn is_empty(&self) -> bool {
         match self {
-            Old::Lines(old) => old.is_empty(),
-            Old::Copied(session, original) => session.is_empty() && original.is_empty(),
+            KnownLines::Lines(old) => old.is_empty(),
+            KnownLines::Copied(session, original) => session.is_empty() && original.is_empty(),
         }
     }
 }

@@ -50,7 +50,8 @@ pub(crate) use changed::claimed;
 pub(crate) use decompress::{Decompressed, to_plain_file};
 pub use discover::RootPath;
 pub(crate) use discover::{
-    Discovery, Folder, FoundFile, MOST_LINKS, MOST_NAMED, Reason, RootState, discover, summarise,
+    Discovery, Folder, FoundFile, MAX_LISTED_LINKS, MAX_LISTED_PATHS, Reason, RootState, discover,
+    summarise,
 };
 pub(crate) use forgotten::Gate;
 pub(crate) use look::same_content;
@@ -72,7 +73,7 @@ use run::Run;
 use write::Writer;
 
 /// The number of attempts for files that another process collects at the same time.
-const TRIES: usize = 4;
+const MAX_ATTEMPTS: usize = 4;
 
 /// A progress report of a sync.
 #[derive(Debug, Clone, Copy)]
@@ -139,22 +140,22 @@ pub fn collect_changed(
     changed: &[PathBuf],
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Option<SyncReport>> {
-    Ok(look_at(ledger, roots, changed, progress)?.map(|sweep| sweep.report))
+    Ok(collect_named(ledger, roots, changed, progress)?.map(|sweep| sweep.report))
 }
 
 /// Collects the files with these names, and returns the unreadable ones as well.
-pub(crate) fn look_at(
+pub(crate) fn collect_named(
     ledger: &mut Ledger,
     roots: &[RootPath],
     changed: &[PathBuf],
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Option<Sweep>> {
     let roots = &resolve(roots);
-    if !rebuild::keep_up(ledger)? {
+    if !rebuild::catch_up_appended(ledger)? {
         return Ok(None);
     }
     let mut sweep = Sweep::default();
-    for _ in 0..TRIES {
+    for _ in 0..MAX_ATTEMPTS {
         let Some((mut discovery, known)) = changed::find(ledger.conn(), roots, changed)? else {
             return Ok(None);
         };
@@ -236,8 +237,8 @@ pub(crate) fn sweep(
     if ledger.deadline().is_none() {
         forgotten::resume_cleaning(ledger);
     }
-    rebuild::bring_up(ledger, &mut |done, total| progress(Progress::Rebuilding { done, total }))?;
-    for attempt in 1..=TRIES {
+    rebuild::catch_up(ledger, &mut |done, total| progress(Progress::Rebuilding { done, total }))?;
+    for attempt in 1..=MAX_ATTEMPTS {
         let gate = Gate::load(ledger.conn())?;
         sweep.pending = Pending::default();
         let was_staging = ledger.is_staging();
@@ -252,7 +253,7 @@ pub(crate) fn sweep(
             },
             // A session that a reader thread compared with may have been forgotten meanwhile.
             Err(_)
-                if attempt < TRIES
+                if attempt < MAX_ATTEMPTS
                     && gate.changed(ledger.conn()).is_ok_and(|now| now.is_some()) => {}
             Err(error) => return Err(error),
         }
@@ -273,7 +274,7 @@ fn finish(
     if report.sources_changed > 0 {
         ledger.trim()?;
     }
-    rebuild::bring_up(ledger, &mut |done, total| progress(Progress::Rebuilding { done, total }))?;
+    rebuild::catch_up(ledger, &mut |done, total| progress(Progress::Rebuilding { done, total }))?;
     Ok(())
 }
 
@@ -385,7 +386,7 @@ fn carry_out(
     report.sources = report.sources.saturating_sub(no_transcript.count() as u64);
     // These were not counted as sources.
     skipped.append(&mut refused);
-    report.skipped = summarise(roots, &skipped, MOST_NAMED);
+    report.skipped = summarise(roots, &skipped, MAX_LISTED_PATHS);
     sweep.folders = discovery.folders;
     sweep.unreadable = skipped.iter().filter_map(|skip| unreadable(roots, skip)).collect();
     Ok(dropped)

@@ -14,7 +14,7 @@ use super::write::{Progress, Writer, format_of};
 use crate::base::clock;
 use crate::base::ids::Seq;
 use crate::project::draft::Draft;
-use crate::project::{Inserts, Place, absent};
+use crate::project::{Inserts, RecordPosition, absent};
 use crate::truth::journal::Event;
 use crate::truth::{chunks, damaged, records, sources, tails};
 use crate::{Error, Result};
@@ -174,7 +174,7 @@ impl Writer<'_> {
         if length < chunks::CHUNK as u64 {
             let mut bytes = tails::read(tx, position.generation)?;
             bytes.extend_from_slice(rest);
-            chunks::put_pending(tx, seq, &bytes)?;
+            chunks::insert_pending(tx, seq, &bytes)?;
         } else {
             let mut rest = Some(rest.to_vec()).filter(|rest| !rest.is_empty());
             let mut after = -1_i64;
@@ -215,8 +215,8 @@ impl Writer<'_> {
     ) -> Result<()> {
         let (source, generation) = (position.source, position.generation);
         let is_row = position.kind == SourceKind::Rows;
-        let place = Place { format, origin, source, generation, start, length, is_row };
-        self.fold.record(tx, inserts, &place, seq, draft)
+        let position = RecordPosition { format, origin, source, generation, start, length, is_row };
+        self.fold.record(tx, inserts, &position, seq, draft)
     }
 
     /// Stores a piece's own records and spans, and moves the cursor.

@@ -82,12 +82,12 @@ pub(crate) fn plan(roots: &[RootPath], discovery: &Discovery, known: Vec<KnownSo
         found: &discovery.found,
         known: &known,
     };
-    let homes = comparison.homes();
-    let moves = comparison.moves(&homes);
+    let sources_of_files = comparison.sources_of_files();
+    let moves = comparison.moves(&sources_of_files);
     let mut plan = Plan::default();
     comparison.renamed(&moves, &mut plan);
-    comparison.jobs(&homes, &moves, &mut plan);
-    comparison.gone(&homes, &moves, &mut plan);
+    comparison.jobs(&sources_of_files, &moves, &mut plan);
+    comparison.gone(&sources_of_files, &moves, &mut plan);
     plan
 }
 
@@ -101,32 +101,32 @@ struct Comparison<'a> {
 }
 
 /// The sources that have the paths of discovered files.
-struct Homes {
+struct SourcesByFile {
     /// The source of each file.
     of: Vec<Option<usize>>,
     /// Sources with a file at their path.
     seen: HashSet<usize>,
     /// Files at new paths, by device and inode.
-    strangers: HashMap<(u64, u64), usize>,
+    at_new_paths: HashMap<(u64, u64), usize>,
 }
 
 /// Sources whose file has a new path.
 #[derive(Default)]
-struct Moves {
+struct MovedSources {
     to: HashMap<usize, usize>,
     from: HashMap<usize, usize>,
 }
 
 impl Comparison<'_> {
-    fn homes(&self) -> Homes {
+    fn sources_of_files(&self) -> SourcesByFile {
         let by_path = known::by_path(self.known);
-        let mut homes = Homes {
+        let mut sources_of_files = SourcesByFile {
             of: Vec::with_capacity(self.found.len()),
             seen: HashSet::with_capacity_and_hasher(
                 self.found.len(),
                 foldhash::fast::RandomState::default(),
             ),
-            strangers: HashMap::default(),
+            at_new_paths: HashMap::default(),
         };
         for (index, found) in self.found.iter().enumerate() {
             let format = self.roots.get(found.root).map_or("", |root| root.format.name());
@@ -134,21 +134,21 @@ impl Comparison<'_> {
             let home = by_path.get(&(format, root, found.path.as_slice())).copied();
             match home {
                 Some(home) => {
-                    homes.seen.insert(home);
+                    sources_of_files.seen.insert(home);
                 }
                 None => {
-                    homes.strangers.insert(found.stat.file(), index);
+                    sources_of_files.at_new_paths.insert(found.stat.file(), index);
                 }
             }
-            homes.of.push(home);
+            sources_of_files.of.push(home);
         }
-        homes
+        sources_of_files
     }
 
     /// Returns known files under a new path: their old path is gone, or holds another file now.
-    fn moves(&self, homes: &Homes) -> Moves {
-        let mut moves = Moves::default();
-        if homes.strangers.is_empty() {
+    fn moves(&self, sources_of_files: &SourcesByFile) -> MovedSources {
+        let mut moves = MovedSources::default();
+        if sources_of_files.at_new_paths.is_empty() {
             return moves;
         }
         let is_itself = |(found, home): (&FoundFile, &Option<usize>)| {
@@ -156,11 +156,11 @@ impl Comparison<'_> {
             (source.stat.file() == found.stat.file()).then_some((*home)?)
         };
         let stayed: HashSet<usize> =
-            self.found.iter().zip(&homes.of).filter_map(is_itself).collect();
+            self.found.iter().zip(&sources_of_files.of).filter_map(is_itself).collect();
         for (index, source) in self.known.iter().enumerate() {
             if !stayed.contains(&index)
                 && !source.is_gone
-                && let Some(&stranger) = homes.strangers.get(&source.stat.file())
+                && let Some(&stranger) = sources_of_files.at_new_paths.get(&source.stat.file())
                 && let Some(found) = self.found.get(stranger)
                 && self.roots.get(found.root).is_some_and(|root| {
                     root.format.name() == source.format && is_moved(root, source, found)
@@ -174,7 +174,7 @@ impl Comparison<'_> {
         moves
     }
 
-    fn renamed(&self, moves: &Moves, plan: &mut Plan) {
+    fn renamed(&self, moves: &MovedSources, plan: &mut Plan) {
         for (&source, &stranger) in &moves.to {
             if let (Some(known), Some(found)) = (self.known.get(source), self.found.get(stranger)) {
                 plan.renamed.push(Renamed {
@@ -188,15 +188,18 @@ impl Comparison<'_> {
     }
 
     /// Adds the files that have to be read, and the sources that returned.
-    fn jobs(&self, homes: &Homes, moves: &Moves, plan: &mut Plan) {
+    fn jobs(&self, sources_of_files: &SourcesByFile, moves: &MovedSources, plan: &mut Plan) {
         for (index, found) in self.found.iter().enumerate() {
             let has_moved = moves.from.contains_key(&index);
             let source = match moves.from.get(&index) {
                 Some(source) => Some(*source),
                 // A path whose file moved away holds a new source now.
-                None => {
-                    homes.of.get(index).copied().flatten().filter(|h| !moves.to.contains_key(h))
-                }
+                None => sources_of_files
+                    .of
+                    .get(index)
+                    .copied()
+                    .flatten()
+                    .filter(|h| !moves.to.contains_key(h)),
             };
             let source = source.and_then(|source| self.known.get(source));
             if let Some(source) = source.filter(|source| source.is_gone) {
@@ -242,13 +245,13 @@ impl Comparison<'_> {
     }
 
     /// Adds the sources that are gone. Only sources below the roots of this sync can be.
-    fn gone(&self, homes: &Homes, moves: &Moves, plan: &mut Plan) {
+    fn gone(&self, sources_of_files: &SourcesByFile, moves: &MovedSources, plan: &mut Plan) {
         for (index, source) in self.known.iter().enumerate() {
             let is_ours =
                 self.roots.iter().zip(&self.root_bytes).any(|(root, bytes)| {
                     root.format.name() == source.format && *bytes == source.root
                 });
-            let is_here = homes.seen.contains(&index) || moves.to.contains_key(&index);
+            let is_here = sources_of_files.seen.contains(&index) || moves.to.contains_key(&index);
             if is_ours && !is_here && !source.is_gone {
                 let path = absolute(Path::new(OsStr::from_bytes(&source.root)), &source.path);
                 if is_absent(&path) {

@@ -142,7 +142,7 @@ pub(super) fn new_generation(
 }
 
 /// Returns whether a source has that path.
-pub(super) fn is_followed(
+pub(super) fn is_known_path(
     tx: &Transaction<'_>,
     format: &str,
     root: &[u8],

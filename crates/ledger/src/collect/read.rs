@@ -33,13 +33,13 @@ use crate::truth::sources::Stat;
 use crate::{Error, Result};
 
 /// The number of bytes read at once.
-pub(super) const READ: usize = 64 << 10;
+pub(super) const READ_BYTES: usize = 64 << 10;
 
 /// The number of bytes read of a file with an unknown name to see whether it is a transcript.
-const PROBE: usize = 64 << 10;
+const PROBE_BYTES: usize = 64 << 10;
 
 /// The time without a write after which a file is not in the middle of a line.
-const STILL: Duration = Duration::from_secs(5);
+const MIN_UNCHANGED_TIME: Duration = Duration::from_secs(5);
 
 /// Counts of work that do not depend on the machine.
 #[derive(Debug, Clone, Copy, Default)]
@@ -198,7 +198,8 @@ fn is_still(stat: &Stat) -> bool {
     let now = SystemTime::now()
         .duration_since(SystemTime::UNIX_EPOCH)
         .map_or(0, |since| i64::try_from(since.as_nanos()).unwrap_or(i64::MAX));
-    now.saturating_sub(stat.mtime_ns) > i64::try_from(STILL.as_nanos()).unwrap_or(i64::MAX)
+    now.saturating_sub(stat.mtime_ns)
+        > i64::try_from(MIN_UNCHANGED_TIME.as_nanos()).unwrap_or(i64::MAX)
 }
 
 /// A file that is being read.
@@ -259,7 +260,8 @@ impl Reader<'_, '_> {
         &mut self,
         is_such: &mut dyn FnMut(&Entry<'_>) -> bool,
     ) -> Result<bool> {
-        let mut head = vec![0; PROBE.min(usize::try_from(self.length).unwrap_or(PROBE))];
+        let mut head =
+            vec![0; PROBE_BYTES.min(usize::try_from(self.length).unwrap_or(PROBE_BYTES))];
         if !look::fills(self.file, &mut head, 0)? {
             return Ok(false);
         }

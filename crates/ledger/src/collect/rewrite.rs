@@ -72,7 +72,7 @@ impl OldLines {
                     break 'runs;
                 }
                 work.old_lines += 1;
-                let (holder, length) = held(conn, seq)?;
+                let (holder, length) = holder_and_length(conn, seq)?;
                 self.add(&mut reader, generation, start, seq, holder)?;
                 start += length;
                 seq = Seq(seq.0 + 1);
@@ -162,7 +162,7 @@ fn hash_of(reader: &mut RecordReader<'_>, seq: Seq) -> Result<(LineHash, u64)> {
 }
 
 /// Returns the record that holds a record's bytes, and their number.
-fn held(conn: &Connection, seq: Seq) -> Result<(Seq, u64)> {
+fn holder_and_length(conn: &Connection, seq: Seq) -> Result<(Seq, u64)> {
     Ok(conn
         .prepare_cached("SELECT coalesce(same_as, seq), length FROM records WHERE seq = ?1")?
         .query_row([seq], |row| Ok((row.get(0)?, row.get::<_, i64>(1)? as u64)))?)

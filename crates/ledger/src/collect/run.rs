@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use quipu_fts5::Access;
 
-use super::batch::{Batch, Builder, Tools};
+use super::batch::{Batch, Buffers, Builder};
 use super::copies::SessionLines;
 use super::discover::{RootPath, Skipped};
 use super::forgotten::Gate;
@@ -26,24 +26,24 @@ use crate::wire::SyncReport;
 use crate::{Error, Result};
 
 /// The number of bytes up to which small files are read as one unit.
-const UNIT: u64 = 3 << 20;
+const UNIT_BYTES: u64 = 3 << 20;
 
 /// The number of bytes of a unit near the end of the plan. After the last unit is read, only the
 /// writer works, so the last units are small.
-const SMALL_UNIT: u64 = CHUNK as u64;
+const LAST_UNIT_BYTES: u64 = CHUNK as u64;
 
 /// The largest number of files in a unit.
-const MOST_FILES: usize = 512;
+const MAX_UNIT_FILES: usize = 512;
 
 /// The weight in bytes at which a transaction of a bulk import ends.
-const TRANSACTION: usize = 32 << 20;
+const TRANSACTION_BYTES: usize = 32 << 20;
 
 /// The weight in bytes at which a transaction ends if it holds more than what is left. Nothing is
 /// read during the last commit, so the last transaction is small.
-const SMALL_TRANSACTION: usize = 8 << 20;
+const LAST_TRANSACTION_BYTES: usize = 8 << 20;
 
 /// The time after which a transaction ends: a killed import loses no more than that.
-const LONGEST_TRANSACTION: Duration = Duration::from_secs(1);
+const MAX_TRANSACTION_TIME: Duration = Duration::from_secs(1);
 
 /// A run of jobs.
 pub(super) struct Run<'a> {
@@ -165,9 +165,9 @@ impl Run<'_> {
                     weight += batch.weight;
                     writer.batch(tx, batch)?;
                     let has_waiters = queue.as_ref().is_some_and(|queue| queue.has_waiters());
-                    let is_long = began.elapsed() >= LONGEST_TRANSACTION || is_over(deadline);
-                    let is_most = weight >= SMALL_TRANSACTION && stored >= left / 2;
-                    if weight >= TRANSACTION || is_most || is_long || has_waiters {
+                    let is_long = began.elapsed() >= MAX_TRANSACTION_TIME || is_over(deadline);
+                    let is_most = weight >= LAST_TRANSACTION_BYTES && stored >= left / 2;
+                    if weight >= TRANSACTION_BYTES || is_most || is_long || has_waiters {
                         break;
                     }
                     next = batches.next();
@@ -211,7 +211,9 @@ fn units(jobs: &[Job]) -> Vec<std::ops::Range<usize>> {
         }
         bytes += work(job);
         left = left.saturating_sub(work(job));
-        if bytes >= (left / 8).clamp(SMALL_UNIT, UNIT) || index + 1 - start >= MOST_FILES {
+        if bytes >= (left / 8).clamp(LAST_UNIT_BYTES, UNIT_BYTES)
+            || index + 1 - start >= MAX_UNIT_FILES
+        {
             units.push(start..index + 1);
             (start, bytes) = (index + 1, 0);
         }
@@ -243,7 +245,7 @@ struct Readers<'a> {
 struct Reader {
     work: Work,
     skipped: Vec<Skipped>,
-    tools: Tools,
+    buffers: Buffers,
     copies: RefCell<SessionLines>,
 }
 
@@ -252,7 +254,7 @@ type Senders = [Mutex<Option<mpsc::Sender<Result<Batch>>>>];
 impl Readers<'_> {
     /// Reads units until there are none left.
     fn run(&self, senders: &Senders) {
-        step_back();
+        lower_priority();
         let mut ledger = match &self.empty {
             Some(empty) => Ledger::in_memory(empty, &self.path),
             None => Ledger::open_up_to_date(&self.path),
@@ -261,7 +263,7 @@ impl Readers<'_> {
         let mut reader = Reader {
             work: Work::default(),
             skipped: Vec::new(),
-            tools: Tools::new(self.access),
+            buffers: Buffers::new(self.access),
             copies: kept.unwrap_or_default().into(),
         };
         loop {
@@ -310,7 +312,7 @@ impl Readers<'_> {
                 && sender.send(Ok(batch)).is_ok();
             if is_sent { Ok(()) } else { Err(Error::damaged("the writer stopped".to_owned())) }
         };
-        let mut builder = Builder::new(&mut reader.tools, &mut send);
+        let mut builder = Builder::new(&mut reader.buffers, &mut send);
         let records = RefCell::new(RecordReader::new(ledger.conn()));
         for number in unit {
             let Some(job) = self.jobs.get(number) else { break };
@@ -340,7 +342,7 @@ impl Readers<'_> {
 /// Lowers the priority of a reading thread, so that the writer gets a core of its own where there
 /// are fewer cores than threads. Only on Linux, where it affects one thread and not the whole
 /// process.
-fn step_back() {
+fn lower_priority() {
     #[cfg(target_os = "linux")]
     let _ = rustix::process::nice(3);
 }

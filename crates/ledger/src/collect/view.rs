@@ -9,7 +9,7 @@ use std::os::unix::fs::FileExt;
 use quipu_transcript::record::{DECODE_LIMIT, OVERSIZE_HEAD};
 
 use super::forgotten::FileGate;
-use super::read::{READ, Work};
+use super::read::{READ_BYTES, Work};
 
 /// An open file in which lines of forgotten sessions read as blanks.
 #[derive(Debug)]
@@ -68,10 +68,10 @@ impl View {
 fn blanks(file: &File, size: u64, gate: FileGate<'_>, work: &mut Work) -> Result<Vec<Range<u64>>> {
     let mut blanks = Vec::new();
     let mut line = Line::default();
-    let mut buffer = vec![0; READ];
+    let mut buffer = vec![0; READ_BYTES];
     let mut at = 0;
     while at < size {
-        let wanted = READ.min(usize::try_from(size - at).unwrap_or(READ));
+        let wanted = READ_BYTES.min(usize::try_from(size - at).unwrap_or(READ_BYTES));
         let got = match file.read_at(buffer.get_mut(..wanted).unwrap_or_default(), at) {
             Ok(0) => break,
             Ok(got) => got,

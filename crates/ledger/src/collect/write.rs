@@ -15,11 +15,11 @@ use super::discover::RootPath;
 use super::forgotten::Gate;
 use super::index::IndexUpdate;
 use super::plan::Job;
-use super::position::{Position, is_at, is_followed};
+use super::position::{Position, is_at, is_known_path};
 use crate::base::clock;
 use crate::base::ids::{GenerationId, Seq, SourceId};
 use crate::base::paths::path_bytes;
-use crate::project::rebuild::{self, Followed};
+use crate::project::rebuild::{self, CatchUpStep};
 use crate::project::{Fold, keys, tail};
 use crate::truth::journal::{self, Event};
 use crate::truth::{chunks, indexes, records};
@@ -27,7 +27,7 @@ use crate::wire::SyncReport;
 use crate::{Error, Result};
 
 /// The longest time spent on projecting records that runtimes appended, before a batch is written.
-const LONGEST_FOLLOW: Duration = Duration::from_millis(100);
+const MAX_CATCH_UP_STEP: Duration = Duration::from_millis(100);
 
 /// The writer's state of a file while its pieces arrive.
 #[derive(Debug, Clone)]
@@ -120,13 +120,13 @@ impl<'a> Writer<'a> {
         let version: i64 =
             tx.prepare_cached("PRAGMA data_version")?.query_row([], |row| row.get(0))?;
         if version != self.data_version {
-            self.fold.let_go();
+            self.fold.drop_cache();
             self.data_version = version;
             self.changed_gate = self.gate.changed(tx)?;
         }
         // If another process rebuilds, only truth is written and the projection catches up later.
-        let followed = rebuild::follow(tx, &mut self.fold, LONGEST_FOLLOW)?;
-        self.is_projecting = followed == Followed::Wholly;
+        let step = rebuild::catch_up_step(tx, &mut self.fold, MAX_CATCH_UP_STEP)?;
+        self.is_projecting = step == CatchUpStep::UpToDate;
         Ok(())
     }
 
@@ -215,7 +215,7 @@ impl<'a> Writer<'a> {
                 }
                 Some(Progress::New) => {
                     let (format, root, path) = self.name(piece.job)?;
-                    !is_followed(tx, format, &root, path)?
+                    !is_known_path(tx, format, &root, path)?
                 }
                 Some(Progress::Dropped) | None => false,
             };

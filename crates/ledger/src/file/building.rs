@@ -19,10 +19,10 @@ use crate::file::schema;
 use crate::{Error, Result};
 
 /// The suffix of a staging file's name, before the number of the process.
-const NEW: &str = ".new-";
+const STAGING_INFIX: &str = ".new-";
 
 /// The suffixes of the file itself and of all files that SQLite creates beside it.
-const BESIDE: [&str; 4] = ["", "-wal", "-shm", "-journal"];
+const SIDECAR_SUFFIXES: [&str; 4] = ["", "-wal", "-shm", "-journal"];
 
 /// A ledger in a staging file. Dropping it removes the file.
 #[derive(Debug)]
@@ -35,7 +35,7 @@ impl Building {
     /// Builds an empty ledger for `path`. The caller holds the lock.
     pub(crate) fn begin(path: &Path) -> Result<Building> {
         remove_unfinished(path);
-        let file = beside(path, &format!("{NEW}{}", std::process::id()));
+        let file = beside(path, &format!("{STAGING_INFIX}{}", std::process::id()));
         OpenOptions::new()
             .write(true)
             .create_new(true)
@@ -106,7 +106,7 @@ impl Building {
             &self.file,
             OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX,
         )?;
-        unlogged(&conn)?;
+        turn_off_journal(&conn)?;
         Ok(conn)
     }
 }
@@ -114,7 +114,7 @@ impl Building {
 impl Drop for Building {
     fn drop(&mut self) {
         // After the rename there is no file with these names.
-        for suffix in BESIDE {
+        for suffix in SIDECAR_SUFFIXES {
             let _ = fs::remove_file(beside(&self.file, suffix));
         }
     }
@@ -126,7 +126,7 @@ pub(crate) fn create(path: &Path) -> Result<()> {
 }
 
 /// Makes a connection write without a log and without syncing.
-pub(crate) fn unlogged(conn: &Connection) -> Result<()> {
+pub(crate) fn turn_off_journal(conn: &Connection) -> Result<()> {
     conn.pragma_update(None, "journal_mode", "MEMORY")?;
     conn.pragma_update(None, "synchronous", "OFF")?;
     Ok(())
@@ -147,9 +147,10 @@ pub(crate) fn remove_unfinished(path: &Path) {
 
 /// Returns whether the rest of a file's name, after the ledger's name, is that of a staging file.
 fn is_unfinished(rest: &[u8]) -> bool {
-    let Some(rest) = rest.strip_prefix(NEW.as_bytes()) else { return false };
+    let Some(rest) = rest.strip_prefix(STAGING_INFIX.as_bytes()) else { return false };
     let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
-    digits > 0 && BESIDE.iter().any(|suffix| rest.get(digits..) == Some(suffix.as_bytes()))
+    digits > 0
+        && SIDECAR_SUFFIXES.iter().any(|suffix| rest.get(digits..) == Some(suffix.as_bytes()))
 }
 
 fn is_absent(error: &std::io::Error) -> bool {

@@ -27,26 +27,26 @@ use crate::{Error, Result, Trouble};
 use staging::Staging;
 
 /// The shortest time that SQLite's own lock is waited for, even if all time was spent in the queue.
-const LEAST_WAIT: Duration = Duration::from_millis(50);
+const MIN_LOCK_WAIT: Duration = Duration::from_millis(50);
 
 /// The time that a writer waits for another one before it fails with [`Error::Busy`].
-pub(crate) const LONGEST_WAIT: Duration = Duration::from_secs(10);
+pub(crate) const MAX_LOCK_WAIT: Duration = Duration::from_secs(10);
 
 /// The time that a call of the store waits for a projection that lacks records. The call projects
 /// them itself, in turns with the other process; a million records take about a minute.
-const LONGEST_CATCH_UP: Duration = Duration::from_secs(600);
+const MAX_CATCH_UP_TIME: Duration = Duration::from_secs(600);
 
 /// The number of attempts to open a ledger that is replaced while it is opened.
-const TRIES: usize = 8;
+const MAX_OPEN_ATTEMPTS: usize = 8;
 
 /// The time that a checkpoint waits for readers, if it may as well come later.
-const SHORT_WAIT: Duration = Duration::from_millis(100);
+const SHORT_LOCK_WAIT: Duration = Duration::from_millis(100);
 
 /// The length of the log, in pages, from which it is written back while other processes write.
-const LONG_LOG: i64 = 1024;
+const MAX_LOG_PAGES: i64 = 1024;
 
 /// The number of unused pages that are kept in the file for later records.
-const TRIM_ABOVE: i64 = 16;
+const TRIM_ABOVE_PAGES: i64 = 16;
 
 /// An open ledger.
 #[derive(Debug)]
@@ -99,7 +99,7 @@ impl Ledger {
         let lock = Arc::new(WriteLock::beside(path)?);
         match found {
             FoundAtPath::Nothing => {
-                let _held = lock.acquire(LONGEST_WAIT);
+                let _held = lock.acquire(MAX_LOCK_WAIT);
                 // Another process may have been first.
                 if let FoundAtPath::Nothing = inspect(path)? {
                     create(path)?;
@@ -165,8 +165,8 @@ impl Ledger {
             opened,
             stop: None,
             hurry: None,
-            longest_wait: LONGEST_WAIT,
-            longest_catch_up: LONGEST_CATCH_UP,
+            longest_wait: MAX_LOCK_WAIT,
+            longest_catch_up: MAX_CATCH_UP_TIME,
             has_missed_turn: false,
             has_log: true,
             is_immutable: false,
@@ -228,7 +228,7 @@ impl Ledger {
         let began = Instant::now();
         // After one timeout, the queue is hardly waited for: SQLite's lock orders the writers as
         // well.
-        let patience = if self.has_missed_turn { LEAST_WAIT.min(wait) } else { wait };
+        let patience = if self.has_missed_turn { MIN_LOCK_WAIT.min(wait) } else { wait };
         let held = self.lock.as_ref().map(|lock| lock.acquire(patience));
         self.has_missed_turn = held.as_ref().is_some_and(|held| !held.is_held());
         // With a reader waiting, SQLite's lock is not waited for after the queue.
@@ -236,7 +236,7 @@ impl Ledger {
             return Err(Error::Busy { path: self.path.clone(), seconds: 0 });
         }
         // Time spent in the queue counts against the wait for SQLite's lock.
-        let left = wait.saturating_sub(began.elapsed()).max(LEAST_WAIT.min(wait));
+        let left = wait.saturating_sub(began.elapsed()).max(MIN_LOCK_WAIT.min(wait));
         self.conn.busy_timeout(left)?;
         let tx = self
             .conn
@@ -259,17 +259,17 @@ impl Ledger {
         Ok(value)
     }
 
-    /// Begins a read transaction that lasts until [`Ledger::release`] or until the ledger is closed.
+    /// Begins a read transaction that lasts until [`Ledger::release_snapshot`] or until the ledger is closed.
     /// The log cannot be truncated meanwhile, and nothing can be written through this connection.
-    pub(crate) fn hold(&self) -> Result<()> {
+    pub(crate) fn hold_snapshot(&self) -> Result<()> {
         self.conn.execute_batch("BEGIN")?;
         // The snapshot is taken by the first read.
         user_version(&self.conn)?;
         Ok(())
     }
 
-    /// Ends the read transaction of [`Ledger::hold`], if there is one.
-    pub(crate) fn release(&self) -> Result<()> {
+    /// Ends the read transaction of [`Ledger::hold_snapshot`], if there is one.
+    pub(crate) fn release_snapshot(&self) -> Result<()> {
         if !self.conn.is_autocommit() {
             self.conn.execute_batch("COMMIT")?;
         }
@@ -316,7 +316,7 @@ impl Ledger {
             Ok(self.conn.pragma_query_value(None, name, |row| row.get(0))?)
         };
         let (unused, all) = (number("freelist_count")?, number("page_count")?);
-        if unused > TRIM_ABOVE.max(all / 64) {
+        if unused > TRIM_ABOVE_PAGES.max(all / 64) {
             self.write(|tx| {
                 // One step of the statement frees one page.
                 let mut vacuum = tx.prepare(&format!("PRAGMA incremental_vacuum({unused})"))?;
@@ -339,22 +339,22 @@ impl Ledger {
     pub(crate) fn write_back(&self) -> Result<()> {
         let frames: i64 =
             self.conn.query_row("PRAGMA wal_checkpoint(NOOP)", [], |row| row.get(1))?;
-        if frames < LONG_LOG {
+        if frames < MAX_LOG_PAGES {
             return Ok(());
         }
         let passive = || self.conn.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()));
         passive()?;
         // The second pass writes the frames added meanwhile. The lock keeps writers from adding
         // more.
-        let _held = self.lock.as_ref().map(|lock| lock.acquire(SHORT_WAIT));
+        let _held = self.lock.as_ref().map(|lock| lock.acquire(SHORT_LOCK_WAIT));
         Ok(passive()?)
     }
 
     /// Checkpoints, but waits for readers only briefly.
     pub(crate) fn try_checkpoint(&self) -> Result<()> {
-        self.conn.busy_timeout(SHORT_WAIT)?;
+        self.conn.busy_timeout(SHORT_LOCK_WAIT)?;
         let done = self.checkpoint();
-        self.conn.busy_timeout(LONGEST_WAIT)?;
+        self.conn.busy_timeout(MAX_LOCK_WAIT)?;
         done
     }
 
@@ -376,8 +376,8 @@ impl Ledger {
         if !self.is_replaced() || !self.opened.has_log_at(&self.path) {
             return Ok(());
         }
-        let _held = lock.acquire(LONGEST_WAIT);
-        let is_written_back = self.truncate_log(SHORT_WAIT).unwrap_or(false);
+        let _held = lock.acquire(MAX_LOCK_WAIT);
+        let is_written_back = self.truncate_log(SHORT_LOCK_WAIT).unwrap_or(false);
         // Another process may have moved it meanwhile.
         if !self.opened.has_log_at(&self.path) {
             return Ok(());
@@ -432,13 +432,13 @@ impl Ledger {
         self.conn.busy_timeout(longest)?;
         let is_busy =
             self.conn.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get::<_, bool>(0));
-        self.conn.busy_timeout(LONGEST_WAIT)?;
+        self.conn.busy_timeout(MAX_LOCK_WAIT)?;
         Ok(!is_busy?)
     }
 
     /// Rewrites the whole file from its rows, so that no trace of deleted rows stays.
     pub(crate) fn vacuum(&mut self) -> Result<()> {
-        let _held = self.lock.as_ref().map(|lock| lock.acquire(LONGEST_WAIT));
+        let _held = self.lock.as_ref().map(|lock| lock.acquire(MAX_LOCK_WAIT));
         // The copy may be larger than memory.
         self.conn.pragma_update(None, "temp_store", "FILE")?;
         let written = self.conn.execute_batch("VACUUM");
@@ -461,7 +461,7 @@ impl Ledger {
     }
 
     fn migrate(&mut self) -> Result<()> {
-        let _held = self.lock.as_ref().map(|lock| lock.acquire(LONGEST_WAIT));
+        let _held = self.lock.as_ref().map(|lock| lock.acquire(MAX_LOCK_WAIT));
         let tx = self
             .conn
             .transaction_with_behavior(TransactionBehavior::Immediate)
@@ -479,7 +479,7 @@ impl Ledger {
         if mode.eq_ignore_ascii_case("wal") {
             return Ok(());
         }
-        let _held = self.lock.as_ref().map(|lock| lock.acquire(LONGEST_WAIT));
+        let _held = self.lock.as_ref().map(|lock| lock.acquire(MAX_LOCK_WAIT));
         if self.opened.is_at(&self.path) {
             let switched = self.conn.pragma_update(None, "journal_mode", "WAL");
             switched.or_else(|error| match busy(error, &self.path) {
@@ -494,7 +494,7 @@ impl Ledger {
 impl Drop for Ledger {
     fn drop(&mut self) {
         // A held snapshot keeps the log from being written back.
-        let _ = self.release();
+        let _ = self.release_snapshot();
         // Callers that go on with the new file call `detach_log` themselves and see its error.
         let _ = self.detach_log();
     }
@@ -544,7 +544,7 @@ fn connect_to_read(path: &Path) -> Result<(Connection, OpenFile, bool)> {
 
 /// Opens the file at `path` under the name that SQLite is given.
 fn connect_as(path: &Path, name: &Path, access: OpenFlags) -> Result<(Connection, OpenFile)> {
-    for _ in 0..TRIES {
+    for _ in 0..MAX_OPEN_ATTEMPTS {
         let opened = OpenFile::at(path)?;
         let conn = Connection::open_with_flags(
             name,
@@ -592,7 +592,7 @@ impl Checkpointer {
 
 /// Applies the settings of every connection.
 pub(crate) fn set_up(conn: &Connection) -> Result<()> {
-    conn.busy_timeout(LONGEST_WAIT)?;
+    conn.busy_timeout(MAX_LOCK_WAIT)?;
     conn.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
     conn.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
     // Without it, a statement that could use a partial index is planned again for every value.
@@ -642,7 +642,7 @@ fn is_about_disk(error: &rusqlite::Error) -> bool {
 fn busy(error: rusqlite::Error, path: &Path) -> Error {
     match error.sqlite_error_code() {
         Some(rusqlite::ErrorCode::DatabaseBusy | rusqlite::ErrorCode::DatabaseLocked) => {
-            Error::Busy { path: path.to_owned(), seconds: LONGEST_WAIT.as_secs() }
+            Error::Busy { path: path.to_owned(), seconds: MAX_LOCK_WAIT.as_secs() }
         }
         _ => Error::Sqlite(error),
     }

@@ -43,7 +43,7 @@ const PROJECTION_SHAPE: i64 = 12;
 
 /// The factor of the shape in a projection's version. Before shape 12 the versions of all decoders
 /// were added; now the table `decoders` has them.
-const SHAPES: i64 = 1_000_000;
+const SHAPE_FACTOR: i64 = 1_000_000;
 
 /// Returns the truth schema that this build writes.
 pub(crate) fn truth_version() -> i64 {
@@ -52,7 +52,7 @@ pub(crate) fn truth_version() -> i64 {
 
 /// Returns the version of the projection's tables that this build writes.
 pub(crate) fn projection_version() -> i64 {
-    PROJECTION_SHAPE * SHAPES
+    PROJECTION_SHAPE * SHAPE_FACTOR
 }
 
 /// How a ledger's projection relates to the one that this version derives.
@@ -112,7 +112,7 @@ fn decoders(conn: &Connection) -> Result<Derived> {
 pub(crate) fn has_older_shape(conn: &Connection) -> Result<bool> {
     let version: i64 =
         conn.query_row("SELECT projection_version FROM ledger", [], |row| row.get(0))?;
-    Ok(version / SHAPES < PROJECTION_SHAPE)
+    Ok(version / SHAPE_FACTOR < PROJECTION_SHAPE)
 }
 
 /// A column that some ledgers of a version lack: before versions were frozen, some of them grew.
@@ -174,23 +174,23 @@ pub(crate) fn is_newest(conn: &Connection) -> Result<bool> {
 
 /// Creates the truth of the newest version in an empty file.
 pub(crate) fn create_truth(conn: &Connection) -> Result<()> {
-    take_steps(conn, 0)
+    run_migrations(conn, 0)
 }
 
 /// Migrates truth to the newest version, after a rehearsal. Runs inside one transaction.
 pub(crate) fn migrate_truth(conn: &Connection) -> Result<()> {
-    rehearse(conn)?;
-    take_steps(conn, version(conn)?)
+    rehearse_migration(conn)?;
+    run_migrations(conn, version(conn)?)
 }
 
 /// Refuses a file that cannot be migrated. Changes nothing in it: its tables, without rows, are
 /// migrated in memory.
-pub(crate) fn rehearse(conn: &Connection) -> Result<()> {
+pub(crate) fn rehearse_migration(conn: &Connection) -> Result<()> {
     let version = version(conn)?;
     let other = |what: String| Error::Shape { version, what };
     let stage = Connection::open_in_memory()?;
     shape::copy(conn, &stage, TRUTH_TABLES)?;
-    take_steps(&stage, version).map_err(|error| other(cause(&error)))?;
+    run_migrations(&stage, version).map_err(|error| other(cause(&error)))?;
     let newest = Connection::open_in_memory()?;
     create_truth(&newest)?;
     let newest = Shape::of(&newest, TRUTH_TABLES)?;
@@ -210,7 +210,7 @@ fn cause(error: &Error) -> String {
 }
 
 /// Completes version `from` and takes the steps after it.
-fn take_steps(conn: &Connection, from: i64) -> Result<()> {
+fn run_migrations(conn: &Connection, from: i64) -> Result<()> {
     for late in LATE_COLUMNS.iter().filter(|late| late.version <= from) {
         if !has_column(conn, late.table, late.column)? {
             conn.execute_batch(late.sql)?;

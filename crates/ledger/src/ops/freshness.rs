@@ -17,7 +17,7 @@ use crate::file::owner::{adopt, collector, is_about_access};
 use crate::project::rebuild;
 use crate::{Error, Result, Trouble};
 
-/// The time that a reader waits for the ledger to be brought up to date.
+/// The time that a reader waits for the ledger to catch up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RefreshLimit {
     /// No time: the ledger is read as it is.
@@ -85,10 +85,10 @@ pub enum LedgerKind {
 pub struct Reader {
     /// The ledger.
     pub ledger: Ledger,
-    /// Its relation to this machine. Only `Own` can be brought up to date.
+    /// Its relation to this machine. Only `Own` can catch up.
     pub kind: LedgerKind,
     /// Set if the answer has to be read through a connection that cannot write.
-    pub is_apart: bool,
+    pub needs_second_connection: bool,
 }
 
 /// Opens a ledger for reading. A ledger that `machine` collects into is opened for writing, and
@@ -101,13 +101,13 @@ pub fn open_to_read(path: &Path, machine: &str) -> Result<Reader> {
     };
     if kind == LedgerKind::Own {
         kind = match Ledger::open(path) {
-            Ok(ledger) => return Ok(Reader { ledger, kind, is_apart: false }),
+            Ok(ledger) => return Ok(Reader { ledger, kind, needs_second_connection: false }),
             Err(error) if is_there && error.trouble() == Trouble::DiskFull => LedgerKind::DiskFull,
             Err(error) if is_about_access(&error) => LedgerKind::ReadOnly,
             Err(error) => return Err(error),
         };
     }
-    Ok(Reader { ledger: Ledger::open_read_only(path)?, kind, is_apart: false })
+    Ok(Reader { ledger: Ledger::open_read_only(path)?, kind, needs_second_connection: false })
 }
 
 fn kind_of(ledger: &Ledger, machine: &str) -> Result<LedgerKind> {
@@ -122,7 +122,7 @@ fn kind_of(ledger: &Ledger, machine: &str) -> Result<LedgerKind> {
 }
 
 impl Reader {
-    /// Brings the ledger up to date as far as `limit` allows, and returns how current it is.
+    /// Collects and catches up as far as `limit` allows. Returns how current the ledger is.
     /// From then on the ledger is read in one snapshot, until it is dropped or refreshed again.
     pub fn refresh(
         &mut self,
@@ -131,11 +131,11 @@ impl Reader {
         limit: RefreshLimit,
         progress: &mut dyn FnMut(Progress),
     ) -> Result<Freshness> {
-        self.ledger.release()?;
+        self.ledger.release_snapshot()?;
         let short = (limit != RefreshLimit::Unlimited)
             .then(|| Hurry { wait: SHORT_WAIT, until: Instant::now() + SHORT_SWEEP });
-        let mut freshness = self.collected(roots, machine, limit, short, progress)?;
-        freshness.unprojected = self.hold(short)?;
+        let mut freshness = self.collect_if_owned(roots, machine, limit, short, progress)?;
+        freshness.unprojected = self.hold_snapshot(short)?;
         Ok(freshness)
     }
 
@@ -146,20 +146,20 @@ impl Reader {
         unprojected: u64,
         wait: impl FnOnce() -> T,
     ) -> Result<T> {
-        ledger.release()?;
+        ledger.release_snapshot()?;
         let waited = wait();
-        ledger.hold()?;
+        ledger.hold_snapshot()?;
         if self::unprojected(ledger)? > unprojected {
-            return Err(rebuild::behind(ledger)?);
+            return Err(rebuild::behind_error(ledger)?);
         }
         Ok(waited)
     }
 
     /// Holds a snapshot in which nothing is missing that was there when this began, and returns how
     /// many records are missing from it. If that cannot be had in time, it is any snapshot.
-    fn hold(&mut self, short: Option<Hurry>) -> Result<u64> {
+    fn hold_snapshot(&mut self, short: Option<Hurry>) -> Result<u64> {
         let mut writer = None;
-        if self.is_apart && self.ledger.is_writable() {
+        if self.needs_second_connection && self.ledger.is_writable() {
             let reader = Ledger::open_read_only(self.ledger.path())?;
             writer = Some(std::mem::replace(&mut self.ledger, reader));
         }
@@ -167,31 +167,31 @@ impl Reader {
         let mut last = None;
         let mut can_wait = self.kind == LedgerKind::Own;
         loop {
-            self.ledger.hold()?;
+            self.ledger.hold_snapshot()?;
             let now = rebuild::projected(self.ledger.conn())?;
             // Stops at the record seen first, so that a busy appender cannot starve the reader.
-            let last = *last.get_or_insert(rebuild::last(self.ledger.conn())?);
+            let last = *last.get_or_insert(rebuild::last_record(self.ledger.conn())?);
             if !can_wait || now.is_some_and(|now| now.to >= last) {
                 return unprojected(&self.ledger);
             }
-            self.ledger.release()?;
+            self.ledger.release_snapshot()?;
             let writer = writer.as_mut().unwrap_or(&mut self.ledger);
             // An answer that lacks something known is worth all the time that is left.
             writer.set_hurry(short.map(|Hurry { until, .. }| Hurry {
                 wait: until.saturating_duration_since(Instant::now()),
                 until,
             }))?;
-            let brought_up = rebuild::bring_up_until(writer, limit);
+            let caught_up = rebuild::catch_up_until(writer, limit);
             writer.set_hurry(None)?;
-            match brought_up {
-                Err(error) if short.is_some() && is_in_the_way(&error) => can_wait = false,
+            match caught_up {
+                Err(error) if short.is_some() && is_busy_or_late(&error) => can_wait = false,
                 Err(error) if error.trouble() == Trouble::DiskFull => can_wait = false,
-                brought_up => brought_up?,
+                caught_up => caught_up?,
             }
         }
     }
 
-    fn collected(
+    fn collect_if_owned(
         &mut self,
         roots: &[RootPath],
         machine: &str,
@@ -200,7 +200,7 @@ impl Reader {
         progress: &mut dyn FnMut(Progress),
     ) -> Result<Freshness> {
         if self.kind != LedgerKind::Own {
-            return self.as_collected();
+            return self.freshness_without_collecting();
         }
         match self.collect(roots, machine, limit, short, progress) {
             // A partial projection can be read; one of another version cannot.
@@ -209,9 +209,9 @@ impl Reader {
                     && rebuild::projected(self.ledger.conn())?.is_some() =>
             {
                 self.kind = LedgerKind::DiskFull;
-                self.as_collected()
+                self.freshness_without_collecting()
             }
-            collected => collected,
+            collect_if_owned => collect_if_owned,
         }
     }
 
@@ -225,12 +225,12 @@ impl Reader {
     ) -> Result<Freshness> {
         // A partial projection can be read; one of another version cannot.
         if rebuild::projected(self.ledger.conn())?.is_none() {
-            rebuild::bring_up(&mut self.ledger, &mut |done, total| {
+            rebuild::catch_up(&mut self.ledger, &mut |done, total| {
                 progress(Progress::Rebuilding { done, total });
             })?;
         }
         if limit == RefreshLimit::None {
-            return self.as_collected();
+            return self.freshness_without_collecting();
         }
         self.ledger.set_hurry(short)?;
         let began = clock::now_ms();
@@ -242,7 +242,7 @@ impl Reader {
                 fresh_as_of: if swept.pending.is_none() {
                     began
                 } else {
-                    self.as_collected()?.fresh_as_of
+                    self.freshness_without_collecting()?.fresh_as_of
                 },
                 pending_bytes: Some(swept.pending.bytes),
                 pending_files: swept.pending.files,
@@ -255,7 +255,7 @@ impl Reader {
                     .map(|(path, why)| (path.display().to_string(), why))
                     .collect(),
             }),
-            Err(error) if short.is_some() && is_in_the_way(&error) => {
+            Err(error) if short.is_some() && is_busy_or_late(&error) => {
                 // Records that the other process stores meanwhile are not in the answer either.
                 let pending = count_pending(&self.ledger, roots)?;
                 Ok(Freshness {
@@ -263,7 +263,7 @@ impl Reader {
                     was_busy: !matches!(error, Error::Behind { .. }),
                     pending_bytes: Some(pending.bytes),
                     pending_files: pending.files,
-                    ..self.as_collected()?
+                    ..self.freshness_without_collecting()?
                 })
             }
             Err(error) => Err(error),
@@ -271,7 +271,7 @@ impl Reader {
     }
 
     /// Returns the currency of the ledger as it is.
-    fn as_collected(&self) -> Result<Freshness> {
+    fn freshness_without_collecting(&self) -> Result<Freshness> {
         let fresh_as_of = "SELECT coalesce(collected_at, created_at) FROM ledger";
         let fresh_as_of = self.ledger.conn().query_row(fresh_as_of, [], |row| row.get(0))?;
         Ok(Freshness { fresh_as_of, ..Freshness::default() })
@@ -279,7 +279,7 @@ impl Reader {
 }
 
 /// Returns true if another process keeps this one from writing, or if the time is over.
-fn is_in_the_way(error: &Error) -> bool {
+fn is_busy_or_late(error: &Error) -> bool {
     error.trouble() == Trouble::Busy
 }
 

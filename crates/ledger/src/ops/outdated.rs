@@ -9,21 +9,21 @@ use rusqlite::{Connection, TransactionBehavior};
 
 use std::path::Path;
 
-use crate::file::ledger::{LONGEST_WAIT, Ledger, set_up};
+use crate::file::ledger::{Ledger, MAX_LOCK_WAIT, set_up};
 use crate::file::open_files::OpenFile;
 use crate::file::schema;
 use crate::project::rebuild;
 use crate::{Error, Result};
 
 /// The number of pages that are copied at once.
-const STEP: i32 = 1024;
+const PAGES_PER_STEP: i32 = 1024;
 
 impl Ledger {
     /// Opens an existing ledger for reading only. Of a ledger of an older version, a migrated copy is
     /// opened.
     pub fn open_read_only(path: &Path) -> Result<Ledger> {
         match Ledger::open_up_to_date(path) {
-            Err(Error::Older { .. }) => bring_up_copy(path),
+            Err(Error::Older { .. }) => migrated_copy(path),
             opened => opened,
         }
     }
@@ -34,7 +34,7 @@ impl Ledger {
     }
 }
 
-fn bring_up_copy(path: &Path) -> Result<Ledger> {
+fn migrated_copy(path: &Path) -> Result<Ledger> {
     let old = Ledger::open_any_version(path)?;
     // Without a name, SQLite creates a temporary file that no other process can find.
     let mut conn = Connection::open("")?;
@@ -44,10 +44,10 @@ fn bring_up_copy(path: &Path) -> Result<Ledger> {
     conn.pragma_update(None, "synchronous", "OFF")?;
     let tx = conn.transaction_with_behavior(TransactionBehavior::Immediate)?;
     schema::migrate_truth(&tx)?;
-    rebuild::empty(&tx)?;
+    rebuild::clear(&tx)?;
     tx.commit()?;
     let mut ledger = Ledger::of(path.to_owned(), conn, OpenFile::at(path)?);
-    rebuild::catch_up(&mut ledger, &mut |_, _| {})?;
+    rebuild::catch_up_in_slices(&mut ledger, &mut |_, _| {})?;
     ledger.conn().pragma_update(None, "query_only", true)?;
     Ok(ledger)
 }
@@ -55,11 +55,11 @@ fn bring_up_copy(path: &Path) -> Result<Ledger> {
 fn copy(from: &Connection, to: &mut Connection, path: &Path) -> Result<()> {
     let backup = Backup::new(from, to)?;
     loop {
-        match backup.step(STEP)? {
+        match backup.step(PAGES_PER_STEP)? {
             StepResult::Done => return Ok(()),
             StepResult::More => {}
             _ => {
-                let seconds = LONGEST_WAIT.as_secs();
+                let seconds = MAX_LOCK_WAIT.as_secs();
                 return Err(Error::Busy { path: path.to_owned(), seconds });
             }
         }

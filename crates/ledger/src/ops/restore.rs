@@ -222,7 +222,7 @@ fn is_full(error: &io::Error) -> bool {
 
 /// The location of a session's transcript.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct InPlace {
+pub struct TranscriptInPlace {
     /// The file.
     pub path: PathBuf,
     /// True if the file was gone and has been restored.
@@ -231,11 +231,14 @@ pub struct InPlace {
 
 /// Restores a session's transcript to the path where its agent expects it, unless a file is there.
 /// Returns `None` if the session never had a file.
-pub fn restore_in_place(ledger: &Ledger, session: SessionRow) -> Result<Option<InPlace>> {
+pub fn restore_in_place(ledger: &Ledger, session: SessionRow) -> Result<Option<TranscriptInPlace>> {
     complete(ledger, &mut |conn| restore_in_place_from(conn, session))
 }
 
-fn restore_in_place_from(conn: &Connection, session: SessionRow) -> Result<Option<InPlace>> {
+fn restore_in_place_from(
+    conn: &Connection,
+    session: SessionRow,
+) -> Result<Option<TranscriptInPlace>> {
     let mut statement = conn.prepare(
         "SELECT s.id, g.id, s.root, s.path, g.mtime_ns, s.format
            FROM session_sources ss
@@ -255,14 +258,14 @@ fn restore_in_place_from(conn: &Connection, session: SessionRow) -> Result<Optio
         let (root, below) = (Path::new(OsStr::from_bytes(&root)), safe(&path)?);
         let target = root.join(&below);
         if target.symlink_metadata().is_ok() {
-            return Ok(Some(InPlace { path: target, restored: false }));
+            return Ok(Some(TranscriptInPlace { path: target, restored: false }));
         }
         let of = (row.get(0)?, row.get(1)?, Bytes::Lines);
         let blanks = &mut BlankLines::default();
         let root = Target::open(root).map_err(Error::io("open folder", root))?;
         let written = write(conn, of, row.get(4)?, (&root, &below), blanks)?;
         let restored = matches!(written, Written::Anew(_));
-        return Ok(Some(InPlace { path: target, restored }));
+        return Ok(Some(TranscriptInPlace { path: target, restored }));
     }
     Ok(None)
 }

@@ -15,8 +15,8 @@ use crate::base::paths::absolute;
 use crate::base::sidecar::log_length;
 use crate::collect::rows::databases;
 use crate::collect::{
-    Discovery, Gate, MOST_LINKS, MOST_NAMED, RootPath, RootState, discover, known, resolve,
-    summarise,
+    Discovery, Gate, MAX_LISTED_LINKS, MAX_LISTED_PATHS, RootPath, RootState, discover, known,
+    resolve, summarise,
 };
 use crate::file::ledger::Ledger;
 use crate::file::schema;
@@ -77,7 +77,7 @@ fn describe(conn: &Connection, ledger: LedgerStatus, roots: &[RootPath]) -> Resu
     if own.records > 0 {
         formats.push(own);
     }
-    let (partly_indexed, too_long) = search::in_part(conn)?;
+    let (partly_indexed, too_long) = search::partly_indexed(conn)?;
     Ok(Status {
         ledger,
         formats,
@@ -118,7 +118,7 @@ fn format_status(
 ) -> Result<FormatStatus> {
     let name = format.name();
     let is_ours = |index: usize| roots.get(index).is_some_and(|root| root.format.name() == name);
-    let mut skipped = summarise(roots, &discovery.skipped, MOST_LINKS);
+    let mut skipped = summarise(roots, &discovery.skipped, MAX_LISTED_LINKS);
     skipped.retain(|skipped| skipped.format == name);
     skipped.append(&mut refused(conn, name)?);
     let (database_files, mut unread) = databases::all(conn, name)?;
@@ -299,7 +299,7 @@ fn grouped(format: &str, mut rows: Rows<'_>) -> Result<Vec<SkippedFiles>> {
         match groups.last_mut() {
             Some(group) if (&group.reason, group.in_database) == (&reason, in_database) => {
                 group.files += 1;
-                if group.paths.len() < MOST_NAMED {
+                if group.paths.len() < MAX_LISTED_PATHS {
                     group.paths.push(path);
                 }
             }

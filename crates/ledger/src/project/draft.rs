@@ -32,17 +32,17 @@ pub(crate) struct Draft {
 impl Draft {
     /// Collects the words of the first entry, so that FTS5 need not. Further entries of a line with
     /// several records have distant numbers, so FTS5 indexes them itself.
-    pub(crate) fn gather_words(&mut self, postings: &mut PostingsBuilder) {
+    pub(crate) fn collect_words(&mut self, postings: &mut PostingsBuilder) {
         if let Some(entry) = self.entries.first_mut()
             && entry.text.is_indexed()
         {
             entry.words = Some(postings.add(entry.text.columns()));
-            entry.text.forget_indexed();
+            entry.text.drop_indexed();
         }
     }
 
     /// Returns the approximate size of the draft in memory and in rows, in bytes.
-    pub(crate) fn weight(&self) -> usize {
+    pub(crate) fn approximate_size(&self) -> usize {
         let boxed = size_of::<DraftUsage>() + size_of::<DraftCompaction>();
         (self.entries.len() + 1) * (size_of::<DraftEntry>() + boxed)
     }
@@ -50,12 +50,12 @@ impl Draft {
 
 /// The largest number of entries that are read from one line, against hostile input. The rest stays
 /// in the record.
-const MOST_WELDED: usize = 4096;
+const MAX_ENTRIES_PER_LINE: usize = 4096;
 
 /// One entry of a record.
 #[derive(Debug)]
 pub(crate) struct DraftEntry {
-    pub(crate) kind: kinds::Kind,
+    pub(crate) kind: kinds::EntryKind,
     pub(crate) uuid: Option<PackedId>,
     pub(crate) parent: DraftParent,
     pub(crate) time: Option<i64>,
@@ -191,11 +191,11 @@ impl<'a> Drafter<'a> {
         let line = bytes.trim_ascii();
         let content = short_hash(xxh3_64(line));
         let mut entries = Vec::new();
-        let mut left_out = 0_u64;
+        let mut unindexed_bytes = 0_u64;
         let (format, origin) = (self.format, self.origin);
         let mut problems = record::read(format, origin, bytes, &mut |entry| {
-            if entries.len() >= MOST_WELDED {
-                left_out += 1;
+            if entries.len() >= MAX_ENTRIES_PER_LINE {
+                unindexed_bytes += 1;
                 return;
             }
             // A record has the same hash alone and on a line with other records.
@@ -210,8 +210,8 @@ impl<'a> Drafter<'a> {
             }
             entries.push(drafted);
         });
-        if left_out > 0 {
-            let detail = format!("{left_out} more records on one line are not read");
+        if unindexed_bytes > 0 {
+            let detail = format!("{unindexed_bytes} more records on one line are not read");
             problems.push(Problem::new(ProblemKind::Oversize, detail));
         }
         Draft { entries, problems, same_as: None }
@@ -229,7 +229,7 @@ impl<'a> Drafter<'a> {
             // Each entry gets a hash of its own.
             let content = content.wrapping_add(entries.len() as i64);
             let mut drafted = self.entry(entry, content, length);
-            drafted.text.left_out += length - head.len() as u64;
+            drafted.text.unindexed_bytes += length - head.len() as u64;
             entries.push(drafted);
         });
         Draft { entries, problems, same_as: None }
@@ -240,8 +240,8 @@ impl<'a> Drafter<'a> {
     pub(crate) fn texts(&self, bytes: &[u8], too_long: Option<u64>) -> Vec<SearchText> {
         let mut texts = Vec::new();
         let mut each = |entry: &Entry<'_>| {
-            if texts.len() < MOST_WELDED {
-                texts.push(gather(entry, bytes.len() as u64).text);
+            if texts.len() < MAX_ENTRIES_PER_LINE {
+                texts.push(collect_blocks(entry, bytes.len() as u64).text);
             }
         };
         match too_long {
@@ -255,7 +255,7 @@ impl<'a> Drafter<'a> {
     }
 
     fn entry(&self, entry: &Entry<'_>, content: i64, bytes: u64) -> DraftEntry {
-        let Gathered { mut text, calls, results, detail } = gather(entry, bytes);
+        let BlockContents { mut text, calls, results, detail } = collect_blocks(entry, bytes);
         text.seal();
         // Text next to a tool's result comes from the human.
         let is_message = matches!(entry.role, Some(Role::User | Role::Assistant | Role::Tool))
@@ -281,7 +281,7 @@ impl<'a> Drafter<'a> {
         };
         let type_name = type_name(&entry.type_name);
         DraftEntry {
-            kind: kinds::Kind::new(type_name, form, entry.role, &marks, story::folded(entry)),
+            kind: kinds::EntryKind::new(type_name, form, entry.role, &marks, story::folded(entry)),
             uuid: entry.id.as_deref().map(PackedId::pack),
             parent: match &entry.parent {
                 Parent::Unsaid => DraftParent::Unsaid,
@@ -341,7 +341,7 @@ impl<'a> Drafter<'a> {
 }
 
 /// The data collected from the blocks of an entry.
-struct Gathered {
+struct BlockContents {
     text: SearchText,
     calls: Vec<DraftCall>,
     results: Vec<DraftResult>,
@@ -349,7 +349,7 @@ struct Gathered {
 }
 
 /// Collects the text, calls and results from the blocks of an entry.
-fn gather(entry: &Entry<'_>, bytes: u64) -> Gathered {
+fn collect_blocks(entry: &Entry<'_>, bytes: u64) -> BlockContents {
     let mut text = SearchText::default();
     let mut calls = Vec::new();
     let mut results = Vec::new();
@@ -392,8 +392,8 @@ fn gather(entry: &Entry<'_>, bytes: u64) -> Gathered {
         }
     }
     let detail = detail(entry, &mut text, bytes);
-    for said in &entry.says {
-        match said {
+    for fact in &entry.says {
+        match fact {
             Says::Title(TitleRank::Ai | TitleRank::Custom, title) | Says::Summary { title, .. } => {
                 text.prose.push(title)
             }
@@ -401,7 +401,7 @@ fn gather(entry: &Entry<'_>, bytes: u64) -> Gathered {
             _ => {}
         }
     }
-    Gathered { text, calls, results, detail }
+    BlockContents { text, calls, results, detail }
 }
 
 /// Returns the data that only this kind of entry has. Adds its text to the search text.
@@ -431,7 +431,7 @@ fn detail(entry: &Entry<'_>, text: &mut SearchText, bytes: u64) -> Detail {
             data: data
                 .as_ref()
                 .map(|data| data.get())
-                .filter(|data| data.len() <= LONGEST_CUSTOM)
+                .filter(|data| data.len() <= MAX_CUSTOM_BYTES)
                 .map(str::to_owned),
         },
         Kind::Label { target, label } => {
@@ -440,7 +440,7 @@ fn detail(entry: &Entry<'_>, text: &mut SearchText, bytes: u64) -> Detail {
         Kind::Leaf { target, .. } => Detail::Leaf { target: target.as_deref().map(PackedId::pack) },
         Kind::Prompt => Detail::Prompt,
         Kind::Document => Detail::Document { bytes },
-        Kind::CronRun(run) => Detail::CronRun(Box::new(own(run))),
+        Kind::CronRun(run) => Detail::CronRun(Box::new(into_owned_run(run))),
         Kind::CronJobs(jobs) => Detail::CronJobs { bytes, jobs: jobs.clone() },
         Kind::ModelChange => Detail::ModelChange(Box::new(model(entry))),
         Kind::Message
@@ -454,7 +454,7 @@ fn detail(entry: &Entry<'_>, text: &mut SearchText, bytes: u64) -> Detail {
     }
 }
 
-fn own(run: &CronRun<'_>) -> CronRun<'static> {
+fn into_owned_run(run: &CronRun<'_>) -> CronRun<'static> {
     let owned = |said: &Option<Cow<'_, str>>| said.as_deref().map(|said| said.to_owned().into());
     CronRun {
         job: run.job.to_string().into(),
@@ -472,7 +472,7 @@ fn own(run: &CronRun<'_>) -> CronRun<'static> {
 
 /// The largest payload of a custom entry that is copied into the projection, in bytes. A longer one
 /// stays in the record only, so that the projection stays small.
-const LONGEST_CUSTOM: usize = 64 << 10;
+const MAX_CUSTOM_BYTES: usize = 64 << 10;
 
 fn usage(entry: &Entry<'_>) -> Option<DraftUsage> {
     let usage = entry.usage?;
@@ -521,7 +521,7 @@ fn short_hash(hash: u64) -> i64 {
 
 /// Returns a type name as it is stored: a long one is cut.
 fn type_name(name: &str) -> Box<str> {
-    let mut end = name.len().min(LONGEST_TYPE);
+    let mut end = name.len().min(MAX_TYPE_NAME_BYTES);
     while !name.is_char_boundary(end) {
         end -= 1;
     }
@@ -529,7 +529,7 @@ fn type_name(name: &str) -> Box<str> {
 }
 
 /// The largest length of a stored type name, in bytes. Real ones are short; a hostile one is cut.
-const LONGEST_TYPE: usize = 128;
+const MAX_TYPE_NAME_BYTES: usize = 128;
 
 /// Marks the draft of a last line without a newline, to which nothing will be added.
 pub(crate) fn mark_unterminated(draft: &mut Draft, part: Part) {

@@ -13,16 +13,16 @@ use quipu_transcript::problem::{Problem, ProblemKind};
 use rusqlite::{OptionalExtension, Transaction};
 
 use super::draft::{Detail, DraftEntry, DraftParent, Fact};
-use super::rows::{self, Inserts, Standing};
+use super::rows::{self, Inserts, TreePosition};
 use super::session::{Name, Session};
-use super::tree::{Adopted, Known};
-use super::{Fold, Place, tools, usage};
+use super::tree::{Adopted, KnownEntry};
+use super::{Fold, RecordPosition, tools, usage};
 use crate::Result;
 use crate::base::ids::{EntryId, PackedId, SessionRow};
 use crate::project::interned::kinds::KindId;
 use crate::project::interned::targets::Targets;
-use crate::project::interned::tools::Toolbox;
-use crate::project::source_state::Tip;
+use crate::project::interned::tools::Tools;
+use crate::project::source_state::SourceState;
 
 impl Fold {
     /// Projects one entry of a record. Returns its session.
@@ -31,8 +31,8 @@ impl Fold {
         &mut self,
         tx: &Transaction<'_>,
         inserts: &mut Inserts<'_>,
-        place: &Place<'_>,
-        tip: &mut Tip,
+        position: &RecordPosition<'_>,
+        state: &mut SourceState,
         id: EntryId,
         same_as: Option<EntryId>,
         entry: DraftEntry,
@@ -42,21 +42,21 @@ impl Fold {
             self.sessions.save(tx)?;
         }
         let kind = self.kinds.number(tx, &entry.kind)?;
-        let Some(name) = self.session_name(tx, place, tip, &entry)? else {
+        let Some(name) = self.session_name(tx, position, state, &entry)? else {
             return self
-                .of_no_session(tx, inserts, place, id, kind, same_as, &entry)
+                .insert_without_session(tx, inserts, position, id, kind, same_as, &entry)
                 .map(|()| None);
         };
         let session = self.sessions.get(tx, &name, SessionRow(id.0))?;
         let row = session.row;
-        if tip.session != Some(row) {
-            tip.session = Some(row);
-            session.place(tx, place.source, place.origin)?;
+        if state.session != Some(row) {
+            state.session = Some(row);
+            session.add_source(tx, position.source, position.origin)?;
             // Queries find the parent of a sub-agent through this row.
             session.save(tx, &name)?;
         }
-        let mut problems = learn(tx, place, session, &entry)?;
-        tip.take_model(&entry);
+        let mut problems = store_facts(tx, position, session, &entry)?;
+        state.take_model(&entry);
 
         // An entry with a known id is a repetition if its content is the same; otherwise it is a
         // newer version. A line that the session has elsewhere is a repetition too, even without an
@@ -71,38 +71,38 @@ impl Fold {
         };
         if let Some(known) = seen {
             insert_sighting(tx, id, known.id)?;
-            tip.has_header |= matches!(entry.detail, Detail::Header);
+            state.has_header |= matches!(entry.detail, Detail::Header);
             if is_node(&entry) {
-                tip.last_entry = Some(known.id);
-                tip.last_turn = known.turn;
+                state.last_entry = Some(known.id);
+                state.last_turn = known.turn;
             }
             return Ok(Some(row));
         }
         // A list of prompts belongs to many sessions, each with its own time.
         let is_prompt_list = matches!(entry.detail, Detail::Prompt);
-        match tip.skew(entry.time).filter(|_| !is_prompt_list) {
+        match state.skew(entry.time).filter(|_| !is_prompt_list) {
             Some(skew) => problems.push(skew),
-            None => session.saw(entry.time),
+            None => session.widen_time_range(entry.time),
         }
 
-        problems.extend(header_problem(place, tip, &entry));
-        let mut standing = Standing { session: Some(row), ..Standing::default() };
-        hang(tx, session, tip, &entry, id, &mut standing, &mut problems)?;
+        problems.extend(header_problem(position, state, &entry));
+        let mut tree_position = TreePosition { session: Some(row), ..TreePosition::default() };
+        attach(tx, session, state, &entry, id, &mut tree_position, &mut problems)?;
 
         // A prompt begins a turn, unless it is a newer version of a prompt that began one.
         let is_node = is_node(&entry);
         let is_prompt = entry.marks.is_prompt && is_node;
-        standing.turn = turn_before(tx, session, tip, &entry, &standing, older)?;
-        if is_prompt && !began_turn(tx, older, entry.uuid.as_ref())? {
-            self.turns.begin(id, row, standing.turn, entry.time);
+        tree_position.turn = preceding_turn(tx, session, state, &entry, &tree_position, older)?;
+        if is_prompt && !had_begun_turn(tx, older, entry.uuid.as_ref())? {
+            self.turns.begin(id, row, tree_position.turn, entry.time);
             session.columns.turns += 1;
-            standing.turn = Some(id);
+            tree_position.turn = Some(id);
         }
         if is_prompt {
-            session.prompted(standing.turn, entry.text.prose.as_str());
+            session.set_first_prompt(tree_position.turn, entry.text.prose.as_str());
         }
 
-        let at = tools::At {
+        let at = tools::CallContext {
             conn: tx,
             session: row,
             is_complete: session.is_complete,
@@ -113,77 +113,77 @@ impl Fold {
             problems.push(Problem::new(ProblemKind::IdReused, ""));
             supersede(at, session, older)?;
         }
-        count(session, place, &entry);
+        count_in_session(session, position, &entry);
         move_leaf(tx, session, &entry, id, older, is_node, &mut problems)?;
         if is_node {
-            session.tree.set_turn(id, standing.turn);
+            session.tree.set_turn(id, tree_position.turn);
         }
-        let shared = (&mut self.toolbox, &mut self.targets);
+        let shared = (&mut self.tools, &mut self.targets);
         pair(at, session, shared, &entry, &mut problems)?;
-        insert(tx, inserts, &mut self.words, place, id, kind, &standing, &entry)?;
+        insert(tx, inserts, &mut self.words, position, id, kind, &tree_position, &entry)?;
         let mut adopted = Adopted::default();
         if let Some(uuid) = &entry.uuid {
-            let known = Known { id, content: entry.content, turn: standing.turn };
-            adopted = session.join(tx, uuid, known)?;
+            let known = KnownEntry { id, content: entry.content, turn: tree_position.turn };
+            adopted = session.add_entry(tx, uuid, known)?;
         }
         if is_node {
-            tip.last_entry = Some(id);
-            tip.last_turn = standing.turn;
+            state.last_entry = Some(id);
+            state.last_turn = tree_position.turn;
         }
         if let Some(draft) = &entry.usage {
-            let billed = usage::Billed {
+            let billed = usage::UsageEntry {
                 session: row,
                 is_complete: session.is_complete,
                 entry: id,
-                turn: standing.turn,
+                turn: tree_position.turn,
                 time: entry.time,
                 is_sidechain: entry.marks.is_sidechain,
-                model: draft.model.or(tip.model.as_deref()),
+                model: draft.model.or(state.model.as_deref()),
             };
-            let grown = session.bills.add(tx, &mut self.models, &billed, draft)?;
+            let grown = session.usage.add(tx, &mut self.models, &billed, draft)?;
             if let Some((turn, before, after)) = grown {
-                self.turns.bill(tx, turn, &before, &after)?;
+                self.turns.add_usage(tx, turn, &before, &after)?;
             }
         }
-        session.bound(tx)?;
-        if let Some(turn) = standing.turn {
+        session.bound_memory(tx)?;
+        if let Some(turn) = tree_position.turn {
             self.turns.add(tx, turn, &entry)?;
         }
         for problem in problems.iter().chain(&entry.problems) {
-            self.problem(tx, id, place.source, Some(row), problem)?;
+            self.problem(tx, id, position.source, Some(row), problem)?;
         }
-        self.take_back(&adopted.mended);
+        self.subtract_problems(&adopted.repaired);
         for child in adopted.cut {
             let problem = Problem::new(ProblemKind::ParentCycle, "cut here");
-            self.problem(tx, child, place.source, Some(row), &problem)?;
+            self.problem(tx, child, position.source, Some(row), &problem)?;
         }
         Ok(Some(row))
     }
 
     /// Projects an entry that belongs to no session.
     #[expect(clippy::too_many_arguments, reason = "everything that makes an entry")]
-    fn of_no_session(
+    fn insert_without_session(
         &mut self,
         tx: &Transaction<'_>,
         inserts: &mut Inserts<'_>,
-        place: &Place<'_>,
+        position: &RecordPosition<'_>,
         id: EntryId,
         kind: KindId,
         same_as: Option<EntryId>,
         entry: &DraftEntry,
     ) -> Result<()> {
         let Some(known) = first_sighting(tx, same_as, None)? else {
-            let standing = Standing::default();
-            insert(tx, inserts, &mut self.words, place, id, kind, &standing, entry)?;
+            let tree_position = TreePosition::default();
+            insert(tx, inserts, &mut self.words, position, id, kind, &tree_position, entry)?;
             for problem in &entry.problems {
-                self.problem(tx, id, place.source, None, problem)?;
+                self.problem(tx, id, position.source, None, problem)?;
             }
             return Ok(());
         };
         insert_sighting(tx, id, known.id)?;
         // If a list of jobs returns to an earlier state, that state is the newest again.
         if let Detail::CronJobs { jobs, .. } = &entry.detail {
-            rows::replace_cron_jobs(tx, place, known.id, jobs)?;
+            rows::replace_cron_jobs(tx, position, known.id, jobs)?;
         }
         Ok(())
     }
@@ -191,13 +191,13 @@ impl Fold {
 
 /// Pairs the entry's tool calls with results, and its results with calls.
 fn pair(
-    at: tools::At<'_>,
+    at: tools::CallContext<'_>,
     session: &mut Session,
-    shared: (&mut Toolbox, &mut Targets),
+    shared: (&mut Tools, &mut Targets),
     entry: &DraftEntry,
     problems: &mut Vec<Problem>,
 ) -> Result<()> {
-    for kind in session.calls.called(at, shared, &entry.calls)? {
+    for kind in session.calls.add_calls(at, shared, &entry.calls)? {
         problems.push(Problem::new(kind, ""));
     }
     // A document is the output of a call, which is looked up by its name.
@@ -205,7 +205,7 @@ fn pair(
         return Ok(());
     }
     for result in &entry.results {
-        if let Some(kind) = session.calls.answered(at, result)? {
+        if let Some(kind) = session.calls.add_result(at, result)? {
             problems.push(Problem::new(kind, ""));
         }
     }
@@ -218,19 +218,19 @@ fn insert(
     tx: &Transaction<'_>,
     inserts: &mut Inserts<'_>,
     words: &mut PendingPostings,
-    place: &Place<'_>,
+    position: &RecordPosition<'_>,
     id: EntryId,
     kind: KindId,
-    standing: &Standing,
+    tree_position: &TreePosition,
     entry: &DraftEntry,
 ) -> Result<()> {
-    inserts.entry(id, kind, standing, entry)?;
-    inserts.message(id, standing, entry)?;
-    rows::insert_detail(tx, place, id, standing, entry)?;
+    inserts.entry(id, kind, tree_position, entry)?;
+    inserts.message(id, tree_position, entry)?;
+    rows::insert_detail(tx, position, id, tree_position, entry)?;
     match entry.words {
         Some(number) => {
             words.set_rowid(number, id.into());
-            rows::note_left_out(tx, id, entry)
+            rows::note_unindexed(tx, id, entry)
         }
         None => inserts.words(tx, id, entry),
     }
@@ -242,34 +242,35 @@ impl Fold {
     fn session_name(
         &mut self,
         tx: &Transaction<'_>,
-        place: &Place<'_>,
-        tip: &Tip,
+        position: &RecordPosition<'_>,
+        state: &SourceState,
         entry: &DraftEntry,
     ) -> Result<Option<Arc<Name>>> {
         if let Some((source, name)) = &self.named
-            && *source == place.source
+            && *source == position.source
         {
             return Ok(Some(Arc::clone(name)));
         }
-        if let Some(name) = Name::of(place.format, place.origin).map(Arc::new) {
-            self.named = Some((place.source, Arc::clone(&name)));
+        if let Some(name) = Name::of(position.format, position.origin).map(Arc::new) {
+            self.named = Some((position.source, Arc::clone(&name)));
             return Ok(Some(name));
         }
-        let said = entry.says.iter().find_map(|fact| match fact {
+        let named_session = entry.says.iter().find_map(|fact| match fact {
             Fact::SessionId(id) if !id.is_empty() => Some(Name {
-                format: place.format.name(),
-                agent: place.origin.agent.clone().unwrap_or_default(),
+                format: position.format.name(),
+                agent: position.origin.agent.clone().unwrap_or_default(),
                 id: id.to_string(),
             }),
             _ => None,
         });
-        match tip.session {
+        match state.session {
             Some(row)
-                if place.origin.part.is_transcript() && (place.start > 0 || said.is_none()) =>
+                if position.origin.part.is_transcript()
+                    && (position.start > 0 || named_session.is_none()) =>
             {
-                Ok(self.sessions.name_of(tx, place.format, row)?.map(Arc::new))
+                Ok(self.sessions.name_of(tx, position.format, row)?.map(Arc::new))
             }
-            _ => Ok(said.map(Arc::new)),
+            _ => Ok(named_session.map(Arc::new)),
         }
     }
 }
@@ -279,7 +280,7 @@ fn first_sighting(
     tx: &Transaction<'_>,
     same_as: Option<EntryId>,
     session: Option<SessionRow>,
-) -> Result<Option<Known>> {
+) -> Result<Option<KnownEntry>> {
     let Some(holder) = same_as else { return Ok(None) };
     Ok(tx
         .prepare_cached(
@@ -288,7 +289,7 @@ fn first_sighting(
                 AND session IS ?2",
         )?
         .query_row((holder, session), |row| {
-            Ok(Known { id: row.get(0)?, content: row.get(1)?, turn: row.get(2)? })
+            Ok(KnownEntry { id: row.get(0)?, content: row.get(1)?, turn: row.get(2)? })
         })
         .optional()?)
 }
@@ -314,16 +315,16 @@ pub(crate) fn is_node(entry: &DraftEntry) -> bool {
 }
 
 /// Stores the facts that an entry states about its session. Returns the problems found.
-fn learn(
+fn store_facts(
     tx: &Transaction<'_>,
-    place: &Place<'_>,
+    position: &RecordPosition<'_>,
     session: &mut Session,
     entry: &DraftEntry,
 ) -> Result<Vec<Problem>> {
     let mut problems = Vec::new();
     // A prompt list also names the working directory of a prompt, but the session's own records are
     // more reliable.
-    if place.origin.part == Part::PromptHistory {
+    if position.origin.part == Part::PromptHistory {
         return Ok(problems);
     }
     for fact in &entry.says {
@@ -332,7 +333,7 @@ fn learn(
             Fact::Summary { leaf: Some(leaf), .. } if session.find(tx, leaf)?.is_none() => {
                 problems.push(Problem::new(ProblemKind::DanglingReference, "summary"));
             }
-            fact => session.learn(fact),
+            fact => session.set_fact(fact),
         }
     }
     Ok(problems)
@@ -340,13 +341,17 @@ fn learn(
 
 /// Returns the problem of a missing or repeated header. A transcript has exactly one, at its start;
 /// bare lines need none.
-fn header_problem(place: &Place<'_>, tip: &mut Tip, entry: &DraftEntry) -> Option<Problem> {
-    if !place.format.has_headers() || place.origin.part != Part::Transcript {
+fn header_problem(
+    position: &RecordPosition<'_>,
+    state: &mut SourceState,
+    entry: &DraftEntry,
+) -> Option<Problem> {
+    if !position.format.has_headers() || position.origin.part != Part::Transcript {
         return None;
     }
     let is_header = matches!(entry.detail, Detail::Header);
-    let had_header = std::mem::replace(&mut tip.has_header, true);
-    if is_header && had_header && tip.generation == place.generation {
+    let had_header = std::mem::replace(&mut state.has_header, true);
+    if is_header && had_header && state.generation == position.generation {
         Some(Problem::new(ProblemKind::HeaderRepeated, ""))
     } else if !is_header && !had_header && entry.uuid.is_some() {
         Some(Problem::new(ProblemKind::HeaderMissing, ""))
@@ -356,64 +361,68 @@ fn header_problem(place: &Place<'_>, tip: &mut Tip, entry: &DraftEntry) -> Optio
 }
 
 /// Finds the entry's parent.
-fn hang(
+fn attach(
     tx: &Transaction<'_>,
     session: &mut Session,
-    tip: &Tip,
+    state: &SourceState,
     entry: &DraftEntry,
     id: EntryId,
-    standing: &mut Standing,
+    tree_position: &mut TreePosition,
     problems: &mut Vec<Problem>,
 ) -> Result<()> {
     match &entry.parent {
-        DraftParent::Unsaid if is_node(entry) => standing.parent = tip.last_entry,
+        DraftParent::Unsaid if is_node(entry) => tree_position.parent = state.last_entry,
         DraftParent::Unsaid | DraftParent::Root => {}
         DraftParent::Id(uuid) | DraftParent::After(uuid) if Some(uuid) == entry.uuid.as_ref() => {
             problems.push(Problem::new(ProblemKind::ParentCycle, "its own parent"));
         }
         DraftParent::Id(uuid) => match session.find(tx, uuid)? {
-            Some(known) => standing.parent = Some(known.id),
+            Some(known) => tree_position.parent = Some(known.id),
             None => {
                 problems.push(Problem::new(ProblemKind::MissingParent, ""));
                 session.tree.wait(uuid, id);
-                standing.missing = Some(uuid.clone());
+                tree_position.missing = Some(uuid.clone());
             }
         },
         // A compaction continues after that entry if it is known; otherwise the compaction is a
         // root.
         DraftParent::After(uuid) => {
-            standing.parent = session.find(tx, uuid)?.map(|known| known.id);
+            tree_position.parent = session.find(tx, uuid)?.map(|known| known.id);
         }
     }
     Ok(())
 }
 
 /// Returns the turn of an entry that begins no turn itself.
-fn turn_before(
+fn preceding_turn(
     tx: &Transaction<'_>,
     session: &mut Session,
-    tip: &Tip,
+    state: &SourceState,
     entry: &DraftEntry,
-    standing: &Standing,
-    older: Option<Known>,
+    tree_position: &TreePosition,
+    older: Option<KnownEntry>,
 ) -> Result<Option<EntryId>> {
     if let Some(turn) = older.and_then(|older| older.turn) {
         return Ok(Some(turn));
     }
-    let turn = match standing.parent {
+    let turn = match tree_position.parent {
         Some(parent) => session.tree.turn_of(tx, parent)?,
         None => None,
     };
     Ok(match (turn, &entry.parent) {
         (Some(turn), _) => Some(turn),
         (None, DraftParent::Root) => None,
-        (None, _) => tip.last_turn,
+        (None, _) => state.last_turn,
     })
 }
 
 /// Returns whether the first version of the entry began a turn.
-fn began_turn(tx: &Transaction<'_>, older: Option<Known>, uuid: Option<&PackedId>) -> Result<bool> {
-    let Some(Known { id, turn: Some(turn), .. }) = older else { return Ok(false) };
+fn had_begun_turn(
+    tx: &Transaction<'_>,
+    older: Option<KnownEntry>,
+    uuid: Option<&PackedId>,
+) -> Result<bool> {
+    let Some(KnownEntry { id, turn: Some(turn), .. }) = older else { return Ok(false) };
     if turn == id {
         return Ok(true);
     }
@@ -423,7 +432,7 @@ fn began_turn(tx: &Transaction<'_>, older: Option<Known>, uuid: Option<&PackedId
 }
 
 /// Replaces the older version of an entry: only the newest version is shown and counted.
-fn supersede(at: tools::At<'_>, session: &mut Session, older: Known) -> Result<()> {
+fn supersede(at: tools::CallContext<'_>, session: &mut Session, older: KnownEntry) -> Result<()> {
     session.columns.tool_calls -= session.calls.withdraw(at, older.id)?;
     let messages =
         at.conn.prepare_cached("DELETE FROM message_texts WHERE id = ?1")?.execute([older.id])?;
@@ -440,11 +449,11 @@ fn supersede(at: tools::At<'_>, session: &mut Session, older: Known) -> Result<(
 }
 
 /// Counts an entry in its session's row.
-fn count(session: &mut Session, place: &Place<'_>, entry: &DraftEntry) {
+fn count_in_session(session: &mut Session, position: &RecordPosition<'_>, entry: &DraftEntry) {
     let columns = &mut session.columns;
     session.is_dirty = true;
     // A prompt list is not part of the conversation.
-    if place.origin.part != Part::PromptHistory {
+    if position.origin.part != Part::PromptHistory {
         columns.entries += 1;
     }
     columns.messages += i64::from(entry.is_message);
@@ -468,7 +477,7 @@ fn move_leaf(
     session: &mut Session,
     entry: &DraftEntry,
     id: EntryId,
-    older: Option<Known>,
+    older: Option<KnownEntry>,
     is_node: bool,
     problems: &mut Vec<Problem>,
 ) -> Result<()> {

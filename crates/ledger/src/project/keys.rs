@@ -17,7 +17,7 @@ use crate::truth::fields::Fields;
 use crate::truth::indexes;
 
 /// A line of the journal about a key.
-pub(crate) struct Noted<'a> {
+pub(crate) struct KeyEvent<'a> {
     pub(crate) key: &'a str,
     pub(crate) session: Option<&'a str>,
     pub(crate) parent_key: Option<&'a str>,
@@ -26,9 +26,14 @@ pub(crate) struct Noted<'a> {
 }
 
 /// Projects a line of the journal about a key.
-pub(crate) fn note(tx: &Connection, seq: Seq, source: SourceId, noted: &Noted<'_>) -> Result<()> {
-    let Some((format, agent)) = home(tx, source)? else { return Ok(()) };
-    let fields = serde_json::to_string(noted.fields).unwrap_or_default();
+pub(crate) fn project_event(
+    tx: &Connection,
+    seq: Seq,
+    source: SourceId,
+    event: &KeyEvent<'_>,
+) -> Result<()> {
+    let Some((format, agent)) = index_format_and_agent(tx, source)? else { return Ok(()) };
+    let fields = serde_json::to_string(event.fields).unwrap_or_default();
     tx.prepare_cached(
         "INSERT INTO key_history
             (seq, source, format, agent, key, session_id, parent_key, is_subagent, fields)
@@ -39,14 +44,14 @@ pub(crate) fn note(tx: &Connection, seq: Seq, source: SourceId, noted: &Noted<'_
         source,
         format,
         &agent,
-        noted.key,
-        noted.session,
-        noted.parent_key,
-        noted.is_subagent,
+        event.key,
+        event.session,
+        event.parent_key,
+        event.is_subagent,
         fields,
     ))?;
-    if let Some(session) = noted.session {
-        relink(tx, &Name { format, agent, id: session.to_owned() })?;
+    if let Some(session) = event.session {
+        update_links(tx, &Name { format, agent, id: session.to_owned() })?;
     }
     // Some children may have been stored before their parent.
     let children: Vec<(String, String)> = tx
@@ -54,10 +59,10 @@ pub(crate) fn note(tx: &Connection, seq: Seq, source: SourceId, noted: &Noted<'_
             "SELECT DISTINCT agent, session_id FROM key_history
               WHERE format = ?1 AND parent_key = ?2 AND session_id IS NOT NULL",
         )?
-        .query_map((format, noted.key), |row| Ok((row.get(0)?, row.get(1)?)))?
+        .query_map((format, event.key), |row| Ok((row.get(0)?, row.get(1)?)))?
         .collect::<Result<_, _>>()?;
     for (agent, id) in children {
-        relink(tx, &Name { format, agent, id })?;
+        update_links(tx, &Name { format, agent, id })?;
     }
     Ok(())
 }
@@ -83,29 +88,32 @@ pub(crate) fn patch(
     };
     fields.change(patch);
     let binding = Binding::of(key, Some(session.to_owned()), fields.to_map());
-    if led_to.as_deref() != Some(session) || patch.names().any(is_about_parents) {
-        let noted = Noted {
+    if led_to.as_deref() != Some(session) || patch.names().any(names_parent) {
+        let event = KeyEvent {
             key,
             session: Some(session),
             parent_key: binding.parent_key.as_deref(),
             is_subagent: binding.is_subagent,
             fields: &binding.noted(),
         };
-        note(tx, seq, source, &noted)?;
+        project_event(tx, seq, source, &event)?;
     }
-    match home(tx, source)? {
-        Some((format, agent)) => show(tx, source, (format, &agent), &binding, &fields.json()),
+    match index_format_and_agent(tx, source)? {
+        Some((format, agent)) => write_row(tx, source, (format, &agent), &binding, &fields.json()),
         None => Ok(()),
     }
 }
 
 /// Returns whether a field names the parent of a session.
-fn is_about_parents(name: &str) -> bool {
+fn names_parent(name: &str) -> bool {
     matches!(name, "spawnedBy" | "parentSessionKey")
 }
 
 /// Returns the format and the agent of an index.
-fn home(conn: &Connection, source: SourceId) -> Result<Option<(&'static str, String)>> {
+fn index_format_and_agent(
+    conn: &Connection,
+    source: SourceId,
+) -> Result<Option<(&'static str, String)>> {
     let found: Option<(String, Vec<u8>)> = conn
         .prepare_cached("SELECT format, first_path FROM sources WHERE id = ?1")?
         .query_row([source], |row| Ok((row.get(0)?, row.get(1)?)))
@@ -128,11 +136,11 @@ pub(crate) struct Link {
 }
 
 /// Returns the data of the indexes about a session.
-pub(crate) fn link(conn: &Connection, name: &Name) -> Result<Option<Link>> {
+pub(crate) fn load_link(conn: &Connection, name: &Name) -> Result<Option<Link>> {
     if !format::by_name(name.format).is_some_and(format::Format::has_index) {
         return Ok(None);
     }
-    let said = |what: &str| {
+    let first_row = |what: &str| {
         conn.prepare_cached(&format!(
             "SELECT key, parent_key, seq FROM key_history
               WHERE format = ?1 AND agent = ?2 AND session_id = ?3 {what} LIMIT 1"
@@ -142,11 +150,11 @@ pub(crate) fn link(conn: &Connection, name: &Name) -> Result<Option<Link>> {
         })
         .optional()
     };
-    let Some((key, ..)) = said("ORDER BY seq DESC")? else { return Ok(None) };
-    let is_subagent = said("AND is_subagent")?.is_some();
+    let Some((key, ..)) = first_row("ORDER BY seq DESC")? else { return Ok(None) };
+    let is_subagent = first_row("AND is_subagent")?.is_some();
     // The first parent stays, because a session is started only once.
-    let parent = match said("AND parent_key IS NOT NULL ORDER BY seq")? {
-        Some((_, Some(parent_key), seq)) => parent(conn, name.format, &parent_key, seq)?,
+    let parent = match first_row("AND parent_key IS NOT NULL ORDER BY seq")? {
+        Some((_, Some(parent_key), seq)) => parent_session(conn, name.format, &parent_key, seq)?,
         _ => None,
     };
     let (parent_agent, parent_id) = parent.unzip();
@@ -160,7 +168,12 @@ pub(crate) fn link(conn: &Connection, name: &Name) -> Result<Option<Link>> {
 
 /// Returns the session to which a key led when a child first named it: the last one before, or else
 /// the first one after.
-fn parent(conn: &Connection, format: &str, key: &str, at: Seq) -> Result<Option<(String, String)>> {
+fn parent_session(
+    conn: &Connection,
+    format: &str,
+    key: &str,
+    at: Seq,
+) -> Result<Option<(String, String)>> {
     Ok(conn
         .prepare_cached(
             "SELECT agent, session_id FROM key_history
@@ -172,8 +185,8 @@ fn parent(conn: &Connection, format: &str, key: &str, at: Seq) -> Result<Option<
 }
 
 /// Updates the row of a session from the indexes.
-fn relink(tx: &Connection, name: &Name) -> Result<()> {
-    let Some(link) = link(tx, name)? else { return Ok(()) };
+fn update_links(tx: &Connection, name: &Name) -> Result<()> {
+    let Some(link) = load_link(tx, name)? else { return Ok(()) };
     tx.prepare_cached(
         "UPDATE sessions
             SET key = ?4, parent_id = coalesce(?5, parent_id), parent_agent = ?6,
@@ -199,20 +212,20 @@ pub(crate) fn replace(
     changed: &[Binding],
     removed: &[String],
 ) -> Result<()> {
-    let Some((format, agent)) = home(tx, source)? else { return Ok(()) };
+    let Some((format, agent)) = index_format_and_agent(tx, source)? else { return Ok(()) };
     for key in removed {
         tx.prepare_cached("DELETE FROM session_keys WHERE source = ?1 AND key = ?2")?
             .execute((source, key))?;
     }
     for binding in changed {
         let fields = serde_json::to_string(&binding.fields).unwrap_or_default();
-        show(tx, source, (format, &agent), binding, &fields)?;
+        write_row(tx, source, (format, &agent), binding, &fields)?;
     }
     Ok(())
 }
 
 /// Writes the row of one key.
-fn show(
+fn write_row(
     tx: &Connection,
     source: SourceId,
     (format, agent): (&str, &str),
@@ -260,13 +273,13 @@ const CHANNELS: &[&[&str]] = &[
 
 /// Returns the channel of a session's messages, from its fields or else from its key.
 fn channel(binding: &Binding) -> Option<String> {
-    let said = |path: &&[&str]| {
+    let first_row = |path: &&[&str]| {
         let (first, rest) = path.split_first()?;
         let first = binding.fields.get(*first)?;
         let value = rest.iter().try_fold(first, |value, name| value.get(name))?;
         value.as_str().filter(|channel| !channel.is_empty())
     };
-    if let Some(channel) = CHANNELS.iter().find_map(said) {
+    if let Some(channel) = CHANNELS.iter().find_map(first_row) {
         return Some(channel.to_owned());
     }
     match SessionKey::parse(binding.key.as_str()).kind() {

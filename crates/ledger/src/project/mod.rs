@@ -48,7 +48,7 @@ use sessions::Sessions;
 
 /// The position of a record.
 #[derive(Clone, Copy)]
-pub(crate) struct Place<'a> {
+pub(crate) struct RecordPosition<'a> {
     pub(crate) format: &'static dyn Format,
     pub(crate) origin: &'a Origin,
     pub(crate) source: SourceId,
@@ -67,9 +67,9 @@ pub(crate) struct Fold {
     kinds: crate::project::interned::kinds::Kinds,
     turns: turns::Turns,
     models: usage::Models,
-    toolbox: crate::project::interned::tools::Toolbox,
+    tools: crate::project::interned::tools::Tools,
     targets: crate::project::interned::targets::Targets,
-    tips: source_state::Tips,
+    source_states: source_state::SourceStates,
     /// The source of the last record, and the session in its path.
     named: Option<(SourceId, Arc<Name>)>,
     /// Words that are not in the search index yet.
@@ -91,33 +91,34 @@ impl Fold {
         &mut self,
         tx: &Transaction<'_>,
         inserts: &mut Inserts<'_>,
-        place: &Place<'_>,
+        position: &RecordPosition<'_>,
         seq: Seq,
         mut draft: Draft,
     ) -> Result<()> {
         self.since.get_or_insert(seq);
-        self.decoders.note(tx, place.format)?;
-        if place.is_row {
-            let odd = row::problems(tx, place, seq, &mut draft)?;
+        self.decoders.note(tx, position.format)?;
+        if position.is_row {
+            let odd = row::problems(tx, position, seq, &mut draft)?;
             draft.problems.extend(odd);
         }
-        let mut tip = self.tips.before(tx, place)?;
-        let mut session = tip.session;
+        let mut state = self.source_states.before(tx, position)?;
+        let mut session = state.session;
         for (ordinal, entry) in draft.entries.into_iter().enumerate() {
             let id = EntryId::of(seq, ordinal);
             let same_as = draft.same_as.map(|holder| EntryId::of(holder, ordinal));
-            session = self.entry(tx, inserts, place, &mut tip, id, same_as, entry)?.or(session);
+            session =
+                self.entry(tx, inserts, position, &mut state, id, same_as, entry)?.or(session);
         }
         for problem in &draft.problems {
-            self.problem(tx, EntryId::of(seq, 0), place.source, session, problem)?;
+            self.problem(tx, EntryId::of(seq, 0), position.source, session, problem)?;
         }
-        self.tips.advance(place, tip);
+        self.source_states.advance(position, state);
         Ok(())
     }
 
     /// Projects a record of the journal.
     pub(crate) fn event(&mut self, tx: &Transaction<'_>, seq: Seq, event: &Event) -> Result<()> {
-        let Some(source) = event.source() else { return senders::note(tx, seq, event) };
+        let Some(source) = event.source() else { return senders::project_event(tx, seq, event) };
         if crate::truth::forgotten::is_forgotten(tx, source)? {
             return Ok(());
         }
@@ -125,14 +126,14 @@ impl Fold {
         match event {
             Event::Key { key, session, parent_key, is_subagent, fields, .. } => {
                 self.sessions.save(tx)?;
-                let noted = keys::Noted {
+                let event = keys::KeyEvent {
                     key,
                     session: session.as_deref(),
                     parent_key: parent_key.as_deref(),
                     is_subagent: *is_subagent,
                     fields,
                 };
-                return keys::note(tx, seq, source, &noted);
+                return keys::project_event(tx, seq, source, &event);
             }
             Event::Native { key, session, patch, .. } => {
                 self.sessions.save(tx)?;
@@ -151,10 +152,10 @@ impl Fold {
             _ => {}
         }
         if let Event::Generation { copy_of: Some(original), .. } = event {
-            self.copied(tx, seq, source, SourceId(*original))?;
+            self.add_copied_session(tx, seq, source, SourceId(*original))?;
         }
         self.sessions.save(tx)?;
-        self.sessions.moved(tx, source)?;
+        self.sessions.mark_source_changed(tx, source)?;
         let problem = match event {
             Event::Generation { number, began, .. } => {
                 let kind = match began.as_str() {
@@ -175,7 +176,7 @@ impl Fold {
     }
 
     /// Writes the rows of sessions, so that statements of the same transaction see them.
-    pub(crate) fn settle(&mut self, tx: &Transaction<'_>) -> Result<()> {
+    pub(crate) fn save_sessions(&mut self, tx: &Transaction<'_>) -> Result<()> {
         self.sessions.save(tx)?;
         self.sessions.save_states(tx)
     }
@@ -203,16 +204,16 @@ impl Fold {
         })?;
         search::merge(tx)?;
         self.words.write(tx, &pages)?;
-        self.tips.save(tx)
+        self.source_states.save(tx)
     }
 
     /// Drops the state in memory, because another connection may have changed the ledger.
-    pub(crate) fn let_go(&mut self) {
+    pub(crate) fn drop_cache(&mut self) {
         *self = Fold { problems: self.problems, since: self.since, ..Fold::default() };
     }
 
     /// Adds the session of a source that is a copy of another. The copy has no new records.
-    fn copied(
+    fn add_copied_session(
         &mut self,
         tx: &Transaction<'_>,
         seq: Seq,
@@ -228,7 +229,7 @@ impl Fold {
         // The original's session is looked up by its row.
         self.sessions.save(tx)?;
         let session = self.sessions.get(tx, &name, SessionRow(seq.0))?;
-        session.place(tx, source, &origin)?;
+        session.add_source(tx, source, &origin)?;
         let of: Option<String> = tx
             .prepare_cached(
                 "SELECT s.session_id FROM session_sources ss JOIN sessions s ON s.id = ss.session
@@ -237,14 +238,14 @@ impl Fold {
             .query_row((original, session.row), |row| row.get(0))
             .optional()?;
         if let Some(of) = of {
-            session.learn(&Fact::ForkOf(of.into()));
+            session.set_fact(&Fact::ForkOf(of.into()));
         }
         Ok(())
     }
 
     /// Subtracts the solved problems of these entries. Problems from before counting began are not
     /// part of the count.
-    fn take_back(&mut self, entries: &[EntryId]) {
+    fn subtract_problems(&mut self, entries: &[EntryId]) {
         let is_ours = |entry: &&EntryId| entry.seq() >= self.since;
         let ours = entries.iter().filter(is_ours).count();
         self.problems = self.problems.saturating_sub(ours as u64);

@@ -11,7 +11,11 @@ use crate::Result;
 use crate::base::ids::{EntryId, SessionRow};
 
 /// Returns the newest collected file with that name that a call of the session may have written.
-pub(super) fn file(conn: &Connection, session: SessionRow, name: &str) -> Result<Option<EntryId>> {
+pub(super) fn newest_file(
+    conn: &Connection,
+    session: SessionRow,
+    name: &str,
+) -> Result<Option<EntryId>> {
     Ok(conn
         .prepare_cached(concat!(
             "SELECT max(id) FROM documents
@@ -27,7 +31,7 @@ pub(super) fn file(conn: &Connection, session: SessionRow, name: &str) -> Result
 }
 
 /// Attaches a file of the session to the calls that name it.
-pub(super) fn give(
+pub(super) fn attach(
     conn: &Connection,
     session: SessionRow,
     name: &str,

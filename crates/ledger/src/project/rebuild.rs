@@ -12,7 +12,7 @@ use quipu_transcript::record::{DECODE_LIMIT, OVERSIZE_HEAD};
 use rusqlite::{Connection, OptionalExtension, Transaction};
 
 use super::draft::{Draft, Drafter, mark_unterminated};
-use super::{Fold, Inserts, Place, absent, keys, tail};
+use super::{Fold, Inserts, RecordPosition, absent, keys, tail};
 use crate::base::ids::{GenerationId, Seq, SourceId};
 use crate::file::ledger::Ledger;
 use crate::file::schema::{self, Derived};
@@ -23,17 +23,17 @@ use crate::{Error, Result};
 
 /// The number of bytes that are projected between two commits, to bound memory and the length of a
 /// transaction.
-const SLICE: u64 = 32 << 20;
+const MAX_SLICE_BYTES: u64 = 32 << 20;
 
 /// The longest time between two commits, so that other processes can write.
-const LONGEST_SLICE: Duration = Duration::from_millis(500);
+const MAX_SLICE_TIME: Duration = Duration::from_millis(500);
 
-/// The largest lag, in records, that is projected through FTS5 record by record. Above it, a
-/// catch-up in slices is faster.
-const MOST_FOLLOWED: i64 = 16_384;
+/// The largest lag, in records, that [`catch_up_step`] projects. A larger lag is caught up in slices,
+/// which write the search index in bulk.
+const MAX_INCREMENTAL_LAG: i64 = 16_384;
 
 /// The size of collected words, in bytes, at which they are sorted. It bounds memory.
-const GATHERED: usize = 4 << 20;
+const MAX_WORDS_IN_MEMORY: usize = 4 << 20;
 
 /// Drops the projection and derives it again. Passes the number of finished records and of all
 /// records to `progress`.
@@ -46,13 +46,13 @@ fn rebuild_until(
     until: Option<Instant>,
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<RebuildReport> {
-    crate::truth::forgotten::clean::go_on(ledger);
-    ledger.write(empty)?;
-    catch_up_until(ledger, until, progress)
+    crate::truth::forgotten::clean::resume(ledger);
+    ledger.write(clear)?;
+    catch_up_in_slices_until(ledger, until, progress)
 }
 
 /// Drops the projection. The next catch-up derives it again.
-pub(crate) fn empty(tx: &Transaction<'_>) -> Result<()> {
+pub(crate) fn clear(tx: &Transaction<'_>) -> Result<()> {
     schema::drop_projection(tx)?;
     schema::create_projection(tx)?;
     tx.execute(
@@ -68,13 +68,13 @@ pub(crate) struct Projected {
     /// The last record up to which every record is projected.
     pub(crate) to: i64,
     /// The last record of the ledger.
-    pub(crate) last: i64,
+    pub(crate) last_record: i64,
 }
 
 impl Projected {
     /// Returns the number of records that are not projected yet.
     pub(crate) fn lag(self) -> i64 {
-        self.last - self.to
+        self.last_record - self.to
     }
 }
 
@@ -87,20 +87,20 @@ pub(crate) fn projected(conn: &Connection) -> Result<Option<Projected>> {
         conn.prepare_cached(
             "SELECT projected_to, (SELECT coalesce(max(seq), 0) FROM records) FROM ledger",
         )?
-        .query_row([], |row| Ok(Projected { to: row.get(0)?, last: row.get(1)? }))?,
+        .query_row([], |row| Ok(Projected { to: row.get(0)?, last_record: row.get(1)? }))?,
     ))
 }
 
 /// Returns the error that contains the progress of the projection.
-pub(crate) fn behind(ledger: &Ledger) -> Result<Error> {
+pub(crate) fn behind_error(ledger: &Ledger) -> Result<Error> {
     // A projection of another version cannot be read.
     let done = projected(ledger.conn())?.map_or(0, |projected| projected.to).cast_unsigned();
-    let total = last(ledger.conn())?.cast_unsigned();
+    let total = last_record(ledger.conn())?.cast_unsigned();
     Ok(Error::Behind { path: ledger.path().to_owned(), done, total })
 }
 
 /// Returns the number of the last record.
-pub(crate) fn last(conn: &Connection) -> Result<i64> {
+pub(crate) fn last_record(conn: &Connection) -> Result<i64> {
     Ok(conn
         .prepare_cached("SELECT coalesce(max(seq), 0) FROM records")?
         .query_row([], |row| row.get(0))?)
@@ -108,12 +108,12 @@ pub(crate) fn last(conn: &Connection) -> Result<i64> {
 
 /// Returns whether every session and every key is projected. Lines appended to known sessions may
 /// be missing.
-pub(crate) fn knows_sessions(conn: &Connection) -> Result<bool> {
+pub(crate) fn has_all_sessions(conn: &Connection) -> Result<bool> {
     let Some(projected) = projected(conn)? else { return Ok(false) };
     if projected.lag() == 0 {
         return Ok(true);
     }
-    if projected.lag() > MOST_FOLLOWED {
+    if projected.lag() > MAX_INCREMENTAL_LAG {
         return Ok(false);
     }
     // The first line of a native session is its header.
@@ -128,29 +128,37 @@ pub(crate) fn knows_sessions(conn: &Connection) -> Result<bool> {
     Ok(!others)
 }
 
-/// The result of [`follow`].
+/// The result of [`catch_up_step`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Followed {
+pub(crate) enum CatchUpStep {
     /// The projection is up to date.
-    Wholly,
+    UpToDate,
     /// More appended lines are missing.
-    Partly,
-    /// Records other than appended lines are missing, or too many: [`catch_up`] is needed.
-    Not,
+    MoreAppended,
+    /// Records other than appended lines are missing, or too many: [`catch_up_in_slices`] is needed.
+    SlicesNeeded,
 }
 
-/// Projects the lines that stores have appended, for about `longest`. The state in `fold` must be
+/// Projects the lines that stores have appended, for about `limit`. The state in `fold` must be
 /// current.
-pub(crate) fn follow(tx: &Transaction<'_>, fold: &mut Fold, longest: Duration) -> Result<Followed> {
-    let Some(projected) = projected(tx)? else { return Ok(Followed::Not) };
+pub(crate) fn catch_up_step(
+    tx: &Transaction<'_>,
+    fold: &mut Fold,
+    limit: Duration,
+) -> Result<CatchUpStep> {
+    let Some(projected) = projected(tx)? else { return Ok(CatchUpStep::SlicesNeeded) };
     if projected.lag() == 0 {
-        return Ok(Followed::Wholly);
+        return Ok(CatchUpStep::UpToDate);
     }
-    if projected.lag() > MOST_FOLLOWED || has_other_than_appended(tx, projected.to)? {
-        return Ok(Followed::Not);
+    if projected.lag() > MAX_INCREMENTAL_LAG || has_other_than_appended(tx, projected.to)? {
+        return Ok(CatchUpStep::SlicesNeeded);
     }
-    let (_, done) = slice(tx, fold, Indexer::Fts5, longest)?;
-    Ok(if done.0 >= projected.last { Followed::Wholly } else { Followed::Partly })
+    let (_, done) = slice(tx, fold, Indexer::Fts5, limit)?;
+    Ok(if done.0 >= projected.last_record {
+        CatchUpStep::UpToDate
+    } else {
+        CatchUpStep::MoreAppended
+    })
 }
 
 fn has_other_than_appended(tx: &Transaction<'_>, after: i64) -> Result<bool> {
@@ -166,56 +174,59 @@ fn has_other_than_appended(tx: &Transaction<'_>, after: i64) -> Result<bool> {
 
 /// Projects the lines that stores appended before this call. Returns false if other records are
 /// missing too. Fails with [`Error::Behind`] after the ledger's deadline.
-pub(crate) fn keep_up(ledger: &mut Ledger) -> Result<bool> {
-    let Some(Projected { last: until, .. }) = projected(ledger.conn())? else { return Ok(false) };
+pub(crate) fn catch_up_appended(ledger: &mut Ledger) -> Result<bool> {
+    let Some(Projected { last_record: until, .. }) = projected(ledger.conn())? else {
+        return Ok(false);
+    };
     // Stops at the record seen on entry, so that a busy appender cannot starve the caller.
     while projected(ledger.conn())?.is_none_or(|now| now.to < until) {
-        let longest = longest_slice(ledger)?;
-        let followed = ledger.write(|tx| follow(tx, &mut Fold::default(), longest))?;
-        if followed == Followed::Not {
+        let limit = slice_time_limit(ledger)?;
+        let step = ledger.write(|tx| catch_up_step(tx, &mut Fold::default(), limit))?;
+        if step == CatchUpStep::SlicesNeeded {
             return Ok(false);
         }
     }
     Ok(true)
 }
 
-/// Projects everything up to the last record, by the fast way if that is enough.
-pub(crate) fn bring_up(ledger: &mut Ledger, progress: &mut dyn FnMut(u64, u64)) -> Result<()> {
-    if !keep_up(ledger)? {
-        catch_up(ledger, progress)?;
+/// Projects everything up to the last record. Works in slices only if more than appended lines is
+/// missing.
+pub(crate) fn catch_up(ledger: &mut Ledger, progress: &mut dyn FnMut(u64, u64)) -> Result<()> {
+    if !catch_up_appended(ledger)? {
+        catch_up_in_slices(ledger, progress)?;
     }
     Ok(())
 }
 
 /// Projects everything up to the last record, until `until` at the latest.
-pub(crate) fn bring_up_until(ledger: &mut Ledger, until: Instant) -> Result<()> {
-    if !keep_up(ledger)? {
-        catch_up_until(ledger, Some(until), &mut |_, _| {})?;
+pub(crate) fn catch_up_until(ledger: &mut Ledger, until: Instant) -> Result<()> {
+    if !catch_up_appended(ledger)? {
+        catch_up_in_slices_until(ledger, Some(until), &mut |_, _| {})?;
     }
     Ok(())
 }
 
 /// Projects everything up to the last record, in slices.
-pub(crate) fn catch_up(
+pub(crate) fn catch_up_in_slices(
     ledger: &mut Ledger,
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<RebuildReport> {
-    catch_up_until(ledger, None, progress)
+    catch_up_in_slices_until(ledger, None, progress)
 }
 
 /// Returns the longest time of the next slice. Fails with [`Error::Behind`] after the ledger's
 /// deadline.
-fn longest_slice(ledger: &Ledger) -> Result<Duration> {
+fn slice_time_limit(ledger: &Ledger) -> Result<Duration> {
     match ledger.deadline().map(|deadline| deadline.saturating_duration_since(Instant::now())) {
-        None => Ok(LONGEST_SLICE),
-        Some(Duration::ZERO) => Err(behind(ledger)?),
-        Some(left) => Ok(left.min(LONGEST_SLICE)),
+        None => Ok(MAX_SLICE_TIME),
+        Some(Duration::ZERO) => Err(behind_error(ledger)?),
+        Some(left) => Ok(left.min(MAX_SLICE_TIME)),
     }
 }
 
 /// Projects everything up to the last record, in slices. Fails with [`Error::Behind`] between two
 /// slices after `until` or the ledger's deadline. Committed slices stay.
-pub(crate) fn catch_up_until(
+pub(crate) fn catch_up_in_slices_until(
     ledger: &mut Ledger,
     until: Option<Instant>,
     progress: &mut dyn FnMut(u64, u64),
@@ -230,11 +241,11 @@ pub(crate) fn catch_up_until(
     let mut report = RebuildReport::default();
     let mut fold = Fold::default();
     loop {
-        let longest = longest_slice(ledger)?;
+        let limit = slice_time_limit(ledger)?;
         let (records, to, total) = ledger.write(|tx| {
             // Another process may have projected records in the meantime.
-            fold.let_go();
-            let slice = slice(tx, &mut fold, indexer, longest)?;
+            fold.drop_cache();
+            let slice = slice(tx, &mut fold, indexer, limit)?;
             let total: i64 =
                 tx.query_row("SELECT coalesce(max(seq), 0) FROM records", [], |row| row.get(0))?;
             if slice.1.0 >= total {
@@ -248,7 +259,7 @@ pub(crate) fn catch_up_until(
             break;
         }
         if until.is_some_and(|until| Instant::now() >= until) {
-            return Err(behind(ledger)?);
+            return Err(behind_error(ledger)?);
         }
     }
     report.problems = fold.problems;
@@ -271,12 +282,12 @@ fn slice(
     tx: &Transaction<'_>,
     fold: &mut Fold,
     indexer: Indexer,
-    longest: Duration,
+    limit: Duration,
 ) -> Result<(u64, Seq)> {
     let from: Seq = tx.query_row("SELECT projected_to FROM ledger", [], |row| row.get(0))?;
     let mut reader = RecordReader::new(tx);
     let mut inserts = Inserts::new(tx)?;
-    let mut places: HashMap<GenerationId, Option<Home>> = HashMap::new();
+    let mut infos: HashMap<GenerationId, Option<GenerationInfo>> = HashMap::new();
     let mut statement = tx.prepare_cached(
         "SELECT seq, generation, start, length, same_as FROM records WHERE seq > ?1 ORDER BY seq",
     )?;
@@ -285,34 +296,34 @@ fn slice(
     let began = Instant::now();
     let mut builder = (indexer == Indexer::Ours).then(PostingsBuilder::default);
     fold.words.begin_batch(tx)?;
-    while bytes < SLICE
-        && began.elapsed() < longest
+    while bytes < MAX_SLICE_BYTES
+        && began.elapsed() < limit
         && let Some(row) = rows.next()?
     {
         let seq: Seq = row.get(0)?;
         let generation: GenerationId = row.get(1)?;
         let start = row.get::<_, i64>(2)? as u64;
         let length = row.get::<_, i64>(3)? as u64;
-        if let std::collections::hash_map::Entry::Vacant(vacant) = places.entry(generation) {
-            vacant.insert(Home::of(tx, generation)?);
+        if let std::collections::hash_map::Entry::Vacant(vacant) = infos.entry(generation) {
+            vacant.insert(GenerationInfo::of(tx, generation)?);
         }
-        match places.get(&generation) {
-            Some(Some(home)) => {
-                let mut draft = read(&mut reader, home, seq, length)?;
+        match infos.get(&generation) {
+            Some(Some(info)) => {
+                let mut draft = read(&mut reader, info, seq, length)?;
                 draft.same_as = row.get(4)?;
                 if let Some(builder) = &mut builder {
-                    draft.gather_words(builder);
+                    draft.collect_words(builder);
                 }
-                let place = Place {
-                    format: home.format,
-                    origin: &home.origin,
-                    source: home.source,
+                let position = RecordPosition {
+                    format: info.format,
+                    origin: &info.origin,
+                    source: info.source,
                     generation,
                     start,
                     length,
-                    is_row: home.is_rows,
+                    is_row: info.is_rows,
                 };
-                fold.record(tx, &mut inserts, &place, seq, draft)?;
+                fold.record(tx, &mut inserts, &position, seq, draft)?;
                 count += 1;
             }
             _ => {
@@ -323,7 +334,9 @@ fn slice(
         }
         bytes += length;
         done = seq;
-        if let Some(builder) = builder.as_mut().filter(|words| words.weight() >= GATHERED) {
+        if let Some(builder) =
+            builder.as_mut().filter(|words| words.weight() >= MAX_WORDS_IN_MEMORY)
+        {
             fold.words.end_batch(builder.finish());
             fold.words.begin_batch(tx)?;
         }
@@ -343,13 +356,13 @@ pub(crate) fn replay(tx: &Transaction<'_>, progress: &mut dyn FnMut(u64, u64)) -
         tx.query_row("SELECT coalesce(max(seq), 0) FROM records", [], |row| row.get(0))?;
     let mut fold = Fold::default();
     loop {
-        let (_, to) = slice(tx, &mut fold, Indexer::Fts5, LONGEST_SLICE)?;
+        let (_, to) = slice(tx, &mut fold, Indexer::Fts5, MAX_SLICE_TIME)?;
         progress(to.0.cast_unsigned(), total.cast_unsigned());
         if to.0 >= total {
             return finish(tx);
         }
         // The state in memory stays bounded, as in a rebuild.
-        fold.let_go();
+        fold.drop_cache();
     }
 }
 
@@ -374,14 +387,14 @@ fn finish(tx: &Transaction<'_>) -> Result<()> {
 }
 
 /// The source, format and origin of a generation's records.
-pub(crate) struct Home {
+pub(crate) struct GenerationInfo {
     format: &'static dyn Format,
     origin: Origin,
     source: SourceId,
     is_rows: bool,
 }
 
-impl Home {
+impl GenerationInfo {
     /// Returns the format of the records.
     pub(crate) fn format(&self) -> &'static dyn Format {
         self.format
@@ -397,8 +410,11 @@ impl Home {
         Drafter::new(self.format, &self.origin)
     }
 
-    /// Returns the home of a generation; `None` for the journal.
-    pub(crate) fn of(conn: &Connection, generation: GenerationId) -> Result<Option<Home>> {
+    /// Returns the source, format and origin of a generation; `None` for the journal.
+    pub(crate) fn of(
+        conn: &Connection,
+        generation: GenerationId,
+    ) -> Result<Option<GenerationInfo>> {
         let found = conn
             .query_row(
                 "SELECT s.id, s.format, s.first_path, s.kind = 'rows'
@@ -413,7 +429,7 @@ impl Home {
             .optional()?;
         Ok(found.and_then(|(source, name, path, is_rows)| {
             let format = format::by_name(&name)?;
-            Some(Home { format, origin: format.origin(&path), source, is_rows })
+            Some(GenerationInfo { format, origin: format.origin(&path), source, is_rows })
         }))
     }
 }
@@ -421,11 +437,11 @@ impl Home {
 /// Returns the draft of a stored record, equal to the draft at collecting.
 pub(crate) fn read(
     reader: &mut RecordReader<'_>,
-    home: &Home,
+    info: &GenerationInfo,
     seq: Seq,
     length: u64,
 ) -> Result<Draft> {
-    let drafter = home.drafter();
+    let drafter = info.drafter();
     if length > DECODE_LIMIT as u64 {
         let head = reader.head(seq, OVERSIZE_HEAD)?;
         return Ok(drafter.draft_oversize(&head, length));
@@ -433,7 +449,7 @@ pub(crate) fn read(
     let bytes = reader.read(seq)?;
     let mut draft = drafter.draft(&bytes);
     if bytes.last() != Some(&b'\n') {
-        mark_unterminated(&mut draft, home.origin.part);
+        mark_unterminated(&mut draft, info.origin.part);
     }
     Ok(draft)
 }

@@ -6,7 +6,7 @@
 use quipu_transcript::problem::{Problem, ProblemKind};
 use rusqlite::{OptionalExtension, Transaction};
 
-use super::Place;
+use super::RecordPosition;
 use super::draft::Draft;
 use crate::Result;
 use crate::base::ids::{GenerationId, Seq};
@@ -15,13 +15,13 @@ use crate::truth::spans;
 /// Returns the problems of a record that is a row.
 pub(super) fn problems(
     tx: &Transaction<'_>,
-    place: &Place<'_>,
+    position: &RecordPosition<'_>,
     seq: Seq,
     draft: &mut Draft,
 ) -> Result<Vec<Problem>> {
     let mut problems = Vec::new();
     // A line of an archive is not a row.
-    let Some(number) = number(tx, place.generation, seq)? else { return Ok(problems) };
+    let Some(number) = number(tx, position.generation, seq)? else { return Ok(problems) };
     // Each event is compressed separately. One that is still compressed could not be decompressed.
     for problem in &mut draft.problems {
         if problem.kind == ProblemKind::Encoding && problem.detail.ends_with("zstd") {
@@ -33,8 +33,8 @@ pub(super) fn problems(
     }
     // Rows that a rewrite left unchanged keep their older numbers, so only rows of the same
     // generation are compared.
-    let before = match spans::record_before(tx, place.generation, place.start)? {
-        Some(before) => self::number(tx, place.generation, before)?,
+    let before = match spans::record_before(tx, position.generation, position.start)? {
+        Some(before) => self::number(tx, position.generation, before)?,
         None => None,
     };
     if let Some(before) = before.filter(|before| before.checked_add(1) != Some(number)) {

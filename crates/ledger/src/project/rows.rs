@@ -7,14 +7,14 @@ use quipu_transcript::problem::{Problem, ProblemKind};
 use rusqlite::{CachedStatement, Connection};
 
 use super::draft::{Detail, DraftEntry, Fact};
-use super::{Place, outputs, usage};
+use super::{RecordPosition, outputs, usage};
 use crate::Result;
 use crate::base::ids::{EntryId, PackedId, SessionRow, SourceId};
 use crate::project::interned::kinds::KindId;
 
 /// The position of an entry in its session.
 #[derive(Debug, Default, Clone)]
-pub(crate) struct Standing {
+pub(crate) struct TreePosition {
     pub(crate) session: Option<SessionRow>,
     pub(crate) parent: Option<EntryId>,
     /// The id of the parent, if the session has no such entry yet.
@@ -51,17 +51,17 @@ impl<'c> Inserts<'c> {
         &mut self,
         id: EntryId,
         kind: KindId,
-        standing: &Standing,
+        tree_position: &TreePosition,
         entry: &DraftEntry,
     ) -> Result<()> {
         self.entry.execute((
             id,
-            standing.session,
+            tree_position.session,
             kind,
             &entry.uuid,
-            standing.parent,
-            &standing.missing,
-            standing.turn,
+            tree_position.parent,
+            &tree_position.missing,
+            tree_position.turn,
             entry.time,
             entry.content,
         ))?;
@@ -72,10 +72,10 @@ impl<'c> Inserts<'c> {
     pub(crate) fn message(
         &mut self,
         id: EntryId,
-        standing: &Standing,
+        tree_position: &TreePosition,
         entry: &DraftEntry,
     ) -> Result<()> {
-        if entry.is_message && standing.session.is_some() {
+        if entry.is_message && tree_position.session.is_some() {
             self.message.execute((id, entry.text.prose.as_str()))?;
         }
         Ok(())
@@ -93,15 +93,15 @@ impl<'c> Inserts<'c> {
         }
         let [tool_result, tool_input, prose, thinking] = entry.text.columns();
         self.words.execute((id, tool_result, tool_input, prose, thinking))?;
-        note_left_out(conn, id, entry)
+        note_unindexed(conn, id, entry)
     }
 }
 
 /// Marks an entry if some of its words are not in the search index.
-pub(crate) fn note_left_out(conn: &Connection, id: EntryId, entry: &DraftEntry) -> Result<()> {
-    if entry.text.left_out > 0 {
+pub(crate) fn note_unindexed(conn: &Connection, id: EntryId, entry: &DraftEntry) -> Result<()> {
+    if entry.text.unindexed_bytes > 0 {
         conn.prepare_cached("INSERT INTO partly_indexed (entry, bytes) VALUES (?1, ?2)")?
-            .execute((id, entry.text.left_out as i64))?;
+            .execute((id, entry.text.unindexed_bytes as i64))?;
     }
     Ok(())
 }
@@ -109,12 +109,12 @@ pub(crate) fn note_left_out(conn: &Connection, id: EntryId, entry: &DraftEntry) 
 /// Adds the rows of tables that belong to some kinds of entries.
 pub(crate) fn insert_detail(
     conn: &Connection,
-    place: &Place<'_>,
+    position: &RecordPosition<'_>,
     id: EntryId,
-    standing: &Standing,
+    tree_position: &TreePosition,
     entry: &DraftEntry,
 ) -> Result<()> {
-    match (&entry.detail, standing.session) {
+    match (&entry.detail, tree_position.session) {
         (Detail::Prompt, session) => {
             let project = entry.says.iter().find_map(|fact| match fact {
                 Fact::Cwd(cwd) => Some(cwd),
@@ -125,15 +125,15 @@ pub(crate) fn insert_detail(
             )?
             .execute((id, session, project, entry.time, entry.text.prose.as_str()))?;
         }
-        (Detail::CronRun(run), _) => insert_cron_run(conn, place, id, entry.time, run)?,
+        (Detail::CronRun(run), _) => insert_cron_run(conn, position, id, entry.time, run)?,
         (Detail::CronJobs { bytes, jobs }, session) => {
-            insert_document(conn, place, id, session, *bytes)?;
-            replace_cron_jobs(conn, place, id, jobs)?;
+            insert_document(conn, position, id, session, *bytes)?;
+            replace_cron_jobs(conn, position, id, jobs)?;
         }
-        (Detail::Document { bytes }, None) => insert_document(conn, place, id, None, *bytes)?,
+        (Detail::Document { bytes }, None) => insert_document(conn, position, id, None, *bytes)?,
         (Detail::Document { bytes }, Some(session)) => {
-            insert_document(conn, place, id, Some(session), *bytes)?;
-            outputs::give(conn, session, &place.origin.name, id)?;
+            insert_document(conn, position, id, Some(session), *bytes)?;
+            outputs::attach(conn, session, &position.origin.name, id)?;
         }
         (Detail::Compaction(compaction), Some(session)) => {
             let list = |files: &[String]| serde_json::Value::from(files.to_vec()).to_string();
@@ -176,12 +176,12 @@ pub(crate) fn insert_detail(
 /// Adds a whole file.
 fn insert_document(
     conn: &Connection,
-    place: &Place<'_>,
+    position: &RecordPosition<'_>,
     id: EntryId,
     session: Option<SessionRow>,
     bytes: u64,
 ) -> Result<()> {
-    let origin = place.origin;
+    let origin = position.origin;
     conn.prepare_cached(
         "INSERT INTO documents (id, session, source, part, agent, name, bytes)
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
@@ -189,7 +189,7 @@ fn insert_document(
     .execute((
         id,
         session,
-        place.source,
+        position.source,
         origin.part.as_str(),
         &origin.agent,
         &origin.name,
@@ -200,7 +200,7 @@ fn insert_document(
 
 fn insert_cron_run(
     conn: &Connection,
-    place: &Place<'_>,
+    position: &RecordPosition<'_>,
     id: EntryId,
     time: Option<i64>,
     run: &CronRun<'_>,
@@ -213,7 +213,7 @@ fn insert_cron_run(
     )?
     .execute(rusqlite::params![
         id,
-        place.source,
+        position.source,
         run.job,
         run.action,
         run.status,
@@ -234,11 +234,11 @@ fn insert_cron_run(
 /// Replaces the jobs of a list with those of its newest version.
 pub(crate) fn replace_cron_jobs(
     conn: &Connection,
-    place: &Place<'_>,
+    position: &RecordPosition<'_>,
     entry: EntryId,
     jobs: &[CronJob],
 ) -> Result<()> {
-    conn.prepare_cached("DELETE FROM cron_jobs WHERE source = ?1")?.execute([place.source])?;
+    conn.prepare_cached("DELETE FROM cron_jobs WHERE source = ?1")?.execute([position.source])?;
     let mut statement = conn.prepare_cached(
         "INSERT OR REPLACE INTO cron_jobs
             (source, job_id, entry, name, description, agent, schedule, schedule_json, is_enabled,
@@ -247,7 +247,7 @@ pub(crate) fn replace_cron_jobs(
     )?;
     for job in jobs {
         statement.execute(rusqlite::params![
-            place.source,
+            position.source,
             job.id,
             entry,
             job.name,

@@ -12,11 +12,11 @@ use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess,
 use crate::Result;
 
 /// The largest size of one entry's indexed text, in bytes, to bound the index.
-pub(crate) const LONGEST: usize = 1 << 20;
+pub(crate) const MAX_INDEXED_BYTES: usize = 1 << 20;
 
 /// The length in bytes from which a run of base64 characters is not indexed, because no word is
 /// that long.
-const LONGEST_WORD: usize = 512;
+const MAX_WORD_BYTES: usize = 512;
 
 /// The text of one entry, by its kind.
 #[derive(Debug, Default)]
@@ -26,14 +26,14 @@ pub(crate) struct SearchText {
     pub(crate) tool_input: Text,
     pub(crate) tool_result: Text,
     /// The number of bytes that are not indexed because the text is too long.
-    pub(crate) left_out: u64,
+    pub(crate) unindexed_bytes: u64,
 }
 
 impl SearchText {
     /// Returns whether the entry is in the search index.
     pub(crate) fn is_indexed(&self) -> bool {
         let texts = [&self.prose, &self.thinking, &self.tool_input, &self.tool_result];
-        self.left_out > 0 || texts.iter().any(|text| !text.said.is_empty())
+        self.unindexed_bytes > 0 || texts.iter().any(|text| !text.value_as_text.is_empty())
     }
 
     /// Returns the indexed text, in the order of the index's columns.
@@ -42,7 +42,7 @@ impl SearchText {
     }
 
     /// Drops the text that was needed only for the index.
-    pub(crate) fn forget_indexed(&mut self) {
+    pub(crate) fn drop_indexed(&mut self) {
         self.prose.indexed = None;
         for text in [&mut self.tool_input, &mut self.tool_result, &mut self.thinking] {
             *text = Text::default();
@@ -51,16 +51,16 @@ impl SearchText {
 
     /// Selects the indexed text. No text may be added after this.
     pub(crate) fn seal(&mut self) {
-        let mut left = LONGEST;
+        let mut left = MAX_INDEXED_BYTES;
         for text in
             [&mut self.prose, &mut self.tool_input, &mut self.tool_result, &mut self.thinking]
         {
-            self.left_out += text.seal(&mut left);
+            self.unindexed_bytes += text.seal(&mut left);
         }
         // Only prose is needed in its original form.
         for text in [&mut self.tool_input, &mut self.tool_result, &mut self.thinking] {
             if let Some(indexed) = text.indexed.take() {
-                text.said = indexed;
+                text.value_as_text = indexed;
             }
         }
     }
@@ -69,7 +69,7 @@ impl SearchText {
 /// A text of several pieces, joined by newlines.
 #[derive(Debug, Default)]
 pub(crate) struct Text {
-    said: String,
+    value_as_text: String,
     /// The indexed text, if it differs from the whole text.
     indexed: Option<String>,
 }
@@ -80,24 +80,24 @@ impl Text {
         if piece.is_empty() {
             return;
         }
-        if !self.said.is_empty() {
-            self.said.push('\n');
+        if !self.value_as_text.is_empty() {
+            self.value_as_text.push('\n');
         }
-        self.said.push_str(piece);
+        self.value_as_text.push_str(piece);
     }
 
     pub(crate) fn as_str(&self) -> &str {
-        &self.said
+        &self.value_as_text
     }
 
     /// Returns the indexed text.
     pub(crate) fn indexed(&self) -> &str {
-        self.indexed.as_ref().unwrap_or(&self.said)
+        self.indexed.as_ref().unwrap_or(&self.value_as_text)
     }
 
     /// Selects the indexed text, at most `left` bytes. Returns the number of bytes left out.
     fn seal(&mut self, left: &mut usize) -> u64 {
-        let mut text = without_base64(&self.said);
+        let mut text = without_base64(&self.value_as_text);
         let end = text.floor_char_boundary(*left);
         let cut = text.len() - end;
         if cut > 0 {
@@ -115,7 +115,7 @@ impl Text {
 /// word there.
 fn without_base64(text: &str) -> Cow<'_, str> {
     let has_nul = memchr::memchr(0, text.as_bytes()).is_some();
-    if text.len() < LONGEST_WORD && !has_nul {
+    if text.len() < MAX_WORD_BYTES && !has_nul {
         return Cow::Borrowed(text);
     }
     let is_base64 =
@@ -125,12 +125,12 @@ fn without_base64(text: &str) -> Cow<'_, str> {
     let mut copied = 0;
     let mut at = 0;
     // Checks only every LONGEST_WORD-th byte: a run that long cannot lie between two of them.
-    while let Some(probe) = bytes.get(at..).and_then(|rest| rest.get(LONGEST_WORD - 1)) {
+    while let Some(probe) = bytes.get(at..).and_then(|rest| rest.get(MAX_WORD_BYTES - 1)) {
         if !is_base64(*probe) {
-            at += LONGEST_WORD;
+            at += MAX_WORD_BYTES;
             continue;
         }
-        let middle = at + LONGEST_WORD - 1;
+        let middle = at + MAX_WORD_BYTES - 1;
         let start = bytes
             .get(copied..middle)
             .unwrap_or_default()
@@ -143,7 +143,7 @@ fn without_base64(text: &str) -> Cow<'_, str> {
             .iter()
             .position(|byte| !is_base64(*byte))
             .map_or(bytes.len(), |length| middle + length);
-        if end - start >= LONGEST_WORD {
+        if end - start >= MAX_WORD_BYTES {
             let kept = kept.get_or_insert_default();
             kept.push_str(text.get(copied..start).unwrap_or_default());
             kept.push(' ');
@@ -173,7 +173,7 @@ pub(crate) fn merge(conn: &Connection) -> Result<()> {
 }
 
 /// The largest length of a target in bytes, because it is one line for people.
-const LONGEST_TARGET: usize = 160;
+const MAX_TARGET_BYTES: usize = 160;
 
 /// Adds every string inside a piece of JSON to `text`, and returns the target of the call.
 pub(crate) fn push_strings(text: &mut Text, json: &str) -> Option<String> {
@@ -251,8 +251,10 @@ impl<'de> Visitor<'de> for &mut Strings<'_> {
                 let value = map.next_value::<serde_json::Value>()?;
                 push_value(self.text, &value);
                 // An empty value is no target; the next key may have one.
-                if let Some(mut value) = said(value).filter(|value| !value.trim().is_empty()) {
-                    let mut end = LONGEST_TARGET.min(value.len());
+                if let Some(mut value) =
+                    value_as_text(value).filter(|value| !value.trim().is_empty())
+                {
+                    let mut end = MAX_TARGET_BYTES.min(value.len());
                     while !value.is_char_boundary(end) {
                         end -= 1;
                     }
@@ -260,7 +262,7 @@ impl<'de> Visitor<'de> for &mut Strings<'_> {
                     self.rank = rank;
                     self.target = Some(value);
                 }
-            } else if self.text.as_str().len() > LONGEST {
+            } else if self.text.as_str().len() > MAX_INDEXED_BYTES {
                 map.next_value::<IgnoredAny>()?;
             } else {
                 map.next_value_seed(&mut *self)?;
@@ -272,7 +274,7 @@ impl<'de> Visitor<'de> for &mut Strings<'_> {
 }
 
 /// Returns the value of a key as text: a string, or the joined words of a command.
-fn said(value: serde_json::Value) -> Option<String> {
+fn value_as_text(value: serde_json::Value) -> Option<String> {
     match value {
         serde_json::Value::String(text) => Some(text),
         serde_json::Value::Array(words) => {

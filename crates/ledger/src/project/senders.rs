@@ -10,7 +10,7 @@ use crate::base::ids::Seq;
 use crate::truth::journal::Event;
 
 /// Projects a line of the journal about a sender; any other line changes nothing.
-pub(crate) fn note(tx: &Connection, seq: Seq, event: &Event) -> Result<()> {
+pub(crate) fn project_event(tx: &Connection, seq: Seq, event: &Event) -> Result<()> {
     match event {
         Event::Sender { at, agent, channel, sender, decision } => {
             // Every decision ends the sender's pairing request.
@@ -38,7 +38,7 @@ pub(crate) fn note(tx: &Connection, seq: Seq, event: &Event) -> Result<()> {
             }
         }
         Event::PairingRequest { at, agent, channel, sender, code } => {
-            forget_old(tx, agent, channel, *at)?;
+            remove_expired(tx, agent, channel, *at)?;
             tx.prepare_cached(
                 "INSERT OR REPLACE INTO pairing_requests
                     (agent, channel, sender, code, asked_at, seq)
@@ -52,7 +52,7 @@ pub(crate) fn note(tx: &Connection, seq: Seq, event: &Event) -> Result<()> {
 }
 
 /// Removes expired requests, so that only a few remain.
-fn forget_old(tx: &Connection, agent: &str, channel: &str, now: i64) -> Result<()> {
+fn remove_expired(tx: &Connection, agent: &str, channel: &str, now: i64) -> Result<()> {
     let old: Vec<String> = tx
         .prepare_cached(
             "SELECT sender, asked_at FROM pairing_requests WHERE agent = ?1 AND channel = ?2",

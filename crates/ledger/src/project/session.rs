@@ -9,15 +9,15 @@ use rusqlite::{Connection, OptionalExtension, Row};
 use super::draft::Fact;
 use super::keys;
 use super::states;
-use super::tree::{Adopted, Known};
+use super::tree::{Adopted, KnownEntry};
 use crate::Result;
 use crate::base::ids::{EntryId, PackedId, SessionRow, SourceId};
 
 /// The largest length of a first prompt in characters, because it is shown in lists.
-const LONGEST_PROMPT: usize = 500;
+const MAX_PROMPT_CHARS: usize = 500;
 
 /// The largest number of one session's entries in memory.
-const MOST_REMEMBERED: usize = 128 << 10;
+const MAX_ENTRIES_IN_MEMORY: usize = 128 << 10;
 
 /// A session while its records are projected.
 #[derive(Debug)]
@@ -32,7 +32,7 @@ pub(crate) struct Session {
     pub(crate) is_complete: bool,
     pub(crate) tree: super::tree::Tree,
     pub(crate) calls: super::tools::Calls,
-    pub(crate) bills: super::usage::Bills,
+    pub(crate) usage: super::usage::SessionUsage,
 }
 
 /// The columns of a session's row that records change.
@@ -86,7 +86,7 @@ impl Name {
 }
 
 /// Returns the precedence of a part: the part with the highest one is the session's.
-fn weight(part: &str) -> u8 {
+fn precedence(part: &str) -> u8 {
     match part {
         "transcript" => 4,
         "agent" => 3,
@@ -121,7 +121,7 @@ impl Session {
             is_complete: true,
             tree: Default::default(),
             calls: Default::default(),
-            bills: Default::default(),
+            usage: Default::default(),
         }
     }
 
@@ -149,12 +149,12 @@ impl Session {
             has_new_source: false,
             tree: Default::default(),
             calls: Default::default(),
-            bills: Default::default(),
+            usage: Default::default(),
         }))
     }
 
     /// Adds a source of the session, and the facts in its path.
-    pub(crate) fn place(
+    pub(crate) fn add_source(
         &mut self,
         conn: &Connection,
         source: SourceId,
@@ -168,52 +168,56 @@ impl Session {
         self.has_new_source |= added > 0;
         self.is_dirty = true;
         let part = session_part(origin.part);
-        if weight(part) > weight(&self.columns.part) || self.columns.part.is_empty() {
+        if precedence(part) > precedence(&self.columns.part) || self.columns.part.is_empty() {
             self.columns.part = part.to_owned();
         }
-        for (column, said) in [
+        for (column, value) in [
             (&mut self.columns.parent_id, &origin.parent),
             (&mut self.columns.project, &origin.project),
         ] {
             if column.is_none() {
-                column.clone_from(said);
+                column.clone_from(value);
             }
         }
         Ok(())
     }
 
     /// Returns the newest entry with that id.
-    pub(crate) fn find(&mut self, conn: &Connection, uuid: &PackedId) -> Result<Option<Known>> {
+    pub(crate) fn find(
+        &mut self,
+        conn: &Connection,
+        uuid: &PackedId,
+    ) -> Result<Option<KnownEntry>> {
         self.tree.find(conn, self.row, self.is_complete, uuid)
     }
 
     /// Adds a new entry, and attaches the children that waited for it.
-    pub(crate) fn join(
+    pub(crate) fn add_entry(
         &mut self,
         conn: &Connection,
         uuid: &PackedId,
-        known: Known,
+        known: KnownEntry,
     ) -> Result<Adopted> {
         self.tree.insert(uuid, known);
         self.tree.adopt(conn, self.row, self.is_complete, uuid, known.id)
     }
 
     /// Stores a fact about the session.
-    pub(crate) fn learn(&mut self, fact: &Fact) {
+    pub(crate) fn set_fact(&mut self, fact: &Fact) {
         /// Keeps the first value.
-        fn first(column: &mut Option<String>, said: &str) -> bool {
-            if column.is_some() || said.is_empty() {
+        fn first(column: &mut Option<String>, value: &str) -> bool {
+            if column.is_some() || value.is_empty() {
                 return false;
             }
-            *column = Some(said.to_owned());
+            *column = Some(value.to_owned());
             true
         }
         /// Keeps the last value.
-        fn last(column: &mut Option<String>, said: &str) -> bool {
-            if said.is_empty() || column.as_deref() == Some(said) {
+        fn last(column: &mut Option<String>, value: &str) -> bool {
+            if value.is_empty() || column.as_deref() == Some(value) {
                 return false;
             }
-            *column = Some(said.to_owned());
+            *column = Some(value.to_owned());
             true
         }
         let columns = &mut self.columns;
@@ -235,7 +239,7 @@ impl Session {
     }
 
     /// Widens the session's time range to include `time`.
-    pub(crate) fn saw(&mut self, time: Option<i64>) {
+    pub(crate) fn widen_time_range(&mut self, time: Option<i64>) {
         let Some(time) = time else { return };
         let columns = &mut self.columns;
         if columns.started_at.is_none_or(|start| time < start) {
@@ -249,19 +253,19 @@ impl Session {
     }
 
     /// Keeps the first prompt in its newest version: versions of a prompt have the same turn.
-    pub(crate) fn prompted(&mut self, turn: Option<EntryId>, text: &str) {
+    pub(crate) fn set_first_prompt(&mut self, turn: Option<EntryId>, text: &str) {
         let columns = &mut self.columns;
         let is_first = columns.first_prompt.is_none() || columns.first_turn == turn;
         if is_first && !text.is_empty() {
-            columns.first_prompt = Some(text.chars().take(LONGEST_PROMPT).collect());
+            columns.first_prompt = Some(text.chars().take(MAX_PROMPT_CHARS).collect());
             columns.first_turn = turn;
             self.is_dirty = true;
         }
     }
 
     /// Drops the in-memory state of a very long session. From then on, the ledger is queried.
-    pub(crate) fn bound(&mut self, conn: &Connection) -> Result<()> {
-        if self.tree.len() > MOST_REMEMBERED {
+    pub(crate) fn bound_memory(&mut self, conn: &Connection) -> Result<()> {
+        if self.tree.len() > MAX_ENTRIES_IN_MEMORY {
             self.calls.save(conn, self.row)?;
             self.tree = Default::default();
             self.calls = Default::default();
@@ -275,7 +279,7 @@ impl Session {
         if !self.is_dirty {
             return Ok(());
         }
-        let link = keys::link(conn, name)?.unwrap_or_default();
+        let link = keys::load_link(conn, name)?.unwrap_or_default();
         let c = &self.columns;
         conn.prepare_cached(
             "INSERT INTO sessions

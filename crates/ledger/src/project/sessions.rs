@@ -13,7 +13,7 @@ use super::states::States;
 use super::usage;
 use crate::Result;
 use crate::base::ids::{SessionRow, SourceId};
-use crate::project::usage_rollup::Quarters;
+use crate::project::usage_rollup::UsageRollup;
 
 /// The sessions of a fold, by name and by row.
 #[derive(Debug, Default)]
@@ -24,17 +24,17 @@ pub(crate) struct Sessions {
     /// The open sessions in the order of their rows, so that their data is written in order.
     open: BTreeMap<SessionRow, (Name, Session)>,
     /// Responses whose usage was written and must be compared with their copies.
-    billed: BTreeSet<i64>,
+    changed_responses: BTreeSet<i64>,
     /// The changes of the usage sums.
-    quarters: Quarters,
+    rollup: UsageRollup,
     states: States,
 }
 
 /// The largest number of open sessions between two commits, to bound memory.
-const MOST_OPEN: usize = 16;
+const MAX_OPEN_SESSIONS: usize = 16;
 
 /// The approximate largest number of entries in all open sessions, to bound memory.
-const MOST_ENTRIES: usize = 32 << 10;
+const MAX_OPEN_ENTRIES: usize = 32 << 10;
 
 impl Sessions {
     /// Returns the session with that name. Creates it with the record `seq` if there is none.
@@ -50,7 +50,7 @@ impl Sessions {
             None => {
                 let entries: usize =
                     self.open.values().map(|(_, session)| session.tree.len()).sum();
-                if self.open.len() >= MOST_OPEN || entries >= MOST_ENTRIES {
+                if self.open.len() >= MAX_OPEN_SESSIONS || entries >= MAX_OPEN_ENTRIES {
                     self.close(conn)?;
                 }
                 let session = match Session::load(conn, name)? {
@@ -98,14 +98,24 @@ impl Sessions {
                 self.states.add(session.row);
             }
             session.calls.save(conn, session.row)?;
-            let (billed, quarters) = (&mut self.billed, &mut self.quarters);
-            session.bills.save(conn, session.row, session.is_complete, billed, quarters)?;
+            let (changed_responses, rollup) = (&mut self.changed_responses, &mut self.rollup);
+            session.usage.save(
+                conn,
+                session.row,
+                session.is_complete,
+                changed_responses,
+                rollup,
+            )?;
         }
         Ok(())
     }
 
     /// Marks the sessions of a source whose file changed.
-    pub(crate) fn moved(&mut self, conn: &Connection, source: SourceId) -> Result<()> {
+    pub(crate) fn mark_source_changed(
+        &mut self,
+        conn: &Connection,
+        source: SourceId,
+    ) -> Result<()> {
         self.states.add_all_of(conn, source)
     }
 
@@ -117,8 +127,8 @@ impl Sessions {
     /// Selects the counted copy of each response whose usage changed since the last commit, and
     /// updates the sums. All sessions must be saved.
     pub(crate) fn recount(&mut self, conn: &Connection) -> Result<()> {
-        usage::recount_all(conn, std::mem::take(&mut self.billed), &mut self.quarters)?;
-        self.quarters.save(conn)
+        usage::recount_all(conn, std::mem::take(&mut self.changed_responses), &mut self.rollup)?;
+        self.rollup.save(conn)
     }
 
     /// Writes all rows that changed and closes the sessions.

@@ -10,7 +10,7 @@ use quipu_transcript::entry::Role;
 use quipu_transcript::problem::{Problem, ProblemKind};
 use rusqlite::{Connection, OptionalExtension, Row, Transaction};
 
-use super::Place;
+use super::RecordPosition;
 use super::draft::{Detail, DraftEntry};
 use super::usage::Model;
 use crate::Result;
@@ -19,7 +19,7 @@ use crate::truth::spans;
 
 /// The number of records that are searched for the entry before a changed line. It bounds the
 /// search after a rewrite.
-const LOOK_BACK: i64 = 64;
+const MAX_LOOK_BACK: i64 = 64;
 
 /// A day in milliseconds. Entries written together may be slightly out of order, but a correct
 /// clock never goes back a day.
@@ -27,7 +27,7 @@ const DAY: i64 = 24 * 60 * 60 * 1000;
 
 /// Five years in milliseconds. A session may continue years later, but a larger step is a wrong
 /// clock.
-const FAR_AHEAD: i64 = 5 * 365 * DAY;
+const MAX_STEP_AHEAD: i64 = 5 * 365 * DAY;
 
 /// The start of 2020, milliseconds UTC. No agents existed before, so an earlier time is not used
 /// for comparison.
@@ -35,7 +35,7 @@ const FIRST_TIME: i64 = 1_577_836_800_000;
 
 /// The end of a source, up to its last projected record.
 #[derive(Debug, Clone)]
-pub(crate) struct Tip {
+pub(crate) struct SourceState {
     pub(crate) session: Option<SessionRow>,
     pub(crate) last_entry: Option<EntryId>,
     pub(crate) last_turn: Option<EntryId>,
@@ -50,7 +50,7 @@ pub(crate) struct Tip {
     is_dirty: bool,
 }
 
-impl Tip {
+impl SourceState {
     /// Stores the model that an entry puts into effect: a changed model, or the model of an answer
     /// in the main conversation.
     pub(crate) fn take_model(&mut self, entry: &DraftEntry) {
@@ -65,7 +65,7 @@ impl Tip {
         }
     }
 
-    const NOWHERE: Tip = Tip {
+    const START: SourceState = SourceState {
         session: None,
         last_entry: None,
         last_turn: None,
@@ -83,26 +83,26 @@ impl Tip {
     pub(crate) fn skew(&mut self, time: Option<i64>) -> Option<Problem> {
         let time = time?;
         let by = self.last_time.map_or(0, |last| time.saturating_sub(last));
-        if time >= FIRST_TIME && by < FAR_AHEAD {
+        if time >= FIRST_TIME && by < MAX_STEP_AHEAD {
             let is_back = by < -DAY;
             self.last_time = self.last_time.filter(|_| !is_back).max(Some(time));
         }
         let days = by.unsigned_abs() / DAY.unsigned_abs();
         let detail = match by {
-            by if by >= FAR_AHEAD => format!("{days} days ahead"),
+            by if by >= MAX_STEP_AHEAD => format!("{days} days ahead"),
             by if by < -DAY => format!("{days} days back"),
             _ => return None,
         };
         Some(Problem::new(ProblemKind::ClockSkew, detail))
     }
 
-    /// Moves the tip to a record that does not follow the previous one, because of a new generation
+    /// Moves to a record that does not follow the previous one, because of a new generation
     /// or an inserted line. The entry before it is found through the spans.
-    fn jump(&mut self, tx: &Transaction<'_>, place: &Place<'_>) -> Result<()> {
+    fn jump(&mut self, tx: &Transaction<'_>, position: &RecordPosition<'_>) -> Result<()> {
         self.last_entry = None;
         self.last_turn = None;
         self.last_time = None;
-        let Some(before) = spans::record_before(tx, place.generation, place.start)? else {
+        let Some(before) = spans::record_before(tx, position.generation, position.start)? else {
             return Ok(());
         };
         // The record before may have no entry that is part of the conversation.
@@ -117,7 +117,7 @@ impl Tip {
                     AND (e.uuid IS NOT NULL OR e.role IS NOT NULL OR e.is_side = 0)
                   ORDER BY r.seq DESC LIMIT 1",
             )?
-            .query_row((before, LOOK_BACK), |row| Ok((row.get(0)?, row.get(1)?)))
+            .query_row((before, MAX_LOOK_BACK), |row| Ok((row.get(0)?, row.get(1)?)))
             .optional()?;
         if let Some((entry, turn)) = found {
             self.last_entry = Some(entry);
@@ -127,34 +127,38 @@ impl Tip {
     }
 }
 
-/// The tips of the sources that are being projected.
+/// The states of the sources that are being projected.
 #[derive(Debug, Default)]
-pub(crate) struct Tips {
-    open: HashMap<SourceId, Tip>,
+pub(crate) struct SourceStates {
+    open: HashMap<SourceId, SourceState>,
 }
 
-impl Tips {
-    /// Returns the tip before a record at `place`.
-    pub(crate) fn before(&mut self, tx: &Transaction<'_>, place: &Place<'_>) -> Result<Tip> {
-        let mut tip = match self.open.get(&place.source) {
-            Some(tip) => tip.clone(),
-            None => load(tx, place.source)?,
+impl SourceStates {
+    /// Returns the state before a record at `position`.
+    pub(crate) fn before(
+        &mut self,
+        tx: &Transaction<'_>,
+        position: &RecordPosition<'_>,
+    ) -> Result<SourceState> {
+        let mut state = match self.open.get(&position.source) {
+            Some(state) => state.clone(),
+            None => load(tx, position.source)?,
         };
-        if tip.generation != place.generation || tip.end != place.start {
-            tip.jump(tx, place)?;
+        if state.generation != position.generation || state.end != position.start {
+            state.jump(tx, position)?;
         }
-        Ok(tip)
+        Ok(state)
     }
 
-    /// Stores the tip after the record at `place`.
-    pub(crate) fn advance(&mut self, place: &Place<'_>, mut tip: Tip) {
-        tip.generation = place.generation;
-        tip.end = place.start + place.length;
-        tip.is_dirty = true;
-        self.open.insert(place.source, tip);
+    /// Stores the state after the record at `position`.
+    pub(crate) fn advance(&mut self, position: &RecordPosition<'_>, mut state: SourceState) {
+        state.generation = position.generation;
+        state.end = position.start + position.length;
+        state.is_dirty = true;
+        self.open.insert(position.source, state);
     }
 
-    /// Writes the tips that moved.
+    /// Writes the states that changed.
     pub(crate) fn save(&mut self, tx: &Transaction<'_>) -> Result<()> {
         let mut statement = tx.prepare_cached(
             "INSERT OR REPLACE INTO source_tips
@@ -162,18 +166,18 @@ impl Tips {
                  model, provider, api)
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
         )?;
-        for (source, tip) in &mut self.open {
-            if std::mem::take(&mut tip.is_dirty) {
-                let model = tip.model.as_deref();
+        for (source, state) in &mut self.open {
+            if std::mem::take(&mut state.is_dirty) {
+                let model = state.model.as_deref();
                 statement.execute((
                     source,
-                    tip.session,
-                    tip.last_entry,
-                    tip.last_turn,
-                    tip.generation,
-                    tip.end as i64,
-                    tip.has_header,
-                    tip.last_time,
+                    state.session,
+                    state.last_entry,
+                    state.last_turn,
+                    state.generation,
+                    state.end as i64,
+                    state.has_header,
+                    state.last_time,
                     model.map(|model| &*model.model),
                     model.map(|model| &*model.provider),
                     model.map(|model| &*model.api),
@@ -199,15 +203,15 @@ fn read_model(row: &Row<'_>, first: usize) -> rusqlite::Result<Option<Model>> {
     Ok(Some(Model { model, provider: row.get(first + 1)?, api: row.get(first + 2)? }))
 }
 
-fn load(tx: &Transaction<'_>, source: SourceId) -> Result<Tip> {
-    let tip = tx
+fn load(tx: &Transaction<'_>, source: SourceId) -> Result<SourceState> {
+    let state = tx
         .prepare_cached(
             "SELECT session, last_entry, last_turn, generation, end, has_header, last_time,
                     model, provider, api
                FROM source_tips WHERE source = ?1",
         )?
         .query_row([source], |row| {
-            Ok(Tip {
+            Ok(SourceState {
                 session: row.get(0)?,
                 last_entry: row.get(1)?,
                 last_turn: row.get(2)?,
@@ -220,5 +224,5 @@ fn load(tx: &Transaction<'_>, source: SourceId) -> Result<Tip> {
             })
         })
         .optional()?;
-    Ok(tip.unwrap_or(Tip::NOWHERE))
+    Ok(state.unwrap_or(SourceState::START))
 }

@@ -8,7 +8,7 @@ use quipu_transcript::record::DECODE_LIMIT;
 use rusqlite::{Connection, OptionalExtension, Transaction};
 
 use super::draft::{DraftEntry, Drafter};
-use super::rows::{Inserts, Standing};
+use super::rows::{Inserts, TreePosition};
 use super::source_state;
 use crate::Result;
 use crate::base::ids::{EntryId, GenerationId, SessionRow, SourceId};
@@ -17,7 +17,7 @@ use crate::truth::tails;
 
 /// The largest length of a shown tail, in bytes. Only the head of a longer line is read, which does
 /// not show whether the line is complete.
-const LONGEST: u64 = DECODE_LIMIT as u64;
+const MAX_TAIL_BYTES: u64 = DECODE_LIMIT as u64;
 
 /// The content of a tail.
 struct Read {
@@ -34,7 +34,7 @@ fn read(conn: &Connection, generation: GenerationId) -> Result<Option<Read>> {
               WHERE g.id = ?1 AND g.tail_stands = 1 AND g.tail_length BETWEEN 1 AND ?2
                 AND s.is_gone = 0",
         )?
-        .query_row((generation, LONGEST as i64), |row| {
+        .query_row((generation, MAX_TAIL_BYTES as i64), |row| {
             Ok((row.get::<_, SourceId>(0)?, row.get::<_, String>(1)?, row.get::<_, Vec<u8>>(2)?))
         })
         .optional()?;
@@ -42,7 +42,9 @@ fn read(conn: &Connection, generation: GenerationId) -> Result<Option<Read>> {
     let Some(format) = format::by_name(&format_name) else { return Ok(None) };
     let origin = format.origin(&path);
     let mut draft = Drafter::new(format, &origin).draft(&tails::read(conn, generation)?);
-    if draft.entries.len() != 1 || draft.problems.iter().any(|problem| is_torn(problem.kind)) {
+    if draft.entries.len() != 1
+        || draft.problems.iter().any(|problem| means_incomplete(problem.kind))
+    {
         return Ok(None);
     }
     let Some(mut entry) = draft.entries.pop() else { return Ok(None) };
@@ -57,7 +59,7 @@ fn read(conn: &Connection, generation: GenerationId) -> Result<Option<Read>> {
 
 /// Returns whether a line with this problem is incomplete. Any other problem, like half a
 /// character, remains when the newline comes.
-fn is_torn(kind: ProblemKind) -> bool {
+fn means_incomplete(kind: ProblemKind) -> bool {
     matches!(kind, ProblemKind::Opaque | ProblemKind::Fragment | ProblemKind::Oversize)
 }
 
@@ -71,16 +73,16 @@ pub(crate) fn project(tx: &Transaction<'_>, generation: GenerationId) -> Result<
     // The entry joins the session of the records before it. It never creates one, because a session
     // is numbered by its first record. The only line of a file is therefore searchable, but has no
     // session until it ends.
-    let tip: Option<(Option<SessionRow>, Option<EntryId>, Option<EntryId>)> = tx
+    let state: Option<(Option<SessionRow>, Option<EntryId>, Option<EntryId>)> = tx
         .prepare_cached("SELECT session, last_entry, last_turn FROM source_tips WHERE source = ?1")?
         .query_row([source], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))
         .optional()?;
-    let (session, parent, turn) = tip.unwrap_or_default();
-    let standing = Standing { session, parent, missing: None, turn };
+    let (session, parent, turn) = state.unwrap_or_default();
+    let tree_position = TreePosition { session, parent, missing: None, turn };
     let kind = kinds::add_provisional(tx, id, &entry.kind)?;
     let mut inserts = Inserts::new(tx)?;
-    inserts.entry(id, kind, &standing, &entry)?;
-    inserts.message(id, &standing, &entry)?;
+    inserts.entry(id, kind, &tree_position, &entry)?;
+    inserts.message(id, &tree_position, &entry)?;
     inserts.words(tx, id, &entry)
 }
 

@@ -2,46 +2,46 @@
 //!
 //! Never changes an entry. A result that comes before its call is kept until the call comes.
 
-mod known;
+mod calls_by_id;
 
 use std::collections::BTreeMap;
 
 use quipu_transcript::problem::ProblemKind;
 use rusqlite::{Connection, OptionalExtension};
 
-pub(crate) use self::known::end_of;
-use self::known::{Known, Place, State};
+pub(crate) use self::calls_by_id::id_ending;
+use self::calls_by_id::{CallPosition, CallsById, IdState};
 use super::draft::{DraftCall, DraftResult};
 use super::{outputs, rows};
 use crate::Result;
 use crate::base::ids::{EntryId, SessionRow};
 use crate::project::interned::targets::{Target, Targets};
-use crate::project::interned::tools::{Tool, ToolId, Toolbox};
+use crate::project::interned::tools::{Tool, ToolId, Tools};
 
 /// The in-memory state of a session's calls.
 #[derive(Debug, Default)]
 pub(crate) struct Calls {
-    known: Known,
+    known: CallsById,
     /// The calls of the newest assistant message that wait for a result; `None` if the ledger must
     /// be queried.
-    open: Option<Open>,
+    open: Option<OpenCalls>,
     has_orphans: bool,
     /// Calls without a row yet. Most get their result soon, so their row is written only once.
-    unwritten: BTreeMap<Place, Unwritten>,
+    pending: BTreeMap<CallPosition, PendingCall>,
 }
 
 /// A call, and its result if that has come.
 #[derive(Debug)]
-struct Unwritten {
+struct PendingCall {
     tool: ToolId,
     call: Option<Box<str>>,
     target: Option<Target>,
-    answer: Option<Answer>,
+    answer: Option<CallResult>,
 }
 
 /// The result in a call's row.
 #[derive(Debug)]
-struct Answer {
+struct CallResult {
     entry: EntryId,
     is_error: bool,
     mentions_error: bool,
@@ -49,16 +49,16 @@ struct Answer {
     output: Option<EntryId>,
 }
 
-/// The open calls of one message, by their place in it.
+/// The open calls of one message, by their position in it.
 #[derive(Debug)]
-struct Open {
+struct OpenCalls {
     entry: EntryId,
     calls: BTreeMap<u32, Option<Box<str>>>,
 }
 
 /// The position of calls and results.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct At<'c> {
+pub(crate) struct CallContext<'c> {
     pub(crate) conn: &'c Connection,
     pub(crate) session: SessionRow,
     pub(crate) is_complete: bool,
@@ -69,19 +69,19 @@ pub(crate) struct At<'c> {
 
 impl Calls {
     /// Stores the calls of an entry. Returns the problems found.
-    pub(crate) fn called(
+    pub(crate) fn add_calls(
         &mut self,
-        at: At<'_>,
-        (toolbox, targets): (&mut Toolbox, &mut Targets),
+        at: CallContext<'_>,
+        (tools, targets): (&mut Tools, &mut Targets),
         calls: &[DraftCall],
     ) -> Result<Vec<ProblemKind>> {
         let mut problems = Vec::new();
-        let mut open = Open { entry: at.entry, calls: BTreeMap::new() };
+        let mut open = OpenCalls { entry: at.entry, calls: BTreeMap::new() };
         for (ordinal, call) in calls.iter().enumerate() {
-            let place = Place { entry: at.entry, ordinal: ordinal as u32 };
+            let position = CallPosition { entry: at.entry, ordinal: ordinal as u32 };
             let tool = Tool { name: &call.name, is_partial: call.is_partial };
-            let unwritten = Unwritten {
-                tool: toolbox.number(at.conn, tool)?,
+            let pending = PendingCall {
+                tool: tools.number(at.conn, tool)?,
                 call: call.id.clone(),
                 target: match &call.target {
                     Some(target) => Some(targets.store(at.conn, target)?),
@@ -89,22 +89,22 @@ impl Calls {
                 },
                 answer: None,
             };
-            self.unwritten.insert(place, unwritten);
+            self.pending.insert(position, pending);
             if call.is_partial {
                 problems.push(ProblemKind::PartialCall);
                 continue;
             }
             let mut result = None;
             if let Some(id) = &call.id {
-                if self.state(at, id)? == State::Free {
-                    result = self.claim_orphan(at, id, place)?;
+                if self.state(at, id)? == IdState::Free {
+                    result = self.claim_orphan(at, id, position)?;
                 } else {
                     problems.push(ProblemKind::CallIdReused);
                 }
-                self.known.add(id, place, result);
+                self.known.add(id, position, result);
             }
             if result.is_none() {
-                open.calls.insert(place.ordinal, call.id.clone());
+                open.calls.insert(position.ordinal, call.id.clone());
             }
         }
         if !calls.is_empty() {
@@ -114,24 +114,24 @@ impl Calls {
     }
 
     /// Pairs a result with its call. Returns the problem found.
-    pub(crate) fn answered(
+    pub(crate) fn add_result(
         &mut self,
-        at: At<'_>,
+        at: CallContext<'_>,
         result: &DraftResult,
     ) -> Result<Option<ProblemKind>> {
-        let replaced = match (at.older, &result.call_id) {
-            (Some(older), Some(id)) => self.replaced(at, id, older)?,
+        let call_of_older_result = match (at.older, &result.call_id) {
+            (Some(older), Some(id)) => self.call_of_older_result(at, id, older)?,
             _ => None,
         };
-        let call = match (replaced, &result.call_id) {
+        let call = match (call_of_older_result, &result.call_id) {
             (Some(call), _) => call,
             (None, Some(id)) => match self.state(at, id)? {
-                State::Answered => return Ok(Some(ProblemKind::RepeatedResult)),
-                State::Waiting(call) => {
+                IdState::Answered => return Ok(Some(ProblemKind::RepeatedResult)),
+                IdState::Waiting(call) => {
                     self.known.answer(id, call, None, at.entry);
                     call
                 }
-                State::Free => {
+                IdState::Free => {
                     self.has_orphans = true;
                     at.conn
                         .prepare_cached(
@@ -160,7 +160,7 @@ impl Calls {
         if let Some(open) = self.open.as_mut().filter(|open| open.entry == call.entry) {
             open.calls.remove(&call.ordinal);
         }
-        let answer = Answer {
+        let answer = CallResult {
             entry: at.entry,
             is_error: result.is_error,
             mentions_error: result.mentions_error,
@@ -173,7 +173,7 @@ impl Calls {
 
     /// Writes the rows of calls that have none.
     pub(crate) fn save(&mut self, conn: &Connection, session: SessionRow) -> Result<()> {
-        if self.unwritten.is_empty() {
+        if self.pending.is_empty() {
             return Ok(());
         }
         let mut statement = conn.prepare_cached(
@@ -182,12 +182,13 @@ impl Calls {
                  output_name, output)
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
         )?;
-        for (place, Unwritten { tool, call, target, answer }) in std::mem::take(&mut self.unwritten)
+        for (position, PendingCall { tool, call, target, answer }) in
+            std::mem::take(&mut self.pending)
         {
             let answer = answer.as_ref();
             statement.execute((
-                place.entry,
-                place.ordinal,
+                position.entry,
+                position.ordinal,
                 session,
                 tool,
                 call,
@@ -204,7 +205,7 @@ impl Calls {
 
     /// Removes the calls of an entry that a newer version replaces. Their results wait for the
     /// calls of the newer version.
-    pub(crate) fn withdraw(&mut self, at: At<'_>, entry: EntryId) -> Result<i64> {
+    pub(crate) fn withdraw(&mut self, at: CallContext<'_>, entry: EntryId) -> Result<i64> {
         self.save(at.conn, at.session)?;
         at.conn
             .prepare_cached(
@@ -226,7 +227,7 @@ impl Calls {
                 && !row.get::<_, bool>(3)?
             {
                 self.load(at, &id)?;
-                self.known.remove(&id, Place { entry, ordinal: row.get(0)? }, row.get(2)?);
+                self.known.remove(&id, CallPosition { entry, ordinal: row.get(0)? }, row.get(2)?);
             }
         }
         at.conn.prepare_cached("DELETE FROM tool_call_rows WHERE entry = ?1")?.execute([entry])?;
@@ -241,9 +242,14 @@ impl Calls {
 
     /// Returns the call that the older version of a result answered. If the older version still
     /// waits for its call, it is removed.
-    fn replaced(&mut self, at: At<'_>, id: &str, older: EntryId) -> Result<Option<Place>> {
+    fn call_of_older_result(
+        &mut self,
+        at: CallContext<'_>,
+        id: &str,
+        older: EntryId,
+    ) -> Result<Option<CallPosition>> {
         self.load(at, id)?;
-        let call = self.known.answered_by(id, older);
+        let call = self.known.call_answered_by(id, older);
         if let Some(call) = call {
             self.known.answer(id, call, Some(older), at.entry);
         }
@@ -261,12 +267,17 @@ impl Calls {
         Ok(call)
     }
 
-    fn pair(&mut self, at: At<'_>, call: Place, mut answer: Answer) -> Result<()> {
+    fn pair(
+        &mut self,
+        at: CallContext<'_>,
+        call: CallPosition,
+        mut answer: CallResult,
+    ) -> Result<()> {
         if let Some(name) = &answer.output_name {
-            answer.output = outputs::file(at.conn, at.session, name)?;
+            answer.output = outputs::newest_file(at.conn, at.session, name)?;
         }
-        if let Some(unwritten) = self.unwritten.get_mut(&call) {
-            unwritten.answer = Some(answer);
+        if let Some(pending) = self.pending.get_mut(&call) {
+            pending.answer = Some(answer);
             return Ok(());
         }
         at.conn
@@ -287,17 +298,22 @@ impl Calls {
         Ok(())
     }
 
-    fn load(&mut self, at: At<'_>, id: &str) -> Result<()> {
+    fn load(&mut self, at: CallContext<'_>, id: &str) -> Result<()> {
         if at.is_complete { Ok(()) } else { self.known.load(at.conn, at.session, id) }
     }
 
-    fn state(&mut self, at: At<'_>, id: &str) -> Result<State> {
+    fn state(&mut self, at: CallContext<'_>, id: &str) -> Result<IdState> {
         self.load(at, id)?;
         Ok(self.known.state(id))
     }
 
     /// Pairs a call with a result that came before it. Returns the entry of the result.
-    fn claim_orphan(&mut self, at: At<'_>, id: &str, call: Place) -> Result<Option<EntryId>> {
+    fn claim_orphan(
+        &mut self,
+        at: CallContext<'_>,
+        id: &str,
+        call: CallPosition,
+    ) -> Result<Option<EntryId>> {
         if at.is_complete && !self.has_orphans {
             return Ok(None);
         }
@@ -308,7 +324,7 @@ impl Calls {
                   WHERE session = ?1 AND call_id = ?2 ORDER BY entry LIMIT 1",
             )?
             .query_row((at.session, id), |row| {
-                Ok(Answer {
+                Ok(CallResult {
                     entry: row.get(0)?,
                     is_error: row.get(1)?,
                     mentions_error: row.get(2)?,
@@ -329,7 +345,7 @@ impl Calls {
         Ok(Some(entry))
     }
 
-    fn oldest_open(&mut self, at: At<'_>) -> Result<Option<Place>> {
+    fn oldest_open(&mut self, at: CallContext<'_>) -> Result<Option<CallPosition>> {
         if self.open.is_none() {
             self.save(at.conn, at.session)?;
             // Entries of a line with several records have numbers out of order; the numbers of
@@ -351,11 +367,11 @@ impl Calls {
                 )?
                 .query_map([entry], |row| Ok((row.get(0)?, row.get(1)?)))?
                 .collect::<Result<_, _>>()?;
-            self.open = Some(Open { entry, calls });
+            self.open = Some(OpenCalls { entry, calls });
         }
         let Some(open) = &mut self.open else { return Ok(None) };
         let Some((ordinal, id)) = open.calls.pop_first() else { return Ok(None) };
-        let call = Place { entry: open.entry, ordinal };
+        let call = CallPosition { entry: open.entry, ordinal };
         if let Some(id) = id {
             self.load(at, &id)?;
             self.known.answer(&id, call, None, at.entry);

@@ -14,7 +14,7 @@ use crate::base::ids::{EntryId, PackedId, SessionRow};
 /// The in-memory state of a session's entries.
 #[derive(Debug, Default)]
 pub(crate) struct Tree {
-    entries: HashMap<PackedId, Known>,
+    entries: HashMap<PackedId, KnownEntry>,
     /// The children that wait for a parent with that id.
     waiting: HashMap<PackedId, Vec<EntryId>>,
     /// Shortcuts towards the root, to detect cycles.
@@ -24,7 +24,7 @@ pub(crate) struct Tree {
 
 /// An entry that can be referred to.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Known {
+pub(crate) struct KnownEntry {
     pub(crate) id: EntryId,
     pub(crate) content: i64,
     pub(crate) turn: Option<EntryId>,
@@ -36,7 +36,7 @@ pub(crate) struct Adopted {
     /// Children that would have closed a cycle; they stay roots.
     pub(crate) cut: Vec<EntryId>,
     /// Children whose parent was reported as missing.
-    pub(crate) mended: Vec<EntryId>,
+    pub(crate) repaired: Vec<EntryId>,
 }
 
 impl Tree {
@@ -48,7 +48,7 @@ impl Tree {
         session: SessionRow,
         is_complete: bool,
         uuid: &PackedId,
-    ) -> Result<Option<Known>> {
+    ) -> Result<Option<KnownEntry>> {
         if let Some(known) = self.entries.get(uuid) {
             return Ok(Some(*known));
         }
@@ -63,7 +63,7 @@ impl Tree {
                   ORDER BY id DESC LIMIT 1",
             )?
             .query_row((session, uuid), |row| {
-                Ok(Known { id: row.get(0)?, content: row.get(1)?, turn: row.get(2)? })
+                Ok(KnownEntry { id: row.get(0)?, content: row.get(1)?, turn: row.get(2)? })
             })
             .optional()?;
         if let Some(known) = known {
@@ -78,7 +78,7 @@ impl Tree {
     }
 
     /// Stores an entry under its id.
-    pub(crate) fn insert(&mut self, uuid: &PackedId, known: Known) {
+    pub(crate) fn insert(&mut self, uuid: &PackedId, known: KnownEntry) {
         self.entries.insert(uuid.clone(), known);
     }
 
@@ -133,7 +133,7 @@ impl Tree {
             )?
             .execute((child, new_parent))?;
             if rows::forget_problem(conn, child, ProblemKind::MissingParent)? {
-                adopted.mended.push(child);
+                adopted.repaired.push(child);
             }
             if is_cycle {
                 adopted.cut.push(child);

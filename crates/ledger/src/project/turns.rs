@@ -84,7 +84,7 @@ impl Turns {
     }
 
     /// Updates the tokens of a turn whose response has grown.
-    pub(crate) fn bill(
+    pub(crate) fn add_usage(
         &mut self,
         conn: &Connection,
         turn: EntryId,

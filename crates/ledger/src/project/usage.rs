@@ -16,14 +16,14 @@ use rusqlite::{Connection, OptionalExtension, Row, Statement};
 use super::draft::DraftUsage;
 use crate::Result;
 use crate::base::ids::{EntryId, SessionRow};
-use crate::project::usage_rollup::{Quarters, Slot};
+use crate::project::usage_rollup::{CountedUsage, UsageRollup};
 pub(crate) use copies::recount_all;
 
 /// The identity of a response within a session: the hashes of its message and its request.
-type Key = (i64, i64);
+type ResponseKey = (i64, i64);
 
 #[derive(Debug, Clone)]
-struct Bill {
+struct ResponseUsage {
     entry: EntryId,
     turn: Option<EntryId>,
     time: Option<i64>,
@@ -37,8 +37,8 @@ struct Bill {
 
 /// The in-memory state of a session's usage.
 #[derive(Debug, Default)]
-pub(crate) struct Bills {
-    open: HashMap<Key, Bill>,
+pub(crate) struct SessionUsage {
+    open: HashMap<ResponseKey, ResponseUsage>,
 }
 
 /// The models that were used since the fold began.
@@ -64,7 +64,7 @@ impl Model {
 
 /// The entry to which a usage belongs.
 #[derive(Debug)]
-pub(crate) struct Billed<'a> {
+pub(crate) struct UsageEntry<'a> {
     pub(crate) session: SessionRow,
     /// True if memory holds all usage of the session.
     pub(crate) is_complete: bool,
@@ -75,48 +75,48 @@ pub(crate) struct Billed<'a> {
     pub(crate) model: &'a Model,
 }
 
-impl Bills {
+impl SessionUsage {
     /// Adds the usage of a line. Returns the turn of the response, with its usage before and after,
     /// if it has grown.
     pub(crate) fn add(
         &mut self,
         conn: &Connection,
         models: &mut Models,
-        billed: &Billed<'_>,
+        entry: &UsageEntry<'_>,
         draft: &DraftUsage,
     ) -> Result<Option<(EntryId, Usage, Usage)>> {
-        let key = key(draft, billed.entry);
+        let key = key(draft, entry.entry);
         let known = match self.open.entry(key) {
             Entry::Occupied(known) => Some(known.into_mut()),
-            Entry::Vacant(_) if billed.is_complete => None,
+            Entry::Vacant(_) if entry.is_complete => None,
             Entry::Vacant(vacant) => {
-                load(conn, key, billed.session)?.map(|bill| vacant.insert(bill))
+                load(conn, key, entry.session)?.map(|response| vacant.insert(response))
             }
         };
         let (turn, before) = match known {
             None => {
-                let bill = Bill {
-                    entry: billed.entry,
-                    turn: billed.turn,
-                    time: billed.time,
-                    model: models.number(conn, billed.model)?,
+                let response = ResponseUsage {
+                    entry: entry.entry,
+                    turn: entry.turn,
+                    time: entry.time,
+                    model: models.number(conn, entry.model)?,
                     usage: draft.usage,
-                    is_sidechain: billed.is_sidechain,
+                    is_sidechain: entry.is_sidechain,
                     is_dirty: true,
                     saved: None,
                 };
-                self.open.insert(key, bill);
-                (billed.turn, Usage::default())
+                self.open.insert(key, response);
+                (entry.turn, Usage::default())
             }
-            Some(bill) => {
-                let (before, was_sidechain) = (bill.usage, bill.is_sidechain);
-                let line = (draft.usage, billed.is_sidechain);
-                let has_grown = join(&mut bill.usage, &mut bill.is_sidechain, line);
-                bill.is_dirty |= has_grown || bill.is_sidechain != was_sidechain;
+            Some(response) => {
+                let (before, was_sidechain) = (response.usage, response.is_sidechain);
+                let line = (draft.usage, entry.is_sidechain);
+                let has_grown = merge_line(&mut response.usage, &mut response.is_sidechain, line);
+                response.is_dirty |= has_grown || response.is_sidechain != was_sidechain;
                 if !has_grown {
                     return Ok(None);
                 }
-                (bill.turn, before)
+                (response.turn, before)
             }
         };
         Ok(turn.map(|turn| (turn, before, draft.usage)))
@@ -129,27 +129,33 @@ impl Bills {
         session: SessionRow,
         is_complete: bool,
         changed: &mut BTreeSet<i64>,
-        quarters: &mut Quarters,
+        rollup: &mut UsageRollup,
     ) -> Result<()> {
-        let mut dirty: Vec<_> = self.open.iter_mut().filter(|(_, bill)| bill.is_dirty).collect();
-        dirty.sort_unstable_by_key(|(_, bill)| bill.entry);
+        let mut dirty: Vec<_> =
+            self.open.iter_mut().filter(|(_, response)| response.is_dirty).collect();
+        dirty.sort_unstable_by_key(|(_, response)| response.entry);
         // The statement is prepared once, because that costs as much as binding its values.
         let mut new = conn.prepare_cached(INSERT)?;
-        for (key, bill) in dirty {
-            bill.is_dirty = false;
+        for (key, response) in dirty {
+            response.is_dirty = false;
             changed.insert(key.0);
-            let mut slot = Slot { session, model: bill.model, time: bill.time, usage: bill.usage };
-            match bill.saved.replace(bill.usage) {
+            let mut counted = CountedUsage {
+                session,
+                model: response.model,
+                time: response.time,
+                usage: response.usage,
+            };
+            match response.saved.replace(response.usage) {
                 None => {
-                    insert(&mut new, *key, bill)?;
-                    quarters.add(&slot);
+                    insert(&mut new, *key, response)?;
+                    rollup.add(&counted);
                 }
                 Some(before) => {
                     // A copy that is not counted is in no sum.
-                    if update(conn, bill)? {
-                        quarters.add(&slot);
-                        slot.usage = before;
-                        quarters.take(&slot);
+                    if update(conn, response)? {
+                        rollup.add(&counted);
+                        counted.usage = before;
+                        rollup.subtract(&counted);
                     }
                 }
             }
@@ -168,13 +174,17 @@ const INSERT: &str = "INSERT INTO usage_rows
          cost_usd, is_fast, is_sidechain, is_counted)
      VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, 1)";
 
-fn insert(new: &mut Statement<'_>, (message, request): Key, bill: &Bill) -> Result<()> {
-    let usage = bill.usage;
+fn insert(
+    new: &mut Statement<'_>,
+    (message, request): ResponseKey,
+    response: &ResponseUsage,
+) -> Result<()> {
+    let usage = response.usage;
     new.execute((
-        bill.entry,
+        response.entry,
         message,
         request,
-        bill.model,
+        response.model,
         tokens(usage.input),
         tokens(usage.output),
         tokens(usage.cache_read),
@@ -182,14 +192,14 @@ fn insert(new: &mut Statement<'_>, (message, request): Key, bill: &Bill) -> Resu
         tokens(usage.cache_write_1h),
         usage.cost_usd,
         usage.is_fast,
-        bill.is_sidechain,
+        response.is_sidechain,
     ))?;
     Ok(())
 }
 
 /// Writes a changed usage. Returns whether it is counted.
-fn update(conn: &Connection, bill: &Bill) -> Result<bool> {
-    let usage = bill.usage;
+fn update(conn: &Connection, response: &ResponseUsage) -> Result<bool> {
+    let usage = response.usage;
     Ok(conn
         .prepare_cached(
             "UPDATE usage_rows SET
@@ -199,7 +209,7 @@ fn update(conn: &Connection, bill: &Bill) -> Result<bool> {
         )?
         .query_row(
             (
-                bill.entry,
+                response.entry,
                 tokens(usage.input),
                 tokens(usage.output),
                 tokens(usage.cache_read),
@@ -207,7 +217,7 @@ fn update(conn: &Connection, bill: &Bill) -> Result<bool> {
                 tokens(usage.cache_write_1h),
                 usage.cost_usd,
                 usage.is_fast,
-                bill.is_sidechain,
+                response.is_sidechain,
             ),
             |row| row.get(0),
         )?)
@@ -241,7 +251,7 @@ pub(crate) fn tokens(count: u64) -> i64 {
 }
 
 /// Returns the key of a line's response; without an id, the entry itself is the response.
-fn key(draft: &DraftUsage, entry: EntryId) -> Key {
+fn key(draft: &DraftUsage, entry: EntryId) -> ResponseKey {
     (draft.message.unwrap_or(entry.0), draft.request)
 }
 
@@ -249,7 +259,7 @@ fn key(draft: &DraftUsage, entry: EntryId) -> Key {
 ///
 /// The line with the larger total is the later one of a streamed response. One line outside a side
 /// chain takes the whole response out of it.
-fn join(usage: &mut Usage, is_sidechain: &mut bool, line: (Usage, bool)) -> bool {
+fn merge_line(usage: &mut Usage, is_sidechain: &mut bool, line: (Usage, bool)) -> bool {
     let rank = |usage: &Usage| (usage.total(), usage.cost_usd.unwrap_or(0.0));
     let has_grown = rank(&line.0) > rank(usage);
     if has_grown {
@@ -259,7 +269,11 @@ fn join(usage: &mut Usage, is_sidechain: &mut bool, line: (Usage, bool)) -> bool
     has_grown
 }
 
-fn load(conn: &Connection, (message, request): Key, session: SessionRow) -> Result<Option<Bill>> {
+fn load(
+    conn: &Connection,
+    (message, request): ResponseKey,
+    session: SessionRow,
+) -> Result<Option<ResponseUsage>> {
     Ok(conn
         .prepare_cached(
             "SELECT input, output, cache_read, cache_write, cache_write_1h, cost_usd, is_fast,
@@ -269,8 +283,8 @@ fn load(conn: &Connection, (message, request): Key, session: SessionRow) -> Resu
                 AND session = ?3",
         )?
         .query_row((message, request, session), |row| {
-            let usage = stored(row)?;
-            Ok(Bill {
+            let usage = usage_from_row(row)?;
+            Ok(ResponseUsage {
                 entry: row.get(7)?,
                 turn: row.get(8)?,
                 time: row.get(9)?,
@@ -285,7 +299,7 @@ fn load(conn: &Connection, (message, request): Key, session: SessionRow) -> Resu
 }
 
 /// Reads a usage from the first columns of a row.
-fn stored(row: &Row<'_>) -> rusqlite::Result<Usage> {
+fn usage_from_row(row: &Row<'_>) -> rusqlite::Result<Usage> {
     let count = |index| row.get::<_, i64>(index).map(i64::cast_unsigned);
     Ok(Usage {
         input: count(0)?,

@@ -18,7 +18,7 @@ pub(crate) const QUARTER: i64 = 15 * 60 * 1000;
 
 /// The part of a usage that matters for sums.
 #[derive(Debug)]
-pub(crate) struct Slot {
+pub(crate) struct CountedUsage {
     pub(crate) session: SessionRow,
     pub(crate) model: i64,
     pub(crate) time: Option<i64>,
@@ -27,7 +27,7 @@ pub(crate) struct Slot {
 
 /// The identity of a sum: the properties that its usage shares.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct Key {
+pub(crate) struct RollupKey {
     pub(crate) quarter: i64,
     pub(crate) session: SessionRow,
     pub(crate) model: i64,
@@ -42,36 +42,36 @@ pub(crate) type Sums = [i64; 7];
 
 /// The changes of sums that are not written yet.
 #[derive(Debug, Default)]
-pub(crate) struct Quarters {
-    changes: HashMap<Key, Sums>,
+pub(crate) struct UsageRollup {
+    changes: HashMap<RollupKey, Sums>,
 }
 
-impl Quarters {
+impl UsageRollup {
     /// Adds a usage that is counted now.
-    pub(crate) fn add(&mut self, slot: &Slot) {
-        self.change(slot, 1);
+    pub(crate) fn add(&mut self, counted: &CountedUsage) {
+        self.change(counted, 1);
     }
 
     /// Subtracts a usage that is no longer counted.
-    pub(crate) fn take(&mut self, slot: &Slot) {
-        self.change(slot, -1);
+    pub(crate) fn subtract(&mut self, counted: &CountedUsage) {
+        self.change(counted, -1);
     }
 
-    fn change(&mut self, slot: &Slot, sign: i64) {
-        let sums = self.changes.entry(key(slot)).or_default();
-        for (sum, part) in sums.iter_mut().zip(parts(&slot.usage)) {
+    fn change(&mut self, counted: &CountedUsage, sign: i64) {
+        let sums = self.changes.entry(key(counted)).or_default();
+        for (sum, part) in sums.iter_mut().zip(parts(&counted.usage)) {
             *sum = sum.saturating_add(part * sign);
         }
     }
 
     /// Returns the changes by their keys, and clears them.
-    pub(crate) fn take_changes(&mut self) -> HashMap<Key, Sums> {
+    pub(crate) fn take_changes(&mut self) -> HashMap<RollupKey, Sums> {
         self.changes.drain().filter(|(_, sums)| *sums != Sums::default()).collect()
     }
 
     /// Writes the changes. Removes sums without responses.
     pub(crate) fn save(&mut self, conn: &Connection) -> Result<()> {
-        let mut changes: Vec<(Key, Sums)> = self.take_changes().into_iter().collect();
+        let mut changes: Vec<(RollupKey, Sums)> = self.take_changes().into_iter().collect();
         if changes.is_empty() {
             return Ok(());
         }
@@ -89,7 +89,7 @@ impl Quarters {
                 AND prompt_over = ?5 AND is_recorded = ?6 AND responses = 0",
         )?;
         for (key, [responses, input, output, cache_read, cache_write, for_hour, cost]) in changes {
-            let Key { quarter, session, model, is_fast, is_recorded, .. } = key;
+            let RollupKey { quarter, session, model, is_fast, is_recorded, .. } = key;
             let over = key.prompt_over.cast_signed();
             add.execute((
                 quarter,
@@ -115,13 +115,13 @@ impl Quarters {
     }
 }
 
-fn key(slot: &Slot) -> Key {
-    let usage = &slot.usage;
+fn key(counted: &CountedUsage) -> RollupKey {
+    let usage = &counted.usage;
     let prompt = usage.input.saturating_add(usage.cache_read).saturating_add(usage.cache_write);
-    Key {
-        quarter: slot.time.map_or(0, |time| time.saturating_sub(time.rem_euclid(QUARTER))),
-        session: slot.session,
-        model: slot.model,
+    RollupKey {
+        quarter: counted.time.map_or(0, |time| time.saturating_sub(time.rem_euclid(QUARTER))),
+        session: counted.session,
+        model: counted.model,
         is_fast: usage.is_fast,
         prompt_over: prompt_over(prompt),
         is_recorded: usage.cost_usd.is_some(),
@@ -163,8 +163,9 @@ mod tests {
     #[test]
     fn quarters_begin_on_the_quarter() {
         let quarter = |time| {
-            let slot = Slot { session: SessionRow(1), model: 1, time, usage: Usage::default() };
-            key(&slot).quarter
+            let counted =
+                CountedUsage { session: SessionRow(1), model: 1, time, usage: Usage::default() };
+            key(&counted).quarter
         };
         assert_eq!(quarter(None), 0);
         assert_eq!(quarter(Some(QUARTER)), QUARTER);

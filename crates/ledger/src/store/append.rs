@@ -17,21 +17,21 @@ use super::tree::Node;
 use super::work::Work;
 use crate::base::clock;
 use crate::base::ids::Seq;
-use crate::project::rebuild::{self, Followed};
-use crate::store::unprojected::{Grown, View};
+use crate::project::rebuild::{self, CatchUpStep};
+use crate::store::unprojected::{AppendedEntry, View};
 use crate::truth::chunks::RecordReader;
 use crate::truth::native_lines;
 use crate::{Error, Result};
 
 /// The number of random short ids that are tried before a long id is taken.
-const TRIES: usize = 100;
+const MAX_SHORT_ID_TRIES: usize = 100;
 
 /// The number of records by which the projection may lag behind. An append at this limit first
 /// projects for a moment, because readers have to wait for the same records.
-const MOST_AHEAD: i64 = 1024;
+const MAX_UNPROJECTED: i64 = 1024;
 
 /// The time that an append projects records, so that the writer's call stays short.
-const LONGEST_FOLLOW: Duration = Duration::from_millis(20);
+const MAX_CATCH_UP_STEP: Duration = Duration::from_millis(20);
 
 /// The leaf that the writer expects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -60,15 +60,15 @@ pub struct Append<'a> {
 
 /// The largest length of an idempotency key, in bytes. Longer ones are refused, because each is
 /// stored.
-const LONGEST_KEY: usize = 512;
+const MAX_KEY_BYTES: usize = 512;
 
 impl Append<'_> {
     /// Returns the key under which the append is stored.
     fn stored_key(&self) -> Result<Option<String>> {
         let Some(key) = self.key else { return Ok(None) };
-        if key.is_empty() || key.len() > LONGEST_KEY || key.chars().any(char::is_control) {
+        if key.is_empty() || key.len() > MAX_KEY_BYTES || key.chars().any(char::is_control) {
             return Err(Error::refused(format!(
-                "an idempotency key must have 1 to {LONGEST_KEY} printable characters"
+                "an idempotency key must have 1 to {MAX_KEY_BYTES} printable characters"
             )));
         }
         Ok(Some(match self.part {
@@ -101,34 +101,37 @@ impl Appender<'_> {
     }
 
     pub(super) fn append_checked(&self, entry: &NewEntry, begins_turn: bool) -> Result<Appended> {
-        let wanted = Wanted { entry, how: self.how, begins_turn };
-        self.session.store.core().append_ahead(&self.session.native, &wanted)
+        let request = AppendRequest { entry, conditions: self.conditions, begins_turn };
+        self.session.store.core().append_unprojected(&self.session.native, &request)
     }
 }
 
 impl Core {
     /// Appends without waiting for the projection. When this returns, the line and its key are on
     /// disk; the projection follows later.
-    pub(super) fn append_ahead(
+    pub(super) fn append_unprojected(
         &mut self,
         session: &NativeSession,
-        wanted: &Wanted<'_>,
+        request: &AppendRequest<'_>,
     ) -> Result<Appended> {
-        let key = wanted.how.stored_key()?;
+        let key = request.conditions.stored_key()?;
         let key = key.as_deref();
         let limit = self.limit();
         loop {
-            let (ahead, fold, known) = (&mut self.ahead, &mut self.fold, &mut self.data_version);
+            let (unprojected, fold, known) =
+                (&mut self.unprojected, &mut self.fold, &mut self.data_version);
             let done = self.ledger.write(|tx| {
-                still_there(tx, session)?;
+                check_not_forgotten(tx, session)?;
                 let Some(mut projected) = rebuild::projected(tx)? else { return Ok(None) };
                 let cursor = native_lines::cursor(tx, session.generation)?;
                 // An append does not wait until records of other sessions are projected.
-                let is_known = ahead.knows(session, cursor, projected)
+                let is_known = unprojected.is_complete_for(session, cursor, projected)
                     || native_lines::last(tx, session.generation)?.0 <= projected.to;
-                if projected.lag() >= MOST_AHEAD || (!is_known && projected.lag() > 0) {
+                if projected.lag() >= MAX_UNPROJECTED || (!is_known && projected.lag() > 0) {
                     refresh(tx, fold, known)?;
-                    if rebuild::follow(tx, fold, LONGEST_FOLLOW)? == Followed::Not {
+                    if rebuild::catch_up_step(tx, fold, MAX_CATCH_UP_STEP)?
+                        == CatchUpStep::SlicesNeeded
+                    {
                         return Ok(None);
                     }
                     match rebuild::projected(tx)? {
@@ -136,33 +139,33 @@ impl Core {
                         _ => return Ok(None),
                     }
                 }
-                let tip = ahead.tip(tx, session, cursor, projected)?;
-                let view = View { conn: tx, session, tip: Some(tip) };
-                let Checked { id, parent, line, .. } = match check(&view, wanted, key)? {
+                let state = unprojected.state(tx, session, cursor, projected)?;
+                let view = View { conn: tx, session, state: Some(state) };
+                let CheckedEntry { id, parent, line, .. } = match check(&view, request, key)? {
                     Ok(checked) => checked,
                     Err(before) => return Ok(Some((before, 0))),
                 };
                 let (seq, start) =
                     native_lines::append(tx, session.generation, line.as_bytes(), None, key)?;
-                let node = Node::appended(wanted.entry, id.clone(), parent, seq);
-                let leaf_target = wanted.entry.leaf_target.clone();
+                let node = Node::appended(request.entry, id.clone(), parent, seq);
+                let leaf_target = request.entry.leaf_target.clone();
                 let cursor = start + line.len() as u64;
-                tip.advance(tx, session, Grown { node, leaf_target, cursor })?;
-                let leaf = tip.leaf_id();
+                state.advance(tx, session, AppendedEntry { node, leaf_target, cursor })?;
+                let leaf = state.leaf_id();
                 let lag = seq.0 - projected.to;
                 Ok(Some((Appended { id, seq, leaf, repeated: false }, lag)))
             });
             match done {
                 Ok(Some((appended, lag))) => {
                     if lag > 0 {
-                        self.follower.notice(&self.ledger, lag);
+                        self.projector.schedule(&self.ledger, lag);
                     }
                     return Ok(appended);
                 }
-                Ok(None) => drop(self.settle_until(limit)?),
+                Ok(None) => drop(self.catch_up_until(limit)?),
                 Err(error) => {
                     // The cached state describes a line that was not stored.
-                    self.let_go();
+                    self.drop_cached();
                     return Err(error);
                 }
             }
@@ -171,15 +174,15 @@ impl Core {
 }
 
 /// An entry to append, with its conditions.
-pub(super) struct Wanted<'a> {
+pub(super) struct AppendRequest<'a> {
     pub(super) entry: &'a NewEntry,
-    pub(super) how: Append<'a>,
+    pub(super) conditions: Append<'a>,
     /// True if an unanswered user message at the leaf becomes a sibling of this entry.
     pub(super) begins_turn: bool,
 }
 
 /// An entry that passed every check.
-struct Checked {
+struct CheckedEntry {
     id: String,
     parent: Option<String>,
     line: String,
@@ -190,19 +193,20 @@ pub(super) fn append(
     work: &mut Work<'_, '_>,
     session: &NativeSession,
     entry: &NewEntry,
-    how: Append<'_>,
+    conditions: Append<'_>,
 ) -> Result<Appended> {
     let tx = work.tx;
-    still_there(tx, session)?;
-    let view = View::settled(tx, session);
-    let key = how.stored_key()?;
+    check_not_forgotten(tx, session)?;
+    let view = View::projected(tx, session);
+    let key = conditions.stored_key()?;
     let key = key.as_deref();
-    let checked = match check(&view, &Wanted { entry, how, begins_turn: false }, key)? {
+    let checked = match check(&view, &AppendRequest { entry, conditions, begins_turn: false }, key)?
+    {
         Ok(checked) => checked,
         Err(before) => return Ok(before),
     };
     let seq = work.record(session, checked.line.as_bytes(), key, None)?;
-    work.settle()?;
+    work.save_sessions()?;
     let leaf = view.leaf()?.map(|leaf| leaf.id);
     Ok(Appended { id: checked.id, seq, leaf, repeated: false })
 }
@@ -210,17 +214,17 @@ pub(super) fn append(
 /// Returns the entry to write, or the result of an earlier append with the same key.
 fn check(
     view: &View<'_>,
-    wanted: &Wanted<'_>,
+    request: &AppendRequest<'_>,
     key: Option<&str>,
-) -> Result<Result<Checked, Appended>> {
-    let (session, entry, how) = (view.session, wanted.entry, wanted.how);
+) -> Result<Result<CheckedEntry, Appended>> {
+    let (session, entry, conditions) = (view.session, request.entry, request.conditions);
     if let Some(key) = key
-        && let Some(before) = first_try(view, key, entry)?
+        && let Some(before) = earlier_append(view, key, entry)?
     {
         return Ok(Err(before));
     }
     let leaf = view.leaf()?;
-    let as_expected = match how.expected_leaf {
+    let as_expected = match conditions.expected_leaf {
         Expect::Any => true,
         Expect::Root => leaf.is_none(),
         Expect::Entry(id) => leaf.as_ref().is_some_and(|leaf| leaf.id == id),
@@ -231,19 +235,19 @@ fn check(
             leaf: leaf.map(|leaf| leaf.id),
         });
     }
-    let unanswered = match wanted.begins_turn {
+    let unanswered = match request.begins_turn {
         true => unanswered(view, leaf.clone())?,
         false => None,
     };
     let parent = match (&entry.parent, unanswered) {
         // A parent that the entry names takes precedence over an unanswered message.
         (ParentRef::Root, _) => None,
-        (ParentRef::Id(id), _) => Some(view.known("parentId", id)?.id),
+        (ParentRef::Id(id), _) => Some(view.find_on_path("parentId", id)?.id),
         (ParentRef::Implicit, Some(unanswered)) => unanswered.parent,
         (ParentRef::Implicit, None) => leaf.map(|leaf| leaf.id),
     };
     for (field, id) in &entry.refers_to {
-        view.known(field, id)?;
+        view.find_on_path(field, id)?;
     }
     let id = match &entry.id {
         Some(id) if view.has(id)? => {
@@ -253,7 +257,7 @@ fn check(
         None => new_id(&mut |id| view.has(id))?,
     };
     let line = entry.line(&id, parent.as_deref(), Timestamp(clock::now_ms()));
-    Ok(Ok(Checked { id, parent, line }))
+    Ok(Ok(CheckedEntry { id, parent, line }))
 }
 
 /// Returns the unanswered user message at the end of the path. Labels and session names after it
@@ -271,7 +275,7 @@ fn unanswered(view: &View<'_>, leaf: Option<Node>) -> Result<Option<Node>> {
 }
 
 /// Fails if the session was forgotten while a runtime had it open.
-pub(super) fn still_there(conn: &Connection, session: &NativeSession) -> Result<()> {
+pub(super) fn check_not_forgotten(conn: &Connection, session: &NativeSession) -> Result<()> {
     let is_there: bool = conn
         .prepare_cached("SELECT EXISTS (SELECT 1 FROM sources WHERE id = ?1 AND refused IS NULL)")?
         .query_row([session.source], |row| row.get(0))?;
@@ -282,7 +286,7 @@ pub(super) fn still_there(conn: &Connection, session: &NativeSession) -> Result<
 }
 
 /// Returns the result of an earlier append with the same key. Fails if that one had another entry.
-fn first_try(view: &View<'_>, key: &str, entry: &NewEntry) -> Result<Option<Appended>> {
+fn earlier_append(view: &View<'_>, key: &str, entry: &NewEntry) -> Result<Option<Appended>> {
     let seq: Option<Seq> = view
         .conn
         .prepare_cached("SELECT seq FROM records WHERE generation = ?1 AND key = ?2")?
@@ -304,7 +308,7 @@ fn first_try(view: &View<'_>, key: &str, entry: &NewEntry) -> Result<Option<Appe
 
 /// Returns eight hex digits that no entry of the session has as its id.
 pub(super) fn new_id(is_taken: &mut dyn FnMut(&str) -> Result<bool>) -> Result<String> {
-    for _ in 0..TRIES {
+    for _ in 0..MAX_SHORT_ID_TRIES {
         let id = uuid::Uuid::new_v4().simple().to_string();
         let short = id.get(..8).unwrap_or(&id);
         if !is_taken(short)? {

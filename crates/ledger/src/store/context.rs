@@ -19,22 +19,22 @@ use crate::{Error, Result};
 
 /// The largest number of bytes of cached lines, for all open sessions together. It bounds the
 /// memory of a store.
-const KEPT: usize = 64 << 20;
+const MAX_CACHED_BYTES: usize = 64 << 20;
 
 /// The cached lines of open sessions.
 #[derive(Debug, Default)]
 pub(super) struct Cache {
-    open: HashMap<GenerationId, Open>,
+    cached: HashMap<GenerationId, CachedSession>,
     bytes: usize,
     decoded: u64,
 }
 
 #[derive(Debug)]
-struct Open {
+struct CachedSession {
     session: Session,
     lines: Vec<Box<str>>,
     /// The offset up to which the session was read, in bytes.
-    reached: i64,
+    read_to: i64,
     bytes: usize,
 }
 
@@ -44,55 +44,59 @@ impl Cache {
     }
 
     /// Returns the session with everything appended to it; `None` if it is too long for the cache.
-    fn bring_up(&mut self, conn: &Connection, generation: GenerationId) -> Result<Option<&Open>> {
+    fn current_session(
+        &mut self,
+        conn: &Connection,
+        generation: GenerationId,
+    ) -> Result<Option<&CachedSession>> {
         let cursor: i64 = conn
             .prepare_cached("SELECT cursor FROM generations WHERE id = ?1")?
             .query_row([generation], |row| row.get(0))?;
-        let known = self.open.get(&generation);
-        let known_bytes = known.map_or(0, |open| open.bytes);
-        if usize::try_from(cursor).unwrap_or(usize::MAX) > KEPT {
+        let known = self.cached.get(&generation);
+        let known_bytes = known.map_or(0, |cached| cached.bytes);
+        if usize::try_from(cursor).unwrap_or(usize::MAX) > MAX_CACHED_BYTES {
             return Ok(None);
         }
         let growth = usize::try_from(cursor).unwrap_or(0).saturating_sub(known_bytes);
-        if self.bytes + growth > KEPT {
-            self.open.clear();
+        if self.bytes + growth > MAX_CACHED_BYTES {
+            self.cached.clear();
             self.bytes = 0;
         }
-        let open = self.open.entry(generation).or_insert_with(|| Open {
+        let cached = self.cached.entry(generation).or_insert_with(|| CachedSession {
             session: Session::new(Reader::OPENCLAW),
             lines: Vec::new(),
-            reached: 0,
+            read_to: 0,
             bytes: 0,
         });
-        if open.reached < cursor {
-            let before = (open.bytes, open.lines.len());
-            open.read(conn, generation, cursor)?;
-            self.bytes += open.bytes - before.0;
-            self.decoded += (open.lines.len() - before.1) as u64;
+        if cached.read_to < cursor {
+            let before = (cached.bytes, cached.lines.len());
+            cached.read(conn, generation, cursor)?;
+            self.bytes += cached.bytes - before.0;
+            self.decoded += (cached.lines.len() - before.1) as u64;
         }
-        Ok(Some(open))
+        Ok(Some(cached))
     }
 }
 
-impl Open {
+impl CachedSession {
     /// Reads the records up to `cursor`.
     fn read(&mut self, conn: &Connection, generation: GenerationId, cursor: i64) -> Result<()> {
         let mut spans = conn.prepare_cached(
             "SELECT first_seq, last_seq FROM spans
               WHERE generation = ?1 AND start + length > ?2 AND start < ?3 ORDER BY start",
         )?;
-        let mut place = conn.prepare_cached("SELECT start FROM records WHERE seq = ?1")?;
+        let mut start_of = conn.prepare_cached("SELECT start FROM records WHERE seq = ?1")?;
         let mut reader = RecordReader::new(conn);
-        let mut rows = spans.query((generation, self.reached, cursor))?;
+        let mut rows = spans.query((generation, self.read_to, cursor))?;
         while let Some(row) = rows.next()? {
             let (first, last): (i64, i64) = (row.get(0)?, row.get(1)?);
             for seq in (first..=last).map(Seq) {
-                let start: i64 = place.query_row([seq], |row| row.get(0))?;
-                if start < self.reached {
+                let start: i64 = start_of.query_row([seq], |row| row.get(0))?;
+                if start < self.read_to {
                     continue;
                 }
                 let line = reader.read(seq)?;
-                self.reached = start + line.len() as i64;
+                self.read_to = start + line.len() as i64;
                 let line = String::from_utf8_lossy(&line);
                 let line = line.strip_suffix('\n').unwrap_or(&line);
                 self.session.push(line);
@@ -133,17 +137,19 @@ impl Core {
     /// Returns the context that a model should see at `leaf`, or at the session's own leaf.
     fn context(&mut self, session: &NativeSession, leaf: Option<&str>) -> Result<Context> {
         let snapshot = Snapshot::of(self.ledger.conn())?;
-        let Some(open) = self.cache.bring_up(self.ledger.conn(), session.generation)? else {
+        let Some(cached) = self.cache.current_session(self.ledger.conn(), session.generation)?
+        else {
             drop(snapshot);
-            return self
-                .settled(&mut |ledger| Ok(query::context_of(ledger, session.row, leaf)?.context));
+            return self.read_caught_up(&mut |ledger| {
+                Ok(query::context_of(ledger, session.row, leaf)?.context)
+            });
         };
         let at = leaf.map_or(At::Leaf, At::Entry);
-        let plan = open.session.plan(at).ok_or_else(|| Error::NoMatch {
+        let plan = cached.session.plan(at).ok_or_else(|| Error::NoMatch {
             what: "entry of the session",
             name: leaf.unwrap_or_default().to_owned(),
         })?;
-        let line = |number: usize| open.lines.get(number).map(AsRef::as_ref);
+        let line = |number: usize| cached.lines.get(number).map(AsRef::as_ref);
         let Context { messages, leaf, model, thinking_level } = plan.fill(&line);
         let (messages, _) = pairing::pair(messages);
         Ok(Context { leaf, model, thinking_level, messages })

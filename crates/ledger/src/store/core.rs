@@ -7,19 +7,19 @@ use std::time::{Duration, Instant};
 use rusqlite::Transaction;
 
 use super::context::Cache;
-use super::projector::Follower;
-use super::unprojected::Ahead;
+use super::projector::Projector;
+use super::unprojected::Unprojected;
 use super::work::Work;
 use crate::Result;
 use crate::file::ledger::Ledger;
 use crate::file::snapshot::Snapshot;
 use crate::project::Fold;
-use crate::project::rebuild::{self, Followed};
+use crate::project::rebuild::{self, CatchUpStep};
 use crate::truth::chunks;
 
 /// The time that a transaction projects records of earlier appends. A longer backlog is projected
 /// in several transactions, so that other processes can write in between.
-const LONGEST_FOLLOW: Duration = Duration::from_millis(100);
+const MAX_CATCH_UP_STEP: Duration = Duration::from_millis(100);
 
 /// An open ledger with its cached state.
 #[derive(Debug)]
@@ -28,8 +28,8 @@ pub(super) struct Core {
     pub(super) fold: Fold,
     pub(super) data_version: i64,
     pub(super) cache: Cache,
-    pub(super) ahead: Ahead,
-    pub(super) follower: Follower,
+    pub(super) unprojected: Unprojected,
+    pub(super) projector: Projector,
 }
 
 impl Core {
@@ -43,14 +43,14 @@ impl Core {
             fold: Fold::default(),
             data_version: -1,
             cache: Cache::default(),
-            ahead: Ahead::default(),
-            follower: Follower::default(),
+            unprojected: Unprojected::default(),
+            projector: Projector::default(),
         })
     }
 
     /// Projects everything that was appended, for readers that cannot project.
-    pub(super) fn settle(&mut self) -> Result<()> {
-        self.settle_until(self.limit()).map(|_| ())
+    pub(super) fn catch_up(&mut self) -> Result<()> {
+        self.catch_up_until(self.limit()).map(|_| ())
     }
 
     /// Returns the time at which a call that begins now stops waiting for the projection.
@@ -59,26 +59,26 @@ impl Core {
     }
 
     /// Projects all records that exist now. Returns the last of them.
-    pub(super) fn settle_until(&mut self, limit: Instant) -> Result<i64> {
-        let last = rebuild::last(self.ledger.conn())?;
-        self.follow_to(last, limit)?;
+    pub(super) fn catch_up_until(&mut self, limit: Instant) -> Result<i64> {
+        let last = rebuild::last_record(self.ledger.conn())?;
+        self.catch_up_to(last, limit)?;
         Ok(last)
     }
 
     /// Projects records up to `last`. Stops there, so that a busy appender cannot starve the
     /// caller.
-    fn follow_to(&mut self, last: i64, limit: Instant) -> Result<()> {
+    fn catch_up_to(&mut self, last: i64, limit: Instant) -> Result<()> {
         while rebuild::projected(self.ledger.conn())?.is_none_or(|now| now.to < last) {
             let (fold, known) = (&mut self.fold, &mut self.data_version);
-            let followed = self.ledger.write(|tx| {
+            let step = self.ledger.write(|tx| {
                 refresh(tx, fold, known)?;
-                rebuild::follow(tx, fold, LONGEST_FOLLOW)
+                rebuild::catch_up_step(tx, fold, MAX_CATCH_UP_STEP)
             });
-            match followed {
-                Ok(Followed::Not) => self.catch_up(limit)?,
-                Ok(Followed::Partly | Followed::Wholly) => {}
+            match step {
+                Ok(CatchUpStep::SlicesNeeded) => self.catch_up_in_slices(limit)?,
+                Ok(CatchUpStep::MoreAppended | CatchUpStep::UpToDate) => {}
                 Err(error) => {
-                    self.let_go();
+                    self.drop_cached();
                     return Err(error);
                 }
             }
@@ -87,17 +87,20 @@ impl Core {
     }
 
     /// Projects together with the process that rebuilds, or in place of one that was interrupted.
-    fn catch_up(&mut self, limit: Instant) -> Result<()> {
+    fn catch_up_in_slices(&mut self, limit: Instant) -> Result<()> {
         // The rebuild uses this connection, so the data version does not change.
-        self.let_go();
-        rebuild::catch_up_until(&mut self.ledger, Some(limit), &mut |_, _| {})?;
+        self.drop_cached();
+        rebuild::catch_up_in_slices_until(&mut self.ledger, Some(limit), &mut |_, _| {})?;
         Ok(())
     }
 
     /// Runs `read` in one snapshot whose projection has everything appended before the call.
-    pub(super) fn settled<T>(&mut self, read: &mut dyn FnMut(&Ledger) -> Result<T>) -> Result<T> {
+    pub(super) fn read_caught_up<T>(
+        &mut self,
+        read: &mut dyn FnMut(&Ledger) -> Result<T>,
+    ) -> Result<T> {
         let limit = self.limit();
-        let last = self.settle_until(limit)?;
+        let last = self.catch_up_until(limit)?;
         loop {
             let snapshot = Snapshot::of(self.ledger.conn())?;
             // Another process may have begun a rebuild in the meantime.
@@ -105,7 +108,7 @@ impl Core {
                 return read(&self.ledger);
             }
             drop(snapshot);
-            self.follow_to(last, limit)?;
+            self.catch_up_to(last, limit)?;
         }
     }
 
@@ -119,7 +122,7 @@ impl Core {
             let (fold, known) = (&mut self.fold, &mut self.data_version);
             let done = self.ledger.write(|tx| {
                 refresh(tx, fold, known)?;
-                if rebuild::follow(tx, fold, LONGEST_FOLLOW)? != Followed::Wholly {
+                if rebuild::catch_up_step(tx, fold, MAX_CATCH_UP_STEP)? != CatchUpStep::UpToDate {
                     return Ok(None);
                 }
                 let mut open = Work::new(tx, fold)?;
@@ -129,13 +132,13 @@ impl Core {
             });
             match done {
                 Ok(Some(value)) => {
-                    self.ahead.let_go();
+                    self.unprojected.drop_cached();
                     chunks::seal_if_wanted(&mut self.ledger)?;
                     return Ok(value);
                 }
-                Ok(None) => drop(self.settle_until(limit)?),
+                Ok(None) => drop(self.catch_up_until(limit)?),
                 Err(error) => {
-                    self.let_go();
+                    self.drop_cached();
                     return Err(error);
                 }
             }
@@ -143,9 +146,9 @@ impl Core {
     }
 
     /// Drops the cached state of a transaction that was not stored.
-    pub(super) fn let_go(&mut self) {
-        self.fold.let_go();
-        self.ahead.let_go();
+    pub(super) fn drop_cached(&mut self) {
+        self.fold.drop_cache();
+        self.unprojected.drop_cached();
     }
 }
 
@@ -153,7 +156,7 @@ impl Core {
 pub(super) fn refresh(tx: &Transaction<'_>, fold: &mut Fold, known: &mut i64) -> Result<()> {
     let version: i64 = tx.prepare_cached("PRAGMA data_version")?.query_row([], |row| row.get(0))?;
     if std::mem::replace(known, version) != version {
-        fold.let_go();
+        fold.drop_cache();
     }
     Ok(())
 }

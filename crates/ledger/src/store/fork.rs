@@ -60,13 +60,13 @@ pub struct Forked {
 }
 
 /// A line of the new session, and the record with the same bytes if one exists.
-struct Copied {
+struct NewLine {
     text: String,
     same_as: Option<Seq>,
 }
 
 /// A line of the path, and its record.
-struct Line {
+struct PathLine {
     node: Node,
     seq: Seq,
     text: String,
@@ -92,11 +92,11 @@ impl Store {
     }
 
     fn fork_row(&self, from: SessionRow, fork: &Fork<'_>) -> Result<Forked> {
-        let (lines, unmapped) = self.settled(&mut |ledger| path(ledger, from, fork.at))?;
+        let (lines, unmapped) = self.read_caught_up(&mut |ledger| path(ledger, from, fork.at))?;
         let native = self.write(&mut |work| {
             // The parent may have been forgotten in the meantime; then the fork fails.
-            let session = Parent::of(work.tx, from)?.child(work, fork)?;
-            for Copied { text, same_as } in &lines {
+            let session = Parent::of(work.tx, from)?.create_child(work, fork)?;
+            for NewLine { text, same_as } in &lines {
                 work.record(&session, text.as_bytes(), None, *same_as)?;
             }
             Ok(session)
@@ -107,7 +107,7 @@ impl Store {
 
 /// Returns the lines of the path to `at`, and the number of messages that pi's format cannot
 /// express.
-fn path(ledger: &Ledger, from: SessionRow, at: Option<&str>) -> Result<(Vec<Copied>, u64)> {
+fn path(ledger: &Ledger, from: SessionRow, at: Option<&str>) -> Result<(Vec<NewLine>, u64)> {
     let conn = ledger.conn();
     let is_collected = Parent::of(conn, from)?.native.is_none();
     let reader = if is_collected { Some(reader(conn, from)?) } else { None };
@@ -122,7 +122,7 @@ fn path(ledger: &Ledger, from: SessionRow, at: Option<&str>) -> Result<(Vec<Copi
         None if is_collected => query::context_of(ledger, from, None)?.context.leaf,
         _ => None,
     };
-    Ok((copied(conn, from, at.or(leaf.as_deref()))?, 0))
+    Ok((native_lines_of_path(conn, from, at.or(leaf.as_deref()))?, 0))
 }
 
 /// Returns the context reader of a session's format. Fails for a format without one, because the
@@ -136,24 +136,28 @@ fn reader(conn: &Connection, session: SessionRow) -> Result<Reader> {
 }
 
 /// Returns the lines of a path, ready for the new session.
-fn copied(conn: &Connection, from: SessionRow, at: Option<&str>) -> Result<Vec<Copied>> {
-    let lines = match Parent::of(conn, from)?.end(conn, at)? {
+fn native_lines_of_path(
+    conn: &Connection,
+    from: SessionRow,
+    at: Option<&str>,
+) -> Result<Vec<NewLine>> {
+    let lines = match Parent::of(conn, from)?.path_end(conn, at)? {
         Some(end) => lines(conn, &end)?,
         None => Vec::new(),
     };
     let mut copied = Vec::new();
-    let kept = |line: &&Line| line.node.type_name != "label";
+    let kept = |line: &&PathLine| line.node.type_name != "label";
     let on_path: HashSet<&str> = lines.iter().filter(kept).map(|line| &*line.node.id).collect();
     let mut last: Option<&str> = None;
     for line in lines.iter().filter(kept) {
         let first_kept = first_kept(line, &lines);
         let same = line.node.parent.as_deref() == last && first_kept.is_none();
         copied.push(if same && line.text.ends_with('\n') {
-            Copied { text: line.text.clone(), same_as: Some(line.seq) }
+            NewLine { text: line.text.clone(), same_as: Some(line.seq) }
         } else {
             let text = with_parent(&line.text, last, first_kept)
                 .ok_or_else(|| Error::damaged(format!("record {} is not an entry", line.seq.0)))?;
-            Copied { text, same_as: None }
+            NewLine { text, same_as: None }
         });
         last = Some(&line.node.id);
     }
@@ -167,7 +171,7 @@ fn copied(conn: &Connection, from: SessionRow, at: Option<&str>) -> Result<Vec<C
         let label = NewEntry::read(&label.to_string())?;
         let id = new_id(&mut |id| Ok(ids.contains(id)))?;
         let text = label.line(&id, last.as_deref(), Timestamp(clock::now_ms()));
-        copied.push(Copied { text, same_as: None });
+        copied.push(NewLine { text, same_as: None });
         ids.insert(id.clone());
         last = Some(id);
     }
@@ -198,7 +202,7 @@ impl Parent {
     }
 
     /// Creates the new session with only its header.
-    fn child(&self, work: &mut Work<'_, '_>, fork: &Fork<'_>) -> Result<NativeSession> {
+    fn create_child(&self, work: &mut Work<'_, '_>, fork: &Fork<'_>) -> Result<NativeSession> {
         let mut fields = Map::new();
         fields.insert("forkedFromParent".to_owned(), Value::Bool(true));
         // Some names of agents cannot be part of a key.
@@ -221,10 +225,12 @@ impl Parent {
     }
 
     /// Returns the last entry of the path.
-    fn end(&self, conn: &Connection, at: Option<&str>) -> Result<Option<Node>> {
+    fn path_end(&self, conn: &Connection, at: Option<&str>) -> Result<Option<Node>> {
         match (at, &self.native) {
             (None, _) => tree::leaf(conn, self.row),
-            (Some(id), Some(session)) => View::settled(conn, session).known("entry", id).map(Some),
+            (Some(id), Some(session)) => {
+                View::projected(conn, session).find_on_path("entry", id).map(Some)
+            }
             (Some(id), None) => match tree::find(conn, self.row, id)? {
                 Some(node) if node.is_on_paths() => Ok(Some(node)),
                 _ => Err(Error::NoMatch { what: ENTRY, name: id.to_owned() }),
@@ -234,7 +240,7 @@ impl Parent {
 }
 
 /// Returns the lines of the path to an entry.
-fn lines(conn: &Connection, end: &Node) -> Result<Vec<Line>> {
+fn lines(conn: &Connection, end: &Node) -> Result<Vec<PathLine>> {
     let mut reader = RecordReader::new(conn);
     let path = tree::path(conn, end.entry)?;
     path.into_iter()
@@ -244,7 +250,7 @@ fn lines(conn: &Connection, end: &Node) -> Result<Vec<Line>> {
             let seq = seq.ok_or_else(|| Error::refused("the last line is not finished yet"))?;
             let text = String::from_utf8(reader.read(seq)?);
             let text = text.map_err(|_| Error::refused("a line of the path is not UTF-8"))?;
-            Ok(Line { node, seq, text })
+            Ok(PathLine { node, seq, text })
         })
         .collect()
 }
@@ -252,14 +258,14 @@ fn lines(conn: &Connection, end: &Node) -> Result<Vec<Line>> {
 /// Returns the entry that replaces a label as the first entry kept by a compaction or a reset: the
 /// next entry on the path, because labels are not copied. `None` if the first kept entry is no
 /// label.
-fn first_kept<'a>(line: &Line, lines: &'a [Line]) -> Option<&'a str> {
+fn first_kept<'a>(line: &PathLine, lines: &'a [PathLine]) -> Option<&'a str> {
     if !matches!(&*line.node.type_name, "compaction" | "reset") {
         return None;
     }
     let said: Value = serde_json::from_str(&line.text).ok()?;
     let said = said.get("firstKeptEntryId")?.as_str()?;
     let at = lines.iter().position(|line| line.node.id == said)?;
-    let is_label = |line: &Line| line.node.type_name == "label";
+    let is_label = |line: &PathLine| line.node.type_name == "label";
     lines.get(at).filter(|line| is_label(line))?;
     lines.iter().skip(at).find(|line| !is_label(line)).map(|line| &*line.node.id)
 }

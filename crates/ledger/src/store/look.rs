@@ -28,7 +28,7 @@ pub fn open_projected(path: &Path) -> Result<(Ledger, bool)> {
     open_when(path, &mut |conn| {
         let last = match last {
             Some(last) => last,
-            None => *last.insert(rebuild::last(conn)?),
+            None => *last.insert(rebuild::last_record(conn)?),
         };
         // Stops at the record seen first, so that a busy appender cannot starve the reader.
         Ok(rebuild::projected(conn)?.is_some_and(|now| now.to >= last))
@@ -38,7 +38,7 @@ pub fn open_projected(path: &Path) -> Result<(Ledger, bool)> {
 /// Opens a ledger for reading lines of a session. Only the sessions must be projected, not their
 /// entries.
 pub fn open_for_lines(path: &Path) -> Result<(Ledger, bool)> {
-    open_when(path, &mut rebuild::knows_sessions)
+    open_when(path, &mut rebuild::has_all_sessions)
 }
 
 /// Opens a read-only snapshot for which `is_enough` holds.
@@ -50,22 +50,22 @@ fn open_when(
     let began = Instant::now();
     loop {
         let ledger = Ledger::open_read_only(path)?;
-        ledger.hold()?;
+        ledger.hold_snapshot()?;
         let is_enough = is_enough(ledger.conn())?;
         if is_enough || !may_write || !beside(path, "-wal").exists() {
             return Ok((ledger, !is_enough));
         }
         if began.elapsed() >= ledger.longest_catch_up() {
-            return Err(rebuild::behind(&ledger)?);
+            return Err(rebuild::behind_error(&ledger)?);
         }
         // A process that truncates the log holds SQLite's write lock and waits for this snapshot.
         drop(ledger);
-        match Store::open(path).and_then(|store| store.settle()) {
+        match Store::open(path).and_then(|store| store.catch_up()) {
             // Without permission or disk space for writing, the ledger is read as it is.
             Err(error) if is_about_access(&error) || error.trouble() == Trouble::DiskFull => {
                 may_write = false;
             }
-            settled => settled?,
+            read_caught_up => read_caught_up?,
         }
     }
 }
@@ -122,7 +122,7 @@ pub fn meta_of(ledger: &Ledger, session: SessionRow) -> Result<Fields> {
         Ok(native) => meta::of(conn, &native),
         Err(Error::Collected { id, .. }) => {
             let mut fields = Fields::default();
-            meta::count(conn, session, &id, None, &mut fields)?;
+            meta::add_counts(conn, session, &id, None, &mut fields)?;
             let noted: Option<String> = conn
                 .prepare_cached(
                     "SELECT k.fields FROM sessions s

@@ -12,11 +12,11 @@ use super::Fields;
 use super::session::Session;
 use super::sessions::{NativeSession, bind, key_of};
 use crate::base::ids::{EntryId, Seq, SessionRow};
-use crate::read::query::native_keys::{index_of, noted_as};
+use crate::read::query::native_keys::{index_of, stored_key_and_session};
 use crate::{Error, Result};
 
 /// The fields that the ledger counts.
-const COUNTED: &[&str] = &[
+const COUNTED_FIELDS: &[&str] = &[
     "sessionId",
     "updatedAt",
     "inputTokens",
@@ -28,16 +28,17 @@ const COUNTED: &[&str] = &[
 ];
 
 /// The fields that follow from the session's entries.
-const FOLLOWING: &[&str] = &["sessionStartedAt", "systemSent"];
+const DERIVED_FIELDS: &[&str] = &["sessionStartedAt", "systemSent"];
 
-/// The largest size of one patch of metadata, in bytes, because each patch is stored permanently.
-const LONGEST: usize = 1 << 20;
+/// The largest size of one patch, or of the metadata of a new session, in bytes. Each one becomes a
+/// permanent line of the journal.
+const MAX_PATCH_BYTES: usize = 1 << 20;
 
 impl Session {
     /// Returns the metadata: the patched fields and the counts of the ledger. A session without a
     /// key has only the counts.
     pub fn meta(&self) -> Result<Map<String, Value>> {
-        self.store.settled(&mut |ledger| Ok(of(ledger.conn(), &self.native)?.to_map()))
+        self.store.read_caught_up(&mut |ledger| Ok(of(ledger.conn(), &self.native)?.to_map()))
     }
 
     /// Changes the metadata and returns all of it; `null` removes a field. Known fields are
@@ -51,14 +52,14 @@ impl Session {
         check(patch)?;
         let session = &self.native;
         self.store.write(&mut |work| {
-            super::append::still_there(work.tx, session)?;
+            super::append::check_not_forgotten(work.tx, session)?;
             let Some(key) = key_of(work.tx, session)? else {
                 let why = "no session key leads to this session any more, so it has no metadata to change";
                 return Err(Error::refused(why));
             };
             bind(work, session, &key, patch.clone())
         })?;
-        self.store.settled(&mut |ledger| of(ledger.conn(), session))
+        self.store.read_caught_up(&mut |ledger| of(ledger.conn(), session))
     }
 }
 
@@ -66,27 +67,29 @@ impl Session {
 pub(super) fn of(conn: &Connection, session: &NativeSession) -> Result<Fields> {
     let Some(key) = key_of(conn, session)? else {
         let mut fields = Fields::default();
-        count(conn, session.row, &session.id, None, &mut fields)?;
+        add_counts(conn, session.row, &session.id, None, &mut fields)?;
         return Ok(fields);
     };
-    let mut fields = of_key(conn, &session.agent, &key)?.unwrap_or_default();
-    count_for(conn, session, &key, &mut fields)?;
+    let mut fields = fields_of_key(conn, &session.agent, &key)?.unwrap_or_default();
+    add_counts_of_key(conn, session, &key, &mut fields)?;
     Ok(fields)
 }
 
 /// Refuses invalid values of known fields, and metadata that is too large.
 pub(super) fn check(fields: &Fields) -> Result<()> {
     let bytes = fields.json().len();
-    if bytes > LONGEST {
-        return Err(Error::refused(format!("the patch has {bytes} bytes; the limit is {LONGEST}")));
+    if bytes > MAX_PATCH_BYTES {
+        return Err(Error::refused(format!(
+            "the patch has {bytes} bytes; the limit is {MAX_PATCH_BYTES}"
+        )));
     }
     for name in fields.names() {
-        if COUNTED.contains(&name) {
+        if COUNTED_FIELDS.contains(&name) {
             return Err(Error::refused(format!(
                 "`{name}` is computed by the ledger and cannot be set"
             )));
         }
-        if FOLLOWING.contains(&name) {
+        if DERIVED_FIELDS.contains(&name) {
             return Err(Error::refused(format!(
                 "`{name}` is computed from the session's entries and cannot be set"
             )));
@@ -122,13 +125,13 @@ pub(super) fn check(fields: &Fields) -> Result<()> {
 }
 
 /// Returns the patched fields.
-pub(super) fn noted(conn: &Connection, session: &NativeSession) -> Result<Fields> {
+pub(super) fn patched_fields(conn: &Connection, session: &NativeSession) -> Result<Fields> {
     let Some(key) = key_of(conn, session)? else { return Ok(Fields::default()) };
-    Ok(of_key(conn, &session.agent, &key)?.unwrap_or_default())
+    Ok(fields_of_key(conn, &session.agent, &key)?.unwrap_or_default())
 }
 
 /// Returns the patched fields of a key, by its exact spelling.
-pub(super) fn of_key(conn: &Connection, agent: &str, key: &str) -> Result<Option<Fields>> {
+pub(super) fn fields_of_key(conn: &Connection, agent: &str, key: &str) -> Result<Option<Fields>> {
     let Some(index) = index_of(conn, agent)? else { return Ok(None) };
     let fields: Option<String> = conn
         .prepare_cached("SELECT fields FROM session_keys WHERE source = ?1 AND key = ?2")?
@@ -138,17 +141,24 @@ pub(super) fn of_key(conn: &Connection, agent: &str, key: &str) -> Result<Option
 }
 
 /// Removes the counts of the key's previous session, because the key leads to a new session.
-pub(super) fn start_anew(conn: &Connection, key: &SessionKey, fields: &mut Fields) -> Result<()> {
-    let Some((spelled, _)) = noted_as(conn, key)? else { return Ok(()) };
-    let before = of_key(conn, key.agent().unwrap_or_default(), &spelled)?.unwrap_or_default();
-    for name in before.names().filter(|name| [COUNTED, FOLLOWING].concat().contains(name)) {
+pub(super) fn remove_counts(
+    conn: &Connection,
+    key: &SessionKey,
+    fields: &mut Fields,
+) -> Result<()> {
+    let Some((spelled, _)) = stored_key_and_session(conn, key)? else { return Ok(()) };
+    let before =
+        fields_of_key(conn, key.agent().unwrap_or_default(), &spelled)?.unwrap_or_default();
+    for name in
+        before.names().filter(|name| [COUNTED_FIELDS, DERIVED_FIELDS].concat().contains(name))
+    {
         fields.put(name, &Value::Null);
     }
     Ok(())
 }
 
 /// Adds the counts to the patched fields of a key that leads to a session.
-pub(crate) fn count_for(
+pub(crate) fn add_counts_of_key(
     conn: &Connection,
     session: &NativeSession,
     key: &str,
@@ -163,12 +173,12 @@ pub(crate) fn count_for(
             )?
             .query_row((&session.id, index, key), |row| row.get(0))?,
     };
-    count(conn, session.row, &session.id, noted_at, fields)
+    add_counts(conn, session.row, &session.id, noted_at, fields)
 }
 
 /// Adds the counts of the session's entries. If another runtime counted before the import, only
 /// entries after `noted_at` are added to its counts. A field without a value is left out.
-pub(crate) fn count(
+pub(crate) fn add_counts(
     conn: &Connection,
     session: SessionRow,
     id: &str,
@@ -181,7 +191,9 @@ pub(crate) fn count(
     let all = Counts::of(conn, session, Seq(0))?;
     let is_noted = |name: &&&str| fields.get(name).is_some();
     let since = match noted_at {
-        Some(seq) if COUNTED.iter().find(is_noted).is_some() => Counts::of(conn, session, seq)?,
+        Some(seq) if COUNTED_FIELDS.iter().find(is_noted).is_some() => {
+            Counts::of(conn, session, seq)?
+        }
         _ => Counts::default(),
     };
     let mut counted: Vec<(&str, i64)> = Vec::new();
@@ -190,8 +202,11 @@ pub(crate) fn count(
         match (fields.get(name), sum(&since)) {
             // Without new entries, the number keeps its exact text.
             (Some(Value::Number(_)), 0) => {}
-            (Some(Value::Number(noted)), since) => {
-                counted.extend(whole(&noted).map(|noted| (*name, noted.saturating_add(since))));
+            (Some(Value::Number(patched_fields)), since) => {
+                counted.extend(
+                    as_integer(&patched_fields)
+                        .map(|patched_fields| (*name, patched_fields.saturating_add(since))),
+                );
             }
             _ => counted.push((name, sum(&all))),
         }
@@ -216,11 +231,11 @@ pub(crate) fn count(
 }
 
 /// Returns a number as an integer. Accepts forms like `1E5` and `2.0`.
-fn whole(number: &Number) -> Option<i64> {
+fn as_integer(number: &Number) -> Option<i64> {
     /// The largest float up to which every integer is exact: 2 to the power of 53.
-    const LARGEST: f64 = 9_007_199_254_740_992.0;
+    const MAX_EXACT_INTEGER: f64 = 9_007_199_254_740_992.0;
     number.as_i64().or_else(|| {
-        let number = number.as_f64().filter(|number| number.abs() <= LARGEST)?;
+        let number = number.as_f64().filter(|number| number.abs() <= MAX_EXACT_INTEGER)?;
         Some(number.round() as i64)
     })
 }
@@ -240,8 +255,8 @@ struct Counts {
 }
 
 impl Counts {
-    fn of(conn: &Connection, session: SessionRow, behind: Seq) -> Result<Counts> {
-        let first = EntryId::of(Seq(behind.0 + 1), 0);
+    fn of(conn: &Connection, session: SessionRow, after: Seq) -> Result<Counts> {
+        let first = EntryId::of(Seq(after.0 + 1), 0);
         let (has_entry, has_answer) = conn
             .prepare_cached(
                 "SELECT EXISTS (SELECT 1 FROM entry_rows WHERE session = ?1 AND id >= ?2),
@@ -250,7 +265,7 @@ impl Counts {
             )?
             .query_row((session, first), |row| Ok((row.get(0)?, row.get(1)?)))?;
         let compactions = conn
-            .prepare_cached(match behind {
+            .prepare_cached(match after {
                 Seq(0) => "SELECT compactions FROM sessions WHERE id = ?1 AND ?2 IS NOT NULL",
                 _ => {
                     "SELECT count(*) FROM entries

@@ -89,15 +89,15 @@ impl Store {
     pub fn reader(&self) -> Result<Ledger> {
         let path = {
             let mut core = self.core();
-            core.settle()?;
+            core.catch_up()?;
             core.ledger.path().to_owned()
         };
         Ledger::open_read_only(&path)
     }
 
     /// Projects everything that was appended, for readers that cannot project.
-    pub fn settle(&self) -> Result<()> {
-        self.core().settle()
+    pub fn catch_up(&self) -> Result<()> {
+        self.core().catch_up()
     }
 
     /// Sets the longest time that a call waits for an unfinished rebuild of the projection; ten
@@ -123,7 +123,7 @@ impl Store {
             // The transaction of the call that panicked was rolled back, but the cached state was
             // not.
             let mut core = poisoned.into_inner();
-            core.let_go();
+            core.drop_cached();
             core.cache = Cache::default();
             self.core.clear_poison();
             core
@@ -136,7 +136,7 @@ impl Store {
     }
 
     /// Runs `read` in one snapshot whose projection has everything appended before the call.
-    fn settled<T>(&self, read: &mut dyn FnMut(&Ledger) -> Result<T>) -> Result<T> {
-        self.core().settled(read)
+    fn read_caught_up<T>(&self, read: &mut dyn FnMut(&Ledger) -> Result<T>) -> Result<T> {
+        self.core().read_caught_up(read)
     }
 }

@@ -11,20 +11,20 @@ use quipu_transcript::formats::openclaw::OpenClaw;
 use quipu_transcript::time::Timestamp;
 
 /// The largest length of an id that OpenClaw accepts, in characters.
-const LONGEST: usize = 128;
+const MAX_ID_CHARS: usize = 128;
 
 /// The largest length of a name, in bytes, so that it fits into a folder together with an archive's
 /// suffix.
-const LONGEST_NAME: usize = 200;
+const MAX_NAME_BYTES: usize = 200;
 
 /// Returns the id of a session in OpenClaw's files.
 pub(crate) fn session_id(id: &str) -> Cow<'_, str> {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-');
-    let is_accepted = id.len() <= LONGEST
+    let is_accepted = id.len() <= MAX_ID_CHARS
         && id.bytes().all(is_plain)
         && id.as_bytes().first().is_some_and(u8::is_ascii_alphanumeric)
-        && leads_to("main", id).as_deref() == Some(id);
-    if is_accepted { Cow::Borrowed(id) } else { Cow::Owned(made_of(id)) }
+        && session_of_file("main", id).as_deref() == Some(id);
+    if is_accepted { Cow::Borrowed(id) } else { Cow::Owned(derived_uuid(id)) }
 }
 
 /// Returns the name of an agent's folder.
@@ -34,19 +34,19 @@ pub(crate) fn agent(agent: &str) -> Cow<'_, str> {
         && !agent.starts_with('.')
         && !agent.contains(['/', '\\', ':'])
         && !agent.chars().any(char::is_control);
-    match is_plain && leads_to(agent, "x").is_some() {
+    match is_plain && session_of_file(agent, "x").is_some() {
         true => Cow::Borrowed(agent),
-        false => Cow::Owned(format!("agent-{}", made_of(agent))),
+        false => Cow::Owned(format!("agent-{}", derived_uuid(agent))),
     }
 }
 
 /// Returns the name of a transcript without its ending: the session's id and its thread.
 pub(crate) fn stem(session_id: &str, thread: Option<&str>) -> String {
-    let topic = thread.map(|thread| format!("{session_id}-topic-{}", encoded(thread)));
+    let topic = thread.map(|thread| format!("{session_id}-topic-{}", encode_uri_component(thread)));
     let is_right = |stem: &String| {
-        let named = leads_to("main", stem);
+        let named = session_of_file("main", stem);
         let meant = thread.map(|thread| format!("{session_id}-topic-{thread}"));
-        stem.len() <= LONGEST_NAME && named == meant
+        stem.len() <= MAX_NAME_BYTES && named == meant
     };
     topic.filter(is_right).unwrap_or_else(|| session_id.to_owned())
 }
@@ -57,15 +57,15 @@ pub(crate) fn topic(id: &str) -> Option<(&str, &str)> {
 }
 
 /// Returns whether OpenClaw reads a transcript with that name as this session.
-pub(crate) fn is_of(stem: &str, id: &str) -> bool {
-    leads_to("main", stem).as_deref() == Some(id)
+pub(crate) fn names_session(stem: &str, id: &str) -> bool {
+    session_of_file("main", stem).as_deref() == Some(id)
 }
 
-/// Returns the id from which an export made the header's id `said`: `own`, or the part of `own`
+/// Returns the id from which an export made the header's id `header`: `own`, or the part of `own`
 /// before its thread.
-pub(crate) fn header_id<'a>(own: &'a str, said: &str) -> Option<&'a str> {
+pub(crate) fn header_id<'a>(own: &'a str, header: &str) -> Option<&'a str> {
     let ids = [Some(own), topic(own).map(|(id, _)| id)];
-    ids.into_iter().flatten().find(|id| session_id(id) == said)
+    ids.into_iter().flatten().find(|id| session_id(id) == header)
 }
 
 /// Returns the folder of an agent's sessions.
@@ -79,7 +79,7 @@ pub(crate) fn time(millis: i64) -> String {
 }
 
 /// Returns the session of a transcript with that name; `None` if it is no live transcript.
-fn leads_to(agent: &str, stem: &str) -> Option<String> {
+fn session_of_file(agent: &str, stem: &str) -> Option<String> {
     let path = format!("{}/{stem}.jsonl", folder(agent));
     let is_transcript =
         OpenClaw.claim(path.as_bytes(), Node::File) == Claim::Collect(Part::Transcript);
@@ -89,7 +89,7 @@ fn leads_to(agent: &str, stem: &str) -> Option<String> {
 }
 
 /// Returns a UUID derived from a text. The same text always has the same UUID.
-pub(crate) fn made_of(text: &str) -> String {
+pub(crate) fn derived_uuid(text: &str) -> String {
     let hash = blake3::hash(text.as_bytes());
     let mut bytes = [0; 16];
     bytes.iter_mut().zip(hash.as_bytes()).for_each(|(to, from)| *to = *from);
@@ -97,7 +97,7 @@ pub(crate) fn made_of(text: &str) -> String {
 }
 
 /// Encodes a text like JavaScript's `encodeURIComponent`.
-fn encoded(text: &str) -> String {
+fn encode_uri_component(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for byte in text.bytes() {
         match byte {

@@ -13,31 +13,31 @@ use std::time::{Duration, Instant};
 use crate::Result;
 use crate::file::ledger::Ledger;
 use crate::project::Fold;
-use crate::project::rebuild::{self, Followed};
+use crate::project::rebuild::{self, CatchUpStep};
 use crate::truth::chunks;
 
 /// The number of waiting records at which the thread projects at once, so that the backlog stays
 /// small.
-const ENOUGH: i64 = 64;
+const MAX_WAITING_RECORDS: i64 = 64;
 
 /// The longest delay before a record is projected, so that readers are nearly current.
-const MOMENT: Duration = Duration::from_millis(50);
+const MAX_DELAY: Duration = Duration::from_millis(50);
 
 /// The longest time of one transaction, so that other writers wait only about 2 ms.
-const SLICE: Duration = Duration::from_millis(2);
+const MAX_TRANSACTION_TIME: Duration = Duration::from_millis(2);
 
 /// The longest time that the thread waits for another writer. After that, the next call that needs
 /// the projection does the work.
-const LONGEST_WAIT: Duration = Duration::from_secs(2);
+const MAX_LOCK_WAIT: Duration = Duration::from_secs(2);
 
 /// The projecting thread, started at the first append.
 #[derive(Debug, Default)]
-pub(super) struct Follower {
-    running: Option<Running>,
+pub(super) struct Projector {
+    running: Option<RunningThread>,
 }
 
 #[derive(Debug)]
-struct Running {
+struct RunningThread {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
 }
@@ -62,17 +62,17 @@ impl Shared {
     }
 }
 
-impl Follower {
+impl Projector {
     /// Schedules the thread: the projection is now `lag` records behind.
-    pub(super) fn notice(&mut self, ledger: &Ledger, lag: i64) {
-        let running = self.running.get_or_insert_with(|| Running::start(ledger.path()));
+    pub(super) fn schedule(&mut self, ledger: &Ledger, lag: i64) {
+        let running = self.running.get_or_insert_with(|| RunningThread::start(ledger.path()));
         let mut state = running.shared.state();
         let now = Instant::now();
-        let is_enough = lag >= ENOUGH && state.due.is_none_or(|due| due > now);
-        if is_enough {
+        let is_urgent = lag >= MAX_WAITING_RECORDS && state.due.is_none_or(|due| due > now);
+        if is_urgent {
             state.due = Some(now);
         } else if state.due.is_none() {
-            state.due = Some(now + MOMENT);
+            state.due = Some(now + MAX_DELAY);
         } else {
             return;
         }
@@ -81,18 +81,18 @@ impl Follower {
     }
 }
 
-impl Running {
-    fn start(path: &Path) -> Running {
+impl RunningThread {
+    fn start(path: &Path) -> RunningThread {
         let shared = Arc::new(Shared::default());
-        let (path, theirs) = (path.to_owned(), Arc::clone(&shared));
-        let thread = std::thread::Builder::new().name("follow".to_owned());
+        let (path, shared_with_thread) = (path.to_owned(), Arc::clone(&shared));
+        let thread = std::thread::Builder::new().name("projector".to_owned());
         // If no thread can be started, each reader projects by itself.
-        let thread = thread.spawn(move || run(path, &theirs)).ok();
-        Running { shared, thread }
+        let thread = thread.spawn(move || run(path, &shared_with_thread)).ok();
+        RunningThread { shared, thread }
     }
 }
 
-impl Drop for Running {
+impl Drop for RunningThread {
     fn drop(&mut self) {
         self.shared.state().is_over = true;
         self.shared.changed.notify_one();
@@ -107,16 +107,16 @@ fn run(path: PathBuf, shared: &Shared) {
     loop {
         let is_over = wait(shared);
         // After an error, the next append tries again; the records are on disk.
-        let tended = match &mut open {
-            Some((ledger, fold)) => tend(ledger, fold),
+        let result = match &mut open {
+            Some((ledger, fold)) => project_and_maintain(ledger, fold),
             none => Ledger::open(&path)
                 .and_then(|mut ledger| {
-                    ledger.set_longest_wait(LONGEST_WAIT)?;
+                    ledger.set_longest_wait(MAX_LOCK_WAIT)?;
                     Ok(none.insert((ledger, Fold::default())))
                 })
-                .and_then(|(ledger, fold)| tend(ledger, fold)),
+                .and_then(|(ledger, fold)| project_and_maintain(ledger, fold)),
         };
-        if tended.is_err() {
+        if result.is_err() {
             open = None;
         }
         if is_over {
@@ -151,21 +151,21 @@ fn wait(shared: &Shared) -> bool {
     }
 }
 
-fn tend(ledger: &mut Ledger, fold: &mut Fold) -> Result<()> {
-    follow(ledger, fold)?;
+fn project_and_maintain(ledger: &mut Ledger, fold: &mut Fold) -> Result<()> {
+    catch_up(ledger, fold)?;
     chunks::seal_if_wanted(ledger)?;
     ledger.write_back()
 }
 
-fn follow(ledger: &mut Ledger, fold: &mut Fold) -> Result<()> {
+fn catch_up(ledger: &mut Ledger, fold: &mut Fold) -> Result<()> {
     loop {
-        let followed = ledger.write(|tx| {
+        let step = ledger.write(|tx| {
             // Another connection may have projected records in the meantime.
-            fold.let_go();
-            rebuild::follow(tx, fold, SLICE)
+            fold.drop_cache();
+            rebuild::catch_up_step(tx, fold, MAX_TRANSACTION_TIME)
         })?;
         // In every other case, a call that needs the projection does the rest.
-        if followed != Followed::Partly {
+        if step != CatchUpStep::MoreAppended {
             return Ok(());
         }
     }

@@ -6,8 +6,8 @@ use proptest::prelude::*;
 use quipu_transcript::context::At;
 use serde_json::{Value, json};
 
-use crate::read::query::context::lives;
-use crate::read::query::context::recent::from;
+use crate::read::query::context::recent::context_from_end;
+use crate::read::query::context::transcript_generations;
 use crate::store::{NewSession, Session, Store};
 
 /// One action of a runtime.
@@ -21,7 +21,7 @@ enum Act {
     Reset(bool),
     Branch(usize),
     Side,
-    Bill,
+    Usage,
 }
 
 fn act() -> impl Strategy<Value = Act> {
@@ -34,7 +34,7 @@ fn act() -> impl Strategy<Value = Act> {
         1 => any::<bool>().prop_map(Act::Reset),
         1 => any::<usize>().prop_map(Act::Branch),
         1 => Just(Act::Side),
-        1 => Just(Act::Bill),
+        1 => Just(Act::Usage),
     ]
 }
 
@@ -58,16 +58,16 @@ fn entry(act: &Act, ids: &[String]) -> Option<Value> {
         }
         Act::Branch(to) => json!({"type": "leaf", "targetId": any(to)?}),
         Act::Side => json!({"type": "custom", "customType": "c", "appendMode": "side"}),
-        Act::Bill => json!({"type": "usage", "usage": {"input": 1}}),
+        Act::Usage => json!({"type": "usage", "usage": {"input": 1}}),
     })
 }
 
 /// Returns the context from the last lines, and from all lines.
 fn both(store: &Store, session: &Session) -> (Option<Value>, Value) {
     let ledger = store.reader().unwrap();
-    let life = lives(ledger.conn(), session.row()).unwrap().remove(0);
-    let recent = from(ledger.conn(), &life, session.row()).unwrap();
-    let (whole, _) = life.context(ledger.conn(), At::Leaf).unwrap().unwrap();
+    let generation = transcript_generations(ledger.conn(), session.row()).unwrap().remove(0);
+    let recent = context_from_end(ledger.conn(), &generation, session.row()).unwrap();
+    let (whole, _) = generation.context(ledger.conn(), At::Leaf).unwrap().unwrap();
     let value = |context| serde_json::to_value(context).unwrap();
     (recent.map(value), serde_json::to_value(whole).unwrap())
 }

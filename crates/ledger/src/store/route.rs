@@ -18,13 +18,13 @@ use super::sessions::{NativeSession, NewSession, bind, by_id, by_key, create};
 use super::work::Work;
 use super::{Store, meta};
 use crate::Result;
-use crate::read::query::native_keys::{index_of, noted_as};
+use crate::read::query::native_keys::{index_of, stored_key_and_session};
 
 /// The metadata field of a chat's key that holds the key to which the chat was switched.
-const SWITCHED: &str = "quipu:switchedTo";
+const SWITCHED_TO_FIELD: &str = "quipu:switchedTo";
 
 /// The number of sessions that a chat lists at most, so that the reply stays short.
-const LISTED: usize = 20;
+const MAX_LISTED_SESSIONS: usize = 20;
 
 /// The result of routing a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -81,9 +81,17 @@ impl Store {
         self.write(&mut |work| {
             let mut routed = routed.clone();
             let key = switched_to(work.tx, &chat)?.unwrap_or_else(|| chat.clone());
-            let asked = Asked { store: self, settings, inbound, now, zone, chat: &chat, key: &key };
+            let asked = AdmittedMessage {
+                store: self,
+                settings,
+                inbound,
+                now,
+                zone,
+                chat: &chat,
+                key: &key,
+            };
             routed.key = key.as_str().to_owned();
-            asked.obey(work, &mut routed)?;
+            asked.run_command_or_accept(work, &mut routed)?;
             routed.starts = match &routed.session {
                 Some(_) if routed.created || routed.reset.is_some() => true,
                 Some(session) => !has_begun(work.tx, &session.native)?,
@@ -95,7 +103,7 @@ impl Store {
 }
 
 /// An admitted message.
-struct Asked<'a> {
+struct AdmittedMessage<'a> {
     store: &'a Store,
     settings: &'a Settings,
     inbound: &'a Inbound,
@@ -107,8 +115,8 @@ struct Asked<'a> {
     key: &'a SessionKey,
 }
 
-impl Asked<'_> {
-    fn obey(&self, work: &mut Work<'_, '_>, routed: &mut Routed) -> Result<()> {
+impl AdmittedMessage<'_> {
+    fn run_command_or_accept(&self, work: &mut Work<'_, '_>, routed: &mut Routed) -> Result<()> {
         let command = Command::parse(&self.inbound.text);
         if let Some(command) = &command
             && !command.is_allowed(self.settings, self.inbound)
@@ -119,18 +127,18 @@ impl Asked<'_> {
         }
         match command {
             None => {
-                self.speak(work, routed)?;
+                self.accept_message(work, routed)?;
                 routed.message = Some(self.inbound.text.clone());
             }
             Some(Command::New { message }) => {
-                self.make(work, routed)?;
+                self.create_session(work, routed)?;
                 routed.reply = Some("A new session has begun.".to_owned());
                 routed.message = message;
             }
             Some(Command::Reset { message }) => {
                 match by_key(work.tx, self.key)? {
                     Some(session) => self.start_over(work, routed, session, "reset")?,
-                    None => self.make(work, routed)?,
+                    None => self.create_session(work, routed)?,
                 }
                 routed.reply = Some("The session was reset.".to_owned());
                 routed.message = message;
@@ -150,14 +158,16 @@ impl Asked<'_> {
     }
 
     /// Handles an ordinary message: creates its session, or starts it over if a reset is due.
-    fn speak(&self, work: &mut Work<'_, '_>, routed: &mut Routed) -> Result<()> {
-        let Some(session) = by_key(work.tx, self.key)? else { return self.make(work, routed) };
+    fn accept_message(&self, work: &mut Work<'_, '_>, routed: &mut Routed) -> Result<()> {
+        let Some(session) = by_key(work.tx, self.key)? else {
+            return self.create_session(work, routed);
+        };
         let policy = self.settings.resets.policy(self.key, self.inbound.channel.as_str());
         let activity = activity(work.tx, &session)?;
         match is_due(&policy, &activity, self.now, self.zone) {
             Some(due) => self.start_over(work, routed, session, due.as_str()),
             None => {
-                let known = meta::noted(work.tx, &session)?.to_map();
+                let known = meta::patched_fields(work.tx, &session)?.to_map();
                 let patch: Map<String, Value> = self
                     .origin()
                     .into_iter()
@@ -165,7 +175,7 @@ impl Asked<'_> {
                     .collect();
                 // Most messages have the same origin as the one before.
                 if !patch.is_empty() {
-                    let key = self.spelled(work.tx)?;
+                    let key = self.stored_spelling(work.tx)?;
                     bind(work, &session, &key, patch.into())?;
                 }
                 routed.session = Some(self.store.open_session(session));
@@ -175,8 +185,8 @@ impl Asked<'_> {
     }
 
     /// Creates a session, and makes the key lead to it.
-    fn make(&self, work: &mut Work<'_, '_>, routed: &mut Routed) -> Result<()> {
-        let key = self.spelled(work.tx)?;
+    fn create_session(&self, work: &mut Work<'_, '_>, routed: &mut Routed) -> Result<()> {
+        let key = self.stored_spelling(work.tx)?;
         let new = NewSession {
             agent: Some(self.inbound.agent.as_str()),
             key: Some(&key),
@@ -198,7 +208,7 @@ impl Asked<'_> {
     ) -> Result<()> {
         let reset = NewEntry::read(&json!({"type": "reset", "reason": why}).to_string())?;
         append(work, &session, &reset, Append::default())?;
-        let key = self.spelled(work.tx)?;
+        let key = self.stored_spelling(work.tx)?;
         bind(work, &session, &key, self.origin().into())?;
         routed.session = Some(self.store.open_session(session));
         routed.reset = Some(why);
@@ -220,7 +230,7 @@ impl Asked<'_> {
             return Ok(());
         };
         // The chat's own key keeps its session, so that the user can switch back.
-        let own = match noted_as(work.tx, self.chat)? {
+        let own = match stored_key_and_session(work.tx, self.chat)? {
             Some((key, id)) => by_id(work.tx, self.inbound.agent.as_str(), &id)?.zip(Some(key)),
             None => None,
         };
@@ -235,7 +245,7 @@ impl Asked<'_> {
         };
         let is_back = own.id == session.id;
         let to = if is_back { Value::Null } else { target.as_str().into() };
-        let switch = Map::from_iter([(SWITCHED.to_owned(), to)]);
+        let switch = Map::from_iter([(SWITCHED_TO_FIELD.to_owned(), to)]);
         bind(work, &own, &chat, switch.into())?;
         routed.key = if is_back { chat } else { target.as_str().to_owned() };
         routed.reply = Some("Switched to that session.".to_owned());
@@ -258,7 +268,7 @@ impl Asked<'_> {
               ORDER BY s.updated_at DESC, k.key LIMIT ?2",
         )?;
         let lines = statement
-            .query_map((index, LISTED as i64), |row| {
+            .query_map((index, MAX_LISTED_SESSIONS as i64), |row| {
                 let (key, title): (String, String) = (row.get(0)?, row.get(1)?);
                 let key = key.strip_prefix(&format!("agent:{agent}:")).unwrap_or(&key).to_owned();
                 Ok(if title.is_empty() { key } else { format!("{key}  {title}") })
@@ -271,9 +281,9 @@ impl Asked<'_> {
     }
 
     /// Returns the key as it is stored, which may be another spelling of it.
-    fn spelled(&self, conn: &Connection) -> Result<String> {
-        let noted = noted_as(conn, self.key)?;
-        Ok(noted.map_or_else(|| self.key.as_str().to_owned(), |(key, _)| key))
+    fn stored_spelling(&self, conn: &Connection) -> Result<String> {
+        let stored = stored_key_and_session(conn, self.key)?;
+        Ok(stored.map_or_else(|| self.key.as_str().to_owned(), |(key, _)| key))
     }
 
     /// Returns the origin of the message, in the fields of OpenClaw's index.
@@ -308,11 +318,11 @@ impl Asked<'_> {
 
 /// Returns the key to which a chat was switched, if that key still leads to a session.
 fn switched_to(conn: &Connection, chat: &SessionKey) -> Result<Option<SessionKey>> {
-    let Some((key, _)) = noted_as(conn, chat)? else { return Ok(None) };
-    let Some(fields) = meta::of_key(conn, chat.agent().unwrap_or_default(), &key)? else {
+    let Some((key, _)) = stored_key_and_session(conn, chat)? else { return Ok(None) };
+    let Some(fields) = meta::fields_of_key(conn, chat.agent().unwrap_or_default(), &key)? else {
         return Ok(None);
     };
-    let to = fields.get(SWITCHED);
+    let to = fields.get(SWITCHED_TO_FIELD);
     let to = to.as_ref().and_then(Value::as_str).map(SessionKey::parse);
     let Some(to) = to.filter(|to| to.agent() == chat.agent()) else { return Ok(None) };
     Ok(by_key(conn, &to)?.map(|_| to))

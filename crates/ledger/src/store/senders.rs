@@ -23,28 +23,28 @@ use crate::{Error, Result};
 
 /// A sender: an id on a channel of an agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Who {
+pub struct SenderAddress {
     agent: AgentId,
     channel: Channel,
     sender: String,
 }
 
-impl Who {
+impl SenderAddress {
     /// Returns a sender; `None` if the id is empty, too long or full of control characters.
-    pub fn new(agent: AgentId, channel: Channel, sender: &str) -> Option<Who> {
-        Some(Who { agent, channel, sender: sender_id(sender)? })
+    pub fn new(agent: AgentId, channel: Channel, sender: &str) -> Option<SenderAddress> {
+        Some(SenderAddress { agent, channel, sender: sender_id(sender)? })
     }
 
     /// Returns the entry for all senders on a channel that have no decision of their own.
-    pub fn everybody(agent: AgentId, channel: Channel) -> Who {
-        Who { agent, channel, sender: EVERYBODY.to_owned() }
+    pub fn all_on_channel(agent: AgentId, channel: Channel) -> SenderAddress {
+        SenderAddress { agent, channel, sender: EVERYBODY.to_owned() }
     }
 
-    fn of(inbound: &Inbound) -> Option<Who> {
-        Who::new(inbound.agent.clone(), inbound.channel.clone(), inbound.sender())
+    fn of(inbound: &Inbound) -> Option<SenderAddress> {
+        SenderAddress::new(inbound.agent.clone(), inbound.channel.clone(), inbound.sender())
     }
 
-    fn described(&self, state: &'static str, since: i64) -> Sender {
+    fn to_sender(&self, state: &'static str, since: i64) -> Sender {
         Sender {
             agent: self.agent.to_string(),
             channel: self.channel.to_string(),
@@ -67,7 +67,7 @@ pub struct SenderFilter {
 }
 
 impl SenderFilter {
-    fn has(&self, sender: &Sender) -> bool {
+    fn matches(&self, sender: &Sender) -> bool {
         self.agent.as_ref().is_none_or(|agent| agent.as_str() == sender.agent)
             && self.channel.as_ref().is_none_or(|channel| channel.as_str() == sender.channel)
     }
@@ -82,21 +82,23 @@ impl Store {
         inbound: &Inbound,
         now: i64,
     ) -> Result<Admission> {
-        let admission = self.settled(&mut |ledger| judge(ledger.conn(), settings, inbound, now))?;
+        let admission = self.read_caught_up(&mut |ledger| {
+            decide_admission(ledger.conn(), settings, inbound, now)
+        })?;
         // Most messages need no write.
         if !matches!(admission, Admission::Pair { is_new: true, .. }) {
             return Ok(admission);
         }
         self.write(&mut |work| {
-            let admission = judge(work.tx, settings, inbound, now)?;
+            let admission = decide_admission(work.tx, settings, inbound, now)?;
             if let Admission::Pair { code, is_new: true } = &admission
-                && let Some(who) = Who::of(inbound)
+                && let Some(address) = SenderAddress::of(inbound)
             {
                 work.event(&Event::PairingRequest {
                     at: now,
-                    agent: who.agent.to_string(),
-                    channel: who.channel.to_string(),
-                    sender: who.sender,
+                    agent: address.agent.to_string(),
+                    channel: address.channel.to_string(),
+                    sender: address.sender,
                     code: code.to_string(),
                 })?;
             }
@@ -105,23 +107,23 @@ impl Store {
     }
 
     /// Allows a sender to write.
-    pub fn allow(&self, who: &Who, now: i64) -> Result<Sender> {
-        self.decide(who, "allowed", now)
+    pub fn allow(&self, address: &SenderAddress, now: i64) -> Result<Sender> {
+        self.decide(address, "allowed", now)
     }
 
     /// Denies a sender to write and to request pairing.
-    pub fn deny(&self, who: &Who, now: i64) -> Result<Sender> {
-        if who.sender == EVERYBODY {
+    pub fn deny(&self, address: &SenderAddress, now: i64) -> Result<Sender> {
+        if address.sender == EVERYBODY {
             return Err(Error::refused(
                 "senders who are not allowed are refused anyway; \
                  to give out no pairing codes either, set `direct = \"allowlist\"` for the channel",
             ));
         }
-        self.decide(who, "denied", now)
+        self.decide(address, "denied", now)
     }
 
     /// Removes the decision on a sender, and the sender's pairing request.
-    pub fn revoke(&self, who: &Who, now: i64) -> Result<Sender> {
+    pub fn revoke(&self, address: &SenderAddress, now: i64) -> Result<Sender> {
         self.write(&mut |work| {
             let is_known: bool = work
                 .tx
@@ -132,15 +134,16 @@ impl Store {
                                     SELECT 1 FROM pairing_requests
                                      WHERE agent = ?1 AND channel = ?2 AND sender = ?3)",
                 )?
-                .query_row((who.agent.as_str(), who.channel.as_str(), &who.sender), |row| {
-                    row.get(0)
-                })?;
+                .query_row(
+                    (address.agent.as_str(), address.channel.as_str(), &address.sender),
+                    |row| row.get(0),
+                )?;
             if !is_known {
-                let name = format!("{}:{}", who.channel, who.sender);
+                let name = format!("{}:{}", address.channel, address.sender);
                 return Err(Error::NoMatch { what: "sender", name });
             }
-            work.event(&decision(who, "revoked", now))?;
-            Ok(who.described("revoked", now))
+            work.event(&decision(address, "revoked", now))?;
+            Ok(address.to_sender("revoked", now))
         })
     }
 
@@ -148,21 +151,21 @@ impl Store {
     pub fn pair(&self, code: PairingCode, filter: &SenderFilter, now: i64) -> Result<Sender> {
         self.write(&mut |work| {
             let text = code.to_string();
-            let asking = asking(work.tx, now)?
-                .into_iter()
-                .find(|sender| sender.code.as_deref() == Some(text.as_str()) && filter.has(sender));
-            let who = asking.and_then(|sender| {
+            let pending_requests = pending_requests(work.tx, now)?.into_iter().find(|sender| {
+                sender.code.as_deref() == Some(text.as_str()) && filter.matches(sender)
+            });
+            let address = pending_requests.and_then(|sender| {
                 let agent = AgentId::parse(&sender.agent).ok()?;
-                Who::new(agent, Channel::parse(&sender.channel).ok()?, &sender.sender)
+                SenderAddress::new(agent, Channel::parse(&sender.channel).ok()?, &sender.sender)
             });
             let no_match = || Error::NoMatch { what: "open pairing request", name: text.clone() };
-            let who = who.ok_or_else(no_match)?;
-            work.event(&decision(&who, "allowed", now))?;
-            Ok(who.described("allowed", now))
+            let address = address.ok_or_else(no_match)?;
+            work.event(&decision(&address, "allowed", now))?;
+            Ok(address.to_sender("allowed", now))
         })
     }
 
-    fn decide(&self, who: &Who, state: &'static str, now: i64) -> Result<Sender> {
+    fn decide(&self, address: &SenderAddress, state: &'static str, now: i64) -> Result<Sender> {
         self.write(&mut |work| {
             let before: Option<(String, i64)> = work
                 .tx
@@ -170,18 +173,19 @@ impl Store {
                     "SELECT state, since FROM senders
                       WHERE agent = ?1 AND channel = ?2 AND sender = ?3",
                 )?
-                .query_row((who.agent.as_str(), who.channel.as_str(), &who.sender), |row| {
-                    Ok((row.get(0)?, row.get(1)?))
-                })
+                .query_row(
+                    (address.agent.as_str(), address.channel.as_str(), &address.sender),
+                    |row| Ok((row.get(0)?, row.get(1)?)),
+                )
                 .optional()?;
             // An unchanged decision is not stored again.
             if let Some((before, since)) = before
                 && before == state
             {
-                return Ok(who.described(state, since));
+                return Ok(address.to_sender(state, since));
             }
-            work.event(&decision(who, state, now))?;
-            Ok(who.described(state, now))
+            work.event(&decision(address, state, now))?;
+            Ok(address.to_sender(state, now))
         })
     }
 }
@@ -193,7 +197,7 @@ pub fn senders(ledger: &Ledger, filter: &SenderFilter, now: i64) -> Result<Vec<S
 }
 
 fn listed(conn: &Connection, filter: &SenderFilter, now: i64) -> Result<Vec<Sender>> {
-    let mut found = asking(conn, now)?;
+    let mut found = pending_requests(conn, now)?;
     found.sort_by_key(|sender| std::cmp::Reverse(sender.since));
     let mut statement = conn.prepare_cached(
         "SELECT agent, channel, sender, state, since FROM senders ORDER BY agent, channel, sender",
@@ -213,49 +217,49 @@ fn listed(conn: &Connection, filter: &SenderFilter, now: i64) -> Result<Vec<Send
     for sender in decided {
         found.push(sender?);
     }
-    found.retain(|sender| filter.has(sender));
+    found.retain(|sender| filter.matches(sender));
     Ok(found)
 }
 
 /// Projects everything up to the last record, so that the latest decisions are visible.
-pub fn bring_up(ledger: &mut Ledger) -> Result<()> {
-    rebuild::bring_up(ledger, &mut |_, _| {})
+pub fn catch_up(ledger: &mut Ledger) -> Result<()> {
+    rebuild::catch_up(ledger, &mut |_, _| {})
 }
 
-fn decision(who: &Who, decision: &str, at: i64) -> Event {
+fn decision(address: &SenderAddress, decision: &str, at: i64) -> Event {
     Event::Sender {
         at,
-        agent: who.agent.to_string(),
-        channel: who.channel.to_string(),
-        sender: who.sender.clone(),
+        agent: address.agent.to_string(),
+        channel: address.channel.to_string(),
+        sender: address.sender.clone(),
         decision: decision.to_owned(),
     }
 }
 
 /// Applies the rules to a message.
-fn judge(
+fn decide_admission(
     conn: &Connection,
     settings: &AdmissionSettings,
     inbound: &Inbound,
     now: i64,
 ) -> Result<Admission> {
-    let known = match Who::of(inbound) {
-        Some(who) => known(conn, &who)?,
+    let stored_state = match SenderAddress::of(inbound) {
+        Some(address) => stored_state(conn, &address)?,
         None => SenderState::default(),
     };
     let fresh = fresh_code(conn)?;
-    Ok(admission::decide(settings, &known, inbound, fresh, now))
+    Ok(admission::decide(settings, &stored_state, inbound, fresh, now))
 }
 
-fn known(conn: &Connection, who: &Who) -> Result<SenderState> {
-    let (agent, channel) = (who.agent.as_str(), who.channel.as_str());
+fn stored_state(conn: &Connection, address: &SenderAddress) -> Result<SenderState> {
+    let (agent, channel) = (address.agent.as_str(), address.channel.as_str());
     let state: Option<String> = conn
         .prepare_cached(
             // A decision on the sender takes precedence over one on all senders.
             "SELECT state FROM senders WHERE agent = ?1 AND channel = ?2 AND sender IN (?3, ?4)
               ORDER BY sender = ?4 LIMIT 1",
         )?
-        .query_row((agent, channel, &who.sender, EVERYBODY), |row| row.get(0))
+        .query_row((agent, channel, &address.sender, EVERYBODY), |row| row.get(0))
         .optional()?;
     let standing = state.map(|state| match state.as_str() {
         "allowed" => Standing::Allowed,
@@ -278,7 +282,7 @@ fn known(conn: &Connection, who: &Who) -> Result<SenderState> {
 }
 
 /// Returns the pairing requests that are still valid.
-fn asking(conn: &Connection, now: i64) -> Result<Vec<Sender>> {
+fn pending_requests(conn: &Connection, now: i64) -> Result<Vec<Sender>> {
     let mut statement = conn.prepare_cached(
         "SELECT agent, channel, sender, code, asked_at FROM pairing_requests
           ORDER BY agent, channel, sender",

@@ -79,7 +79,7 @@ impl Session {
 
     /// Returns the labels of the session's entries, in the order in which they were first given.
     pub fn labels(&self) -> Result<Vec<Label>> {
-        self.store.settled(&mut |ledger| fork::labels(ledger.conn(), self.native.row))
+        self.store.read_caught_up(&mut |ledger| fork::labels(ledger.conn(), self.native.row))
     }
 
     /// Appends an entry. Fills in its id, its time and its parent (the leaf) unless the entry has
@@ -130,8 +130,8 @@ impl Session {
     }
 
     /// Returns an appender with these conditions.
-    pub fn with<'a>(&'a self, how: Append<'a>) -> Appender<'a> {
-        Appender { session: self, how }
+    pub fn with<'a>(&'a self, conditions: Append<'a>) -> Appender<'a> {
+        Appender { session: self, conditions }
     }
 }
 
@@ -156,5 +156,5 @@ impl Session {
 #[derive(Debug, Clone, Copy)]
 pub struct Appender<'a> {
     pub(super) session: &'a Session,
-    pub(super) how: Append<'a>,
+    pub(super) conditions: Append<'a>,
 }

@@ -19,7 +19,7 @@ use crate::base::ids::{GenerationId, SessionRow, SourceId};
 use crate::read::query::complete::complete;
 use crate::read::query::find::LAST;
 use crate::read::query::find_session;
-use crate::read::query::native_keys::{index_of, noted_as, source_of};
+use crate::read::query::native_keys::{index_of, source_of, stored_key_and_session};
 use crate::truth::journal::Event;
 use crate::truth::native_lines;
 use crate::{Error, Result};
@@ -155,7 +155,7 @@ pub(super) fn create(work: &mut Work<'_, '_>, new: &NewSession<'_>) -> Result<Na
     let mut fields = Fields::from(new.fields.clone());
     meta::check(&fields)?;
     if let Some(key) = key.as_ref().filter(|_| new.takes_key) {
-        meta::start_anew(work.tx, key, &mut fields)?;
+        meta::remove_counts(work.tx, key, &mut fields)?;
     }
     let id = match new.id {
         Some(id) => id.to_owned(),
@@ -272,7 +272,7 @@ pub(super) fn by_id(conn: &Connection, agent: &str, id: &str) -> Result<Option<N
 
 pub(crate) fn by_key(conn: &Connection, key: &SessionKey) -> Result<Option<NativeSession>> {
     let Some(agent) = key.agent() else { return Ok(None) };
-    match noted_as(conn, key)? {
+    match stored_key_and_session(conn, key)? {
         Some((_, session)) => by_id(conn, agent, &session),
         None => Ok(None),
     }

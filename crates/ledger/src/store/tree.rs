@@ -105,35 +105,36 @@ pub struct Branch {
 impl Session {
     /// Returns the leaf: the entry that the next one is attached to.
     pub fn leaf(&self) -> Result<Option<Node>> {
-        self.store.settled(&mut |ledger| leaf(ledger.conn(), self.native.row))
+        self.store.read_caught_up(&mut |ledger| leaf(ledger.conn(), self.native.row))
     }
 
     /// Returns the entry with that id.
     pub fn entry(&self, id: &str) -> Result<Option<Node>> {
-        self.store.settled(&mut |ledger| find(ledger.conn(), self.native.row, id))
+        self.store.read_caught_up(&mut |ledger| find(ledger.conn(), self.native.row, id))
     }
 
     /// Returns the entries from the root to an entry.
     pub fn path(&self, to: &str) -> Result<Vec<Node>> {
-        self.store.settled(&mut |ledger| {
-            let to = View::settled(ledger.conn(), &self.native).known("entry", to)?;
+        self.store.read_caught_up(&mut |ledger| {
+            let to = View::projected(ledger.conn(), &self.native).find_on_path("entry", to)?;
             path(ledger.conn(), to.entry)
         })
     }
 
     /// Returns the children of an entry, or the roots.
     pub fn children(&self, of: Option<&str>) -> Result<Vec<Node>> {
-        self.store.settled(&mut |ledger| children(ledger.conn(), &self.native, of))
+        self.store.read_caught_up(&mut |ledger| children(ledger.conn(), &self.native, of))
     }
 
     /// Returns the last entry that the paths to two entries share.
     pub fn common_ancestor(&self, one: &str, other: &str) -> Result<Option<Node>> {
-        self.store.settled(&mut |ledger| common_ancestor(ledger.conn(), &self.native, one, other))
+        self.store
+            .read_caught_up(&mut |ledger| common_ancestor(ledger.conn(), &self.native, one, other))
     }
 
     /// Returns the tips of the tree, oldest first.
     pub fn branches(&self) -> Result<Vec<Branch>> {
-        self.store.settled(&mut |ledger| {
+        self.store.read_caught_up(&mut |ledger| {
             let leaf = leaf(ledger.conn(), self.native.row)?.map(|leaf| leaf.entry);
             branches(ledger.conn(), self.native.row, leaf)
         })
@@ -141,7 +142,7 @@ impl Session {
 }
 
 fn children(conn: &Connection, session: &NativeSession, of: Option<&str>) -> Result<Vec<Node>> {
-    let of = of.map(|id| View::settled(conn, session).known("entry", id)).transpose()?;
+    let of = of.map(|id| View::projected(conn, session).find_on_path("entry", id)).transpose()?;
     let mut statement = conn.prepare_cached(&format!(
         "SELECT {} WHERE e.session = ?1 AND e.parent IS ?2
             AND e.type NOT IN ('session', 'leaf') ORDER BY e.id",
@@ -157,8 +158,8 @@ fn common_ancestor(
     one: &str,
     other: &str,
 ) -> Result<Option<Node>> {
-    let view = View::settled(conn, session);
-    let (one, other) = (view.known("entry", one)?, view.known("entry", other)?);
+    let view = View::projected(conn, session);
+    let (one, other) = (view.find_on_path("entry", one)?, view.find_on_path("entry", other)?);
     let shared: Option<EntryId> = conn
         .prepare_cached(
             "WITH RECURSIVE

@@ -54,9 +54,9 @@ impl Appender<'_> {
         if let (Some(keep), Some(entry)) = (keep, entry.as_object_mut()) {
             // The first kept entry must be on the path.
             let session = &self.session.native;
-            self.session.store.settled(&mut |ledger| {
+            self.session.store.read_caught_up(&mut |ledger| {
                 let conn = ledger.conn();
-                let kept = View::settled(conn, session).known("firstKeptEntryId", keep)?;
+                let kept = View::projected(conn, session).find_on_path("firstKeptEntryId", keep)?;
                 let leaf = tree::leaf(conn, session.row)?;
                 let path = leaf.map(|leaf| tree::path(conn, leaf.entry)).transpose()?;
                 match path.unwrap_or_default().contains(&kept) {

@@ -20,13 +20,13 @@ pub(super) const ENTRY: &str = "entry of the session";
 
 /// The sessions with entries that are not projected yet.
 #[derive(Debug, Default)]
-pub(super) struct Ahead {
-    tips: HashMap<GenerationId, Tip>,
+pub(super) struct Unprojected {
+    states: HashMap<GenerationId, SessionState>,
 }
 
 /// The state of a session after its last append.
 #[derive(Debug)]
-pub(super) struct Tip {
+pub(super) struct SessionState {
     /// The length of the session in bytes.
     cursor: u64,
     /// The last record before the cached entries. Everything up to it is projected.
@@ -35,59 +35,69 @@ pub(super) struct Tip {
     nodes: HashMap<String, Node>,
 }
 
-impl Ahead {
+impl Unprojected {
     /// Drops all cached state.
-    pub(super) fn let_go(&mut self) {
-        self.tips.clear();
+    pub(super) fn drop_cached(&mut self) {
+        self.states.clear();
     }
 
     /// Returns whether the cache is complete for a session of this length.
-    pub(super) fn knows(&self, session: &NativeSession, cursor: u64, projected: Projected) -> bool {
-        let tip = self.tips.get(&session.generation);
-        tip.is_some_and(|tip| tip.cursor == cursor && tip.since <= projected.to)
+    pub(super) fn is_complete_for(
+        &self,
+        session: &NativeSession,
+        cursor: u64,
+        projected: Projected,
+    ) -> bool {
+        let state = self.states.get(&session.generation);
+        state.is_some_and(|state| state.cursor == cursor && state.since <= projected.to)
     }
 
     /// Returns the state of a session of this length. Unless the cache is complete, the whole
     /// session must be projected.
-    pub(super) fn tip(
+    pub(super) fn state(
         &mut self,
         conn: &Connection,
         session: &NativeSession,
         cursor: u64,
         projected: Projected,
-    ) -> Result<&mut Tip> {
-        if !self.knows(session, cursor, projected) {
-            self.tips.remove(&session.generation);
+    ) -> Result<&mut SessionState> {
+        if !self.is_complete_for(session, cursor, projected) {
+            self.states.remove(&session.generation);
         }
-        let tip = match self.tips.entry(session.generation) {
+        let state = match self.states.entry(session.generation) {
             Entry::Occupied(known) => known.into_mut(),
             Entry::Vacant(new) => {
                 let leaf = tree::leaf(conn, session.row)?;
-                new.insert(Tip { cursor, since: projected.to, leaf, nodes: HashMap::new() })
+                new.insert(SessionState {
+                    cursor,
+                    since: projected.to,
+                    leaf,
+                    nodes: HashMap::new(),
+                })
             }
         };
         if projected.lag() == 0 {
             // The whole session is projected now.
-            tip.nodes.clear();
-            tip.since = projected.to;
+            state.nodes.clear();
+            state.since = projected.to;
         }
-        Ok(tip)
+        Ok(state)
     }
 }
 
-impl Tip {
+impl SessionState {
     /// Adds an appended entry.
     pub(super) fn advance(
         &mut self,
         conn: &Connection,
         session: &NativeSession,
-        new: Grown,
+        new: AppendedEntry,
     ) -> Result<()> {
         self.cursor = new.cursor;
         match new.leaf_target {
             Some(None) => self.leaf = None,
             Some(Some(target)) => {
-                let view = View { conn, session, tip: Some(self) };
+                let view = View { conn, session, state: Some(self) };
                 self.leaf = view.find(&target)?;
             }
             None if new.node.is_on_paths() => self.leaf = Some(new.node.clone()),
@@ -103,7 +113,7 @@ impl Tip {
 }
 
 /// An appended entry with its effects.
-pub(super) struct Grown {
+pub(super) struct AppendedEntry {
     pub(super) node: Node,
     /// The new leaf, if the entry moves the leaf.
     pub(super) leaf_target: Option<Option<String>>,
@@ -117,26 +127,26 @@ pub(super) struct View<'a> {
     pub(super) conn: &'a Connection,
     pub(super) session: &'a NativeSession,
     /// The entries that are not projected yet; `None` if all are projected.
-    pub(super) tip: Option<&'a Tip>,
+    pub(super) state: Option<&'a SessionState>,
 }
 
 impl<'a> View<'a> {
     /// Returns the view of a session that is fully projected.
-    pub(super) fn settled(conn: &'a Connection, session: &'a NativeSession) -> View<'a> {
-        View { conn, session, tip: None }
+    pub(super) fn projected(conn: &'a Connection, session: &'a NativeSession) -> View<'a> {
+        View { conn, session, state: None }
     }
 
     /// Returns the session's leaf.
     pub(super) fn leaf(&self) -> Result<Option<Node>> {
-        match self.tip {
-            Some(tip) => Ok(tip.leaf.clone()),
+        match self.state {
+            Some(state) => Ok(state.leaf.clone()),
             None => tree::leaf(self.conn, self.session.row),
         }
     }
 
     /// Returns the entry with that id.
     pub(super) fn find(&self, id: &str) -> Result<Option<Node>> {
-        match self.tip.and_then(|tip| tip.nodes.get(id)) {
+        match self.state.and_then(|state| state.nodes.get(id)) {
             Some(node) => Ok(Some(node.clone())),
             None => tree::find(self.conn, self.session.row, id),
         }
@@ -144,12 +154,12 @@ impl<'a> View<'a> {
 
     /// Returns whether the session has an entry with that id.
     pub(super) fn has(&self, id: &str) -> Result<bool> {
-        let is_ahead = self.tip.is_some_and(|tip| tip.nodes.contains_key(id));
-        Ok(is_ahead || tree::has(self.conn, self.session.row, id)?)
+        let is_unprojected = self.state.is_some_and(|state| state.nodes.contains_key(id));
+        Ok(is_unprojected || tree::has(self.conn, self.session.row, id)?)
     }
 
     /// Returns the entry with that id. Fails if it cannot be a parent.
-    pub(super) fn known(&self, field: &str, id: &str) -> Result<Node> {
+    pub(super) fn find_on_path(&self, field: &str, id: &str) -> Result<Node> {
         match self.find(id)? {
             Some(node) if node.is_on_paths() => Ok(node),
             Some(_) => Err(Error::refused(format!(

@@ -10,7 +10,7 @@ use super::sessions::NativeSession;
 use crate::Result;
 use crate::base::ids::Seq;
 use crate::project::draft::Drafter;
-use crate::project::{Fold, Inserts, Place};
+use crate::project::{Fold, Inserts, RecordPosition};
 use crate::truth::journal::{self, Event};
 use crate::truth::native_lines;
 
@@ -42,7 +42,7 @@ impl<'a, 'c> Work<'a, 'c> {
         let (seq, start) = native_lines::append(tx, generation, line, same_as, key)?;
         let mut draft = Drafter::new(FORMAT, &session.origin).draft(line);
         draft.same_as = same_as;
-        let place = Place {
+        let position = RecordPosition {
             format: FORMAT,
             origin: &session.origin,
             source: session.source,
@@ -51,7 +51,7 @@ impl<'a, 'c> Work<'a, 'c> {
             length,
             is_row: false,
         };
-        self.fold.record(tx, &mut self.inserts, &place, seq, draft)?;
+        self.fold.record(tx, &mut self.inserts, &position, seq, draft)?;
         Ok(seq)
     }
 
@@ -63,8 +63,8 @@ impl<'a, 'c> Work<'a, 'c> {
     }
 
     /// Makes the projected rows visible to statements of this transaction.
-    pub(super) fn settle(&mut self) -> Result<()> {
-        self.fold.settle(self.tx)
+    pub(super) fn save_sessions(&mut self) -> Result<()> {
+        self.fold.save_sessions(self.tx)
     }
 
     pub(super) fn end(self) -> Result<()> {

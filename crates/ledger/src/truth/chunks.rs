@@ -23,11 +23,11 @@ pub(crate) use seal::{seal, seal_if_wanted};
 pub(crate) const CHUNK: usize = 5 << 18;
 
 /// The largest size of a chunk, in bytes before compression. Longer records are split.
-const LONGEST: usize = 2 << 20;
+const MAX_CHUNK_BYTES: usize = 2 << 20;
 
 /// The size, in bytes, below which the end of a batch stays uncompressed. A larger end becomes a
 /// chunk that the next one absorbs.
-const LONGEST_RAW: usize = 64 << 10;
+const MAX_RAW_BYTES: usize = 64 << 10;
 
 /// The parameters of zstd. The tables are a quarter of the size of level 3's, so they stay in a
 /// core's cache beside those of the index: compression is a seventh faster, and 1 % larger.
@@ -78,12 +78,12 @@ impl Packer {
     /// Adds the next record of the batch.
     pub(crate) fn push(&mut self, mut bytes: &[u8]) -> Result<()> {
         let mut offset = 0;
-        while self.raw.len() + bytes.len() > LONGEST {
-            let (now, later) = bytes.split_at(bytes.len().min(LONGEST - self.raw.len()));
+        while self.raw.len() + bytes.len() > MAX_CHUNK_BYTES {
+            let (now, later) = bytes.split_at(bytes.len().min(MAX_CHUNK_BYTES - self.raw.len()));
             self.raw.extend_from_slice(now);
             offset += now.len() as u64;
             bytes = later;
-            if self.raw.len() >= LONGEST {
+            if self.raw.len() >= MAX_CHUNK_BYTES {
                 self.close(self.next)?;
                 // The record ends here, so the next chunk starts with the next record.
                 if bytes.is_empty() {
@@ -124,7 +124,7 @@ impl Packer {
     pub(crate) fn finish(&mut self, keep_rest_raw: bool) -> Result<PackedBatch> {
         let mut rest = None;
         if !self.raw.is_empty() {
-            if keep_rest_raw && self.first_offset == 0 && self.raw.len() < LONGEST_RAW {
+            if keep_rest_raw && self.first_offset == 0 && self.raw.len() < MAX_RAW_BYTES {
                 rest = Some((self.first, std::mem::take(&mut self.raw)));
             } else {
                 self.close(self.next.saturating_sub(1))?;
@@ -195,7 +195,7 @@ pub(crate) fn store(
             }
             let length = usize::try_from(*length).unwrap_or(usize::MAX).min(rest.len());
             let (now, later) = rest.split_at(length);
-            put_pending(tx, at(index), now)?;
+            insert_pending(tx, at(index), now)?;
             rest = later;
         }
     }
@@ -203,7 +203,7 @@ pub(crate) fn store(
 }
 
 /// Stores the bytes of one record outside a batch.
-pub(crate) fn put_pending(tx: &Connection, seq: Seq, bytes: &[u8]) -> Result<()> {
+pub(crate) fn insert_pending(tx: &Connection, seq: Seq, bytes: &[u8]) -> Result<()> {
     tx.prepare_cached("INSERT INTO pending (seq, added_at, bytes, sum) VALUES (?1, ?2, ?3, ?4)")?
         .execute((seq, crate::base::clock::now_ms(), bytes, sums::of(bytes)))?;
     Ok(())
@@ -218,7 +218,7 @@ pub(crate) fn store_streamed(
     let mut compressor = new_compressor()?;
     let mut offset = 0_u64;
     while let Some(piece) = pieces()? {
-        for part in piece.chunks(LONGEST) {
+        for part in piece.chunks(MAX_CHUNK_BYTES) {
             let data = compressor.compress(part).map_err(Error::io("compress", "a chunk"))?;
             insert(tx, seq, offset, seq, part.len(), &data)?;
             offset += part.len() as u64;

@@ -8,10 +8,10 @@ use crate::base::ids::GenerationId;
 use crate::truth::sums;
 
 /// The largest compressed file, in bytes, that is kept. Of a larger one only its lines are.
-pub(crate) const MOST_KEPT: u64 = 256 << 20;
+pub(crate) const MAX_KEPT_BYTES: u64 = 256 << 20;
 
 /// The number of bytes of a file in one row.
-pub(crate) const PIECE: usize = 4 << 20;
+pub(crate) const PIECE_BYTES: usize = 4 << 20;
 
 /// A compressed file that cannot be decompressed to its end.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,7 +24,7 @@ pub(crate) struct Damage {
 impl Damage {
     /// Returns whether its bytes are kept.
     pub(crate) fn is_kept(&self) -> bool {
-        self.length <= MOST_KEPT
+        self.length <= MAX_KEPT_BYTES
     }
 
     /// Describes the damage, and the part of the file that is kept.

@@ -46,7 +46,7 @@ pub(crate) fn append(
     let start = cursor(conn, generation)?;
     records::insert_keyed(conn, seq, generation, start, length, same_as, key)?;
     if same_as.is_none() {
-        chunks::put_pending(conn, seq, line)?;
+        chunks::insert_pending(conn, seq, line)?;
     }
     records::own_span(conn, generation, start, length, seq, seq)?;
     let now_ns = clock::now_ms().saturating_mul(1_000_000);

@@ -2,7 +2,7 @@
 //! to the same bytes of an older generation. This module follows those chains of references.
 //!
 //! Spans refer to the previous generation, so a rewrite that changes one line adds three spans in a
-//! file of any size. Every [`FLATTENED`]th generation refers to the owners of the records instead,
+//! file of any size. Every [`MAX_SPAN_GENERATIONS`]th generation refers to the owners of the records instead,
 //! so that chains stay short: a file that was rewritten ten thousand times is read like one that
 //! was rewritten a few dozen times.
 
@@ -13,7 +13,7 @@ use crate::truth::chunks::RecordReader;
 use crate::{Error, Result};
 
 /// The number of generations of a source after which spans are flattened.
-const FLATTENED: i64 = 64;
+const MAX_SPAN_GENERATIONS: i64 = 64;
 
 /// A run of consecutive records of the owning generation. The first and the last may be partial.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -163,11 +163,11 @@ struct Starts<'c> {
 }
 
 /// The number of lookups from which reading all offsets of a span is cheaper.
-const MANY: usize = 16;
+const MIN_FOR_WHOLE_SPAN: usize = 16;
 
 impl<'c> Starts<'c> {
     fn new(conn: &'c Connection, wanted: usize) -> Starts<'c> {
-        Starts { conn, are_many: wanted >= MANY, whole: None }
+        Starts { conn, are_many: wanted >= MIN_FOR_WHOLE_SPAN, whole: None }
     }
 
     /// Returns the record at byte `at` of a span of own records, and the offset of that byte in it.
@@ -228,14 +228,14 @@ pub(crate) struct Flattener {
 
 impl Flattener {
     /// Returns the stretches that make up a stretch of an earlier generation: the stretch itself
-    /// or, for every [`FLATTENED`]th generation, those of the generations that own its records.
+    /// or, for every [`MAX_SPAN_GENERATIONS`]th generation, those of the generations that own its records.
     pub(crate) fn flatten(
         &mut self,
         conn: &Connection,
         number: i64,
         wanted: Stretch,
     ) -> Result<Vec<Stretch>> {
-        if number % FLATTENED != 0 {
+        if number % MAX_SPAN_GENERATIONS != 0 {
             return Ok(vec![wanted]);
         }
         let runs = match self.runs.take() {

@@ -13,11 +13,11 @@ use crate::{Error, Result};
 
 /// The longest piece in bytes, which bounds a reader's memory. Earlier versions of truth stored
 /// longer pieces, uncompressed.
-const LONGEST: usize = 1 << 20;
+const MAX_PIECE_BYTES: usize = 1 << 20;
 
 /// The size, in bytes, from which a piece is compressed. Most last lines are short and soon
 /// complete.
-const WORTH_COMPRESSING: usize = 4 << 10;
+const MIN_COMPRESSED_BYTES: usize = 4 << 10;
 
 /// The compression level: the fastest, because the bytes are compressed again once the line is
 /// complete.
@@ -30,7 +30,7 @@ pub(crate) fn append(
     mut start: u64,
     bytes: &[u8],
 ) -> Result<()> {
-    for piece in bytes.chunks(LONGEST) {
+    for piece in bytes.chunks(MAX_PIECE_BYTES) {
         let compressed = compress(piece)?;
         let stored = compressed.as_deref().unwrap_or(piece);
         let length = compressed.is_some().then_some(piece.len() as i64);
@@ -45,7 +45,7 @@ pub(crate) fn append(
 
 /// Returns the piece compressed, if that makes it at most half as long.
 fn compress(piece: &[u8]) -> Result<Option<Vec<u8>>> {
-    if piece.len() < WORTH_COMPRESSING {
+    if piece.len() < MIN_COMPRESSED_BYTES {
         return Ok(None);
     }
     let compressed =
@@ -165,6 +165,6 @@ fn with_piece(
 
 /// Returns the decompressed piece. A damaged length takes no more memory than the longest piece.
 fn decompress(bytes: &[u8], length: i64) -> Option<Vec<u8>> {
-    let length = usize::try_from(length).ok().filter(|length| *length <= LONGEST)?;
+    let length = usize::try_from(length).ok().filter(|length| *length <= MAX_PIECE_BYTES)?;
     zstd::bulk::decompress(bytes, length).ok().filter(|piece| piece.len() == length)
 }

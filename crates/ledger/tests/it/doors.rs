@@ -125,7 +125,7 @@ fn an_import_stores_no_secret() {
             let why = file.why.unwrap_or_default();
             left_out += usize::from(why.contains("secrets under another name"));
         };
-        store.import_beside(&home.path(folder), &roots, &mut imported).unwrap();
+        store.import_with_roots(&home.path(folder), &roots, &mut imported).unwrap();
     }
     assert!(left_out >= folders.len(), "each names what it left out: {left_out}");
     drop(store);
@@ -157,7 +157,7 @@ fn a_hard_link_to_a_secret_of_another_folder_is_not_stored() {
                 let store = Store::open(home.ledger_path()).unwrap();
                 let mut why = Vec::new();
                 let mut told = |file: quipu_ledger::wire::ImportedFile| why.extend(file.why);
-                store.import_beside(&home.path(".openclaw"), &roots, &mut told).unwrap();
+                store.import_with_roots(&home.path(".openclaw"), &roots, &mut told).unwrap();
                 drop(store);
                 let is_told = why.iter().any(|why| why.contains("may contain secrets"));
                 assert!(is_told, "{place} {number} {kind}: {why:?}");

@@ -51,7 +51,7 @@ fn unprojected_records_are_reported() {
     let all: i64 = home.one("SELECT projected_to FROM ledger");
     home.sql().execute("UPDATE ledger SET projected_to = ?1", [all - 2]).unwrap();
     let ledger = Ledger::open_read_only(&home.ledger_path()).unwrap();
-    let mut reader = Reader { ledger, kind: LedgerKind::ReadOnly, is_apart: false };
+    let mut reader = Reader { ledger, kind: LedgerKind::ReadOnly, needs_second_connection: false };
     let fresh = reader.refresh(&[], "here", RefreshLimit::None, &mut |_| {}).unwrap();
     assert_eq!(fresh.unprojected, 2);
     drop(reader);

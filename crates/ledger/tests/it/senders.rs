@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 use quipu_ledger::Error;
 use quipu_ledger::store::Store;
-use quipu_ledger::store::senders::{self, SenderFilter, Who};
+use quipu_ledger::store::senders::{self, SenderAddress, SenderFilter};
 use quipu_transcript::routing::admission::{
     Admission, AdmissionSettings, DirectPolicy, MOST_REQUESTS, REQUEST_LIFETIME, Why,
 };
@@ -33,8 +33,9 @@ fn inbound(agent: &str, channel: &str, chat: Chat, sender: &str) -> Inbound {
     }
 }
 
-fn who(agent: &str, channel: &str, sender: &str) -> Who {
-    Who::new(AgentId::parse(agent).unwrap(), Channel::parse(channel).unwrap(), sender).unwrap()
+fn who(agent: &str, channel: &str, sender: &str) -> SenderAddress {
+    SenderAddress::new(AgentId::parse(agent).unwrap(), Channel::parse(channel).unwrap(), sender)
+        .unwrap()
 }
 
 fn direct(sender: &str) -> Inbound {

@@ -204,7 +204,7 @@ fn a_session_is_found_by_its_headers_id() {
 
 /// Ids are shortened to unique prefixes, also those of empty transcripts and of files in folders.
 #[test]
-fn crowded_ids_are_those_of_everything_that_is_listed() {
+fn ids_with_ambiguous_prefix_are_those_of_everything_that_is_listed() {
     let empty = "00000001-0000-4000-8000-00000000000e";
     let home = home(&[
         claude("-p", 1, "/p", &["hello"]),
@@ -215,9 +215,9 @@ fn crowded_ids_are_those_of_everything_that_is_listed() {
         (".claude/projects/-q/agent-b2.jsonl".to_owned(), line("user", &uuid(3), None, "c")),
     ]);
     let ledger = home.open();
-    let crowded = quipu_ledger::query::crowded_ids(&ledger, 8).unwrap();
+    let ambiguous = quipu_ledger::query::ids_with_ambiguous_prefix(&ledger, 8).unwrap();
     let expected = ["-p/agent-a1", "-q/agent-a1", "00000001-0000-4000-8000-000000000001", empty];
-    assert_eq!(crowded, expected);
+    assert_eq!(ambiguous, expected);
     for id in ["-p/agent-a1", "-q/agent-a1"] {
         assert!(find_session(&ledger, id).is_ok(), "{id}");
     }
@@ -380,7 +380,7 @@ fn costs_add_up_and_empty_files_are_listed() {
     let costs = quipu_ledger::query::costs(&ledger, &prices).unwrap();
     let billed = found.sessions.iter().zip(&found.rows).filter_map(|(session, row)| {
         let mut session = session.clone();
-        costs.bill((*row)?, &mut session);
+        costs.add_to((*row)?, &mut session);
         session.cost_usd
     });
     let sum: f64 = billed.sum();
@@ -494,8 +494,8 @@ fn a_sub_agent_of_a_workflow_is_found_by_its_name() {
         assert_eq!(id(name).unwrap(), whole, "{name}");
     }
     assert!(matches!(id("agent-two"), Err(Error::Ambiguous { count: 2, .. })));
-    let crowded = quipu_ledger::query::crowded_ids(&ledger, 8).unwrap();
-    assert_eq!(crowded.iter().filter(|id| id.ends_with("agent-two")).count(), 2);
+    let ambiguous = quipu_ledger::query::ids_with_ambiguous_prefix(&ledger, 8).unwrap();
+    assert_eq!(ambiguous.iter().filter(|id| id.ends_with("agent-two")).count(), 2);
 }
 
 /// A session is named after the first name of its file; the current name leads to it as well.

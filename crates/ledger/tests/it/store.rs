@@ -139,7 +139,7 @@ fn labels_and_names_are_no_answer() {
         let name = json!({"type": "session_info", "name": "talk"}).to_string();
         session.append(Entry::json(&name)).unwrap();
         if settles {
-            store.settle().unwrap();
+            store.catch_up().unwrap();
         }
         session.begin_turn(user("again")).unwrap();
         assert_eq!(context_texts(&session, None), ["hello", "again"]);
@@ -249,7 +249,7 @@ fn bad_entries_are_refused_and_nothing_is_written() {
     let long = session.patch_meta(&long).unwrap_err().to_string();
     assert!(long.contains("the limit is"), "{long}");
     assert_eq!(home.one::<i64>("SELECT count(*) FROM records"), before);
-    store.settle().unwrap();
+    store.catch_up().unwrap();
     home.assert_rebuilds();
 }
 
@@ -269,7 +269,7 @@ fn r71_an_open_session_decodes_each_record_once_and_sees_other_writers() {
     assert_eq!(context_texts(&session, None).last().unwrap(), "from elsewhere");
     assert_eq!(store.records_decoded(), 202);
     session.append(answer("seen")).unwrap();
-    store.settle().unwrap();
+    store.catch_up().unwrap();
     home.assert_rebuilds();
     home.assert_sound();
 }
@@ -467,7 +467,7 @@ fn a_reset_empties_the_context_and_keeps_the_history() {
     session.reset("new", None).unwrap();
     assert!(context_texts(&session, None).is_empty());
     assert!(session.reset("bored", None).is_err());
-    store.settle().unwrap();
+    store.catch_up().unwrap();
     assert_eq!(home.one::<i64>("SELECT count(*) FROM messages"), 3);
 }
 
@@ -478,7 +478,7 @@ fn r104_a_mirror_costs_nothing_and_stays_in_the_context() {
     session.append(user("hi")).unwrap();
     session.mirror("sent").unwrap();
     assert_eq!(context_texts(&session, None), ["hi", "sent"]);
-    store.settle().unwrap();
+    store.catch_up().unwrap();
     assert_eq!(home.one::<i64>("SELECT count(*) FROM usage"), 0);
     assert_eq!(home.one::<i64>("SELECT count(*) FROM entries WHERE is_mirror"), 1);
 }
@@ -718,7 +718,7 @@ fn what_was_appended_restores_as_the_lines_that_were_written() {
     let text = String::from_utf8(restored[&name].clone()).unwrap();
     assert_eq!(text.lines().count(), 2001);
     assert!(text.lines().all(|line| serde_json::from_str::<Value>(line).is_ok()));
-    store.settle().unwrap();
+    store.catch_up().unwrap();
     home.assert_rebuilds();
     home.assert_sound();
 }

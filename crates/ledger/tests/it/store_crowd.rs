@@ -75,7 +75,7 @@ fn every_acknowledged_append_is_there_once_whenever_the_writer_is_killed() {
         *lines.entry(line["id"].as_str().unwrap().to_owned()).or_default() += 1;
     }
     // A killed writer left unprojected records; the next process projects them.
-    Store::open(home.ledger_path()).unwrap().settle().unwrap();
+    Store::open(home.ledger_path()).unwrap().catch_up().unwrap();
     for (id, seq) in &acknowledged {
         assert_eq!(lines.get(id), Some(&1), "{id}");
         assert_eq!(

@@ -44,7 +44,7 @@ fn home_after(long_lines: usize) -> (Home, String) {
     }
     let session = store.create(&new("abcdef", true)).unwrap();
     let one = session.append(message("one")).unwrap();
-    store.settle().unwrap();
+    store.catch_up().unwrap();
     (home, one.id)
 }
 
@@ -219,7 +219,7 @@ fn a_call_waits_for_the_projection_no_longer_than_it_may() {
         session.append(long_line()).unwrap();
     }
     let last = session.append(message("last")).unwrap();
-    store.settle().unwrap();
+    store.catch_up().unwrap();
     let id = session.id().to_owned();
     // The thread of a store that is open would catch up meanwhile.
     drop((session, store));
@@ -340,7 +340,7 @@ fn an_answer_is_read_from_one_snapshot() {
 fn a_statement_is_asked_in_one_snapshot() {
     let (home, _) = home_after(2);
     let mut reader = open_to_read(&home.ledger_path(), "here").unwrap();
-    reader.is_apart = true;
+    reader.needs_second_connection = true;
     let fresh = reader.refresh(&home.roots(), "here", RefreshLimit::Short, &mut |_| {}).unwrap();
     assert_eq!(fresh.unprojected, 0);
     rebuild_partly(&home);
@@ -372,7 +372,7 @@ fn forgetting_and_looking_do_not_wait_for_each_other() {
         let session = store.create(&new).unwrap();
         session.append(message("words")).unwrap();
     }
-    store.settle().unwrap();
+    store.catch_up().unwrap();
     drop(store);
     let is_over = AtomicBool::new(false);
     std::thread::scope(|scope| {

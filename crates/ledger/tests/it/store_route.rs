@@ -156,7 +156,7 @@ fn r72_the_chat_commands() {
     assert!(reset.starts && !reset.created && reset.message.is_none());
     let session = reset.session.unwrap();
     assert!(session.context().unwrap().messages.is_empty());
-    store.settle().unwrap();
+    store.catch_up().unwrap();
     assert_eq!(home.one::<i64>("SELECT count(*) FROM messages"), 2);
 
     // Another conversation of the same agent, and back.

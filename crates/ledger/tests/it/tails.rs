@@ -51,7 +51,7 @@ fn rows(home: &Home) -> Vec<Session> {
     let filter = Filter { all: true, ..Filter::default() };
     let mut found = quipu_ledger::query::session_rows(&ledger, &filter).unwrap();
     for (row, session) in &mut found {
-        costs.bill(*row, session);
+        costs.add_to(*row, session);
         // These depend on the file, not on its lines.
         (session.size, session.modified_at) = (0, None);
     }

@@ -111,8 +111,8 @@ fn to_reported(event: &Event<'_>) -> Option<Reported> {
 fn quick() -> Timing {
     Timing {
         debounce: Duration::from_millis(20),
-        settle: Duration::from_millis(200),
-        tidy: Duration::from_millis(300),
+        recheck: Duration::from_millis(200),
+        checkpoint: Duration::from_millis(300),
         retry: Duration::from_millis(50),
         sweep: Duration::from_secs(3600),
         ..Timing::default()
@@ -389,7 +389,7 @@ fn a_ledger_that_is_swapped_is_opened_again() {
 
 /// Returns a timing without checkpoints, so that the log holds everything collected.
 fn with_a_log() -> Timing {
-    Timing { tidy: Duration::from_secs(3600), ..quick() }
+    Timing { checkpoint: Duration::from_secs(3600), ..quick() }
 }
 
 #[test]

@@ -121,7 +121,7 @@ impl Chosen {
     fn add_costs(&mut self, context: &Context, reading: &Reading) -> Result<()> {
         let costs = quipu_ledger::query::costs(&reading.ledger, &context.prices())?;
         for (row, session) in &mut self.sessions {
-            costs.bill(*row, session);
+            costs.add_to(*row, session);
         }
         Ok(())
     }

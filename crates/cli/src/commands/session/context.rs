@@ -57,7 +57,7 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
         return Ok(context.output.json(&seen.context)?);
     }
     let id = quipu_ledger::query::summary_of(&ledger, row)?.map(|session| session.id);
-    let ids = ShortIds::new(quipu_ledger::query::crowded_ids(&ledger, ID_LETTERS)?);
+    let ids = ShortIds::new(quipu_ledger::query::ids_with_ambiguous_prefix(&ledger, ID_LETTERS)?);
     // An open snapshot keeps the write-ahead log from shrinking, and a pager may be open for hours.
     drop(ledger);
     context.output.page()?;

@@ -74,11 +74,11 @@ impl Reason {
 }
 
 /// The largest number of paths that are listed for one reason.
-pub(crate) const MOST_NAMED: usize = 20;
+pub(crate) const MAX_LISTED_PATHS: usize = 20;
 
 /// The largest number of unfollowed links that `status` lists. A person who repairs links has to
 /// know which, but does not read a million names.
-pub(crate) const MOST_LINKS: usize = 5000;
+pub(crate) const MAX_LISTED_LINKS: usize = 5000;
 
 /// Groups skipped files by root and reason. Lists at most `most_links` links that are not followed.
 pub(crate) fn summarise(
@@ -105,7 +105,8 @@ pub(crate) fn summarise(
         group.folders += u64::from(is_folder);
         // Only paths in a database can repeat.
         let is_new = |group: &SkippedFiles| is_link || !group.paths.contains(&path);
-        if group.paths.len() < if is_link { most_links } else { MOST_NAMED } && is_new(group) {
+        if group.paths.len() < if is_link { most_links } else { MAX_LISTED_PATHS } && is_new(group)
+        {
             group.paths.push(path);
         }
     }
@@ -140,15 +141,15 @@ mod tests {
         };
         let skipped: Vec<Skipped> = [Reason::LeavesRoot, Reason::Denied]
             .iter()
-            .flat_map(|reason| (0..=MOST_LINKS).map(move |number| skip(number, reason)))
+            .flat_map(|reason| (0..=MAX_LISTED_LINKS).map(move |number| skip(number, reason)))
             .collect();
         let named = |most| {
             let groups = summarise(std::slice::from_ref(&root), &skipped, most);
             let group = |group: SkippedFiles| (group.files, group.paths.len());
             groups.into_iter().map(group).collect::<Vec<_>>()
         };
-        let all = MOST_LINKS as u64 + 1;
-        assert_eq!(named(MOST_LINKS), [(all, MOST_NAMED), (all, MOST_LINKS)]);
-        assert_eq!(named(MOST_NAMED), [(all, MOST_NAMED), (all, MOST_NAMED)]);
+        let all = MAX_LISTED_LINKS as u64 + 1;
+        assert_eq!(named(MAX_LISTED_LINKS), [(all, MAX_LISTED_PATHS), (all, MAX_LISTED_LINKS)]);
+        assert_eq!(named(MAX_LISTED_PATHS), [(all, MAX_LISTED_PATHS), (all, MAX_LISTED_PATHS)]);
     }
 }

@@ -23,16 +23,16 @@ use crate::truth::chunks::RecordReader;
 use crate::truth::damaged::{self, Damage};
 
 /// The largest archive, in bytes, that is read.
-const LARGEST: i64 = 256 << 20;
+const MAX_ARCHIVE_BYTES: i64 = 256 << 20;
 
 /// The largest decompressed size of an archive, in bytes.
-const LONGEST: u64 = 2 << 30;
+const MAX_DECOMPRESSED_BYTES: u64 = 2 << 30;
 
 /// The longest line of an archive, in bytes, that is read. Rows are never that long.
-const LONGEST_LINE: usize = 256 << 20;
+const MAX_LINE_BYTES: usize = 256 << 20;
 
 /// The largest window for decompressing an archive, as a power of two.
-const LARGEST_WINDOW: u32 = 27;
+const MAX_WINDOW_LOG: u32 = 27;
 
 const ZSTD: [u8; 4] = [0x28, 0xB5, 0x2F, 0xFD];
 
@@ -139,7 +139,7 @@ impl Archive {
 impl Archive {
     /// Returns the value that holds the archive.
     fn blob(&self, conn: &Connection) -> Result<Vec<u8>, Stop> {
-        if self.length > LARGEST {
+        if self.length > MAX_ARCHIVE_BYTES {
             return Err(Refusal::lasting("an archive of it is larger than 256 MiB").into());
         }
         conn.prepare(&self.table.blob())
@@ -159,7 +159,7 @@ impl Archive {
         out: &mut dyn Write,
     ) -> Result<Option<&'static str>, Stop> {
         let blob = self.blob(conn)?;
-        let most = decompress::most(blob.len() as u64).min(LONGEST);
+        let most = decompress::max_decompressed(blob.len() as u64).min(MAX_DECOMPRESSED_BYTES);
         let mut lines = match decompressed(&blob) {
             Ok(lines) => lines,
             Err(error) => return Ok(Some(decompress::fault(&error, false))),
@@ -190,7 +190,7 @@ impl Archive {
 
 impl Reading<'_, '_> {
     /// Returns every line of a session in the ledger, also from its other sources.
-    fn held<'c>(
+    fn session_lines<'c>(
         &mut self,
         copies: &'c mut SessionLines,
         origin: &Origin,
@@ -213,7 +213,7 @@ impl Reading<'_, '_> {
     ) -> Result<Option<Damage>, Stop> {
         let blob = archive.blob(self.theirs)?;
         if let Some(known) = &job.known
-            && let Some(damage) = self.still_damaged(known, archive, &blob)?
+            && let Some(damage) = self.unchanged_damage(known, archive, &blob)?
         {
             return Ok(Some(damage));
         }
@@ -225,13 +225,14 @@ impl Reading<'_, '_> {
                 Cutting::begin(number, self.format, origin, began, Some(previous))
             }
         };
-        cutting.others = self.held(copies, origin)?;
+        cutting.others = self.session_lines(copies, origin)?;
         cutting.rows.rewrite.clone_from(&archive.hash);
         cutting.rows.last_row = 0;
         cutting.written_ns = archive.written_ns;
         let damage = match decompressed(&blob) {
             Ok(mut lines) => {
-                let most = decompress::most(blob.len() as u64).min(LONGEST);
+                let most =
+                    decompress::max_decompressed(blob.len() as u64).min(MAX_DECOMPRESSED_BYTES);
                 self.lines(&mut cutting, &mut *lines, most)?
             }
             Err(error) => Some(decompress::fault(&error, false)),
@@ -247,7 +248,7 @@ impl Reading<'_, '_> {
     }
 
     /// Returns the damage of an archive that was damaged at the last sync and did not change since.
-    fn still_damaged(
+    fn unchanged_damage(
         &self,
         known: &KnownSource,
         archive: &Archive,
@@ -277,7 +278,7 @@ impl Reading<'_, '_> {
             line.clear();
             let is_read = read_line(lines, &mut line);
             length += line.len() as u64;
-            if length > most || line.len() > LONGEST_LINE {
+            if length > most || line.len() > MAX_LINE_BYTES {
                 return Ok(Some("decompresses to an absurd size"));
             }
             // A partial line before the damage stays in the compressed bytes only.
@@ -301,7 +302,7 @@ fn decompressed(blob: &[u8]) -> std::io::Result<Box<dyn BufRead + '_>> {
         return Ok(Box::new(Cursor::new(blob)));
     }
     let mut decoder = zstd::stream::read::Decoder::with_buffer(blob)?;
-    decoder.window_log_max(LARGEST_WINDOW)?;
+    decoder.window_log_max(MAX_WINDOW_LOG)?;
     Ok(Box::new(BufReader::with_capacity(128 << 10, decoder)))
 }
 
@@ -323,7 +324,7 @@ fn read_line(lines: &mut dyn BufRead, line: &mut Vec<u8>) -> std::io::Result<boo
         if newline.is_some() {
             return Ok(true);
         }
-        if line.len() > LONGEST_LINE {
+        if line.len() > MAX_LINE_BYTES {
             return Ok(false);
         }
     }

@@ -15,7 +15,7 @@ use crate::collect::read::Work;
 use crate::collect::rewrite::OldLines;
 use crate::project::draft::{Draft, Drafter, mark_unterminated};
 use crate::project::session_sources;
-use crate::truth::damaged::{Compressed, Damage, PIECE};
+use crate::truth::damaged::{Compressed, Damage, PIECE_BYTES};
 use crate::truth::sources::{Print, Prints, Stat};
 use crate::truth::spans;
 
@@ -145,7 +145,7 @@ impl<'a> Cutting<'a> {
     ) -> Result<()> {
         self.piece(false, builder)?;
         let mut start = 0;
-        for part in bytes.chunks(PIECE) {
+        for part in bytes.chunks(PIECE_BYTES) {
             let mut piece = self.take(false);
             piece.compressed = Some(Compressed::Piece(start, part.to_vec()));
             builder.piece(piece)?;

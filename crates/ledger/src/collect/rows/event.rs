@@ -9,7 +9,7 @@ use rusqlite::Row;
 use rusqlite::types::ValueRef;
 
 /// The largest window for decompressing an event, as a power of two.
-const LARGEST_WINDOW: u32 = 25;
+const MAX_WINDOW_LOG: u32 = 25;
 
 /// An event and its row's columns.
 #[derive(Debug)]
@@ -63,7 +63,7 @@ impl Event {
 /// Decompresses an event. `None` if it is damaged, or larger than is decoded whole.
 fn unpacked(packed: &[u8]) -> Option<Vec<u8>> {
     let mut decoder = zstd::stream::read::Decoder::with_buffer(packed).ok()?;
-    decoder.window_log_max(LARGEST_WINDOW).ok()?;
+    decoder.window_log_max(MAX_WINDOW_LOG).ok()?;
     let mut bytes = Vec::new();
     decoder.take(DECODE_LIMIT as u64 + 1).read_to_end(&mut bytes).ok()?;
     (bytes.len() <= DECODE_LIMIT).then_some(bytes)

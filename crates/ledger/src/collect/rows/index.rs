@@ -14,10 +14,10 @@ use super::tables::{self, Tables};
 
 /// The size of the document, in bytes, from which large values are left out. Skill prompts of 300
 /// KB were seen in each of thousands of keys.
-const LARGE: usize = 64 << 20;
+const LARGE_INDEX_BYTES: usize = 64 << 20;
 
 /// The size, in bytes, above which a value counts as large.
-const LARGE_VALUE: usize = 4 << 10;
+const LARGE_VALUE_BYTES: usize = 4 << 10;
 
 /// Fields that have columns of their own, with the position in the statement. The entry's own value
 /// wins.
@@ -62,9 +62,9 @@ pub(super) fn index_document(conn: &Connection, tables: &Tables) -> Result<Optio
         if let Some(windows) = windows.remove(&key) {
             fields.extend(raw(&windows).map(|raw| ("quipu:windows".to_owned(), raw)));
         }
-        if weight > LARGE {
+        if weight > LARGE_INDEX_BYTES {
             let before = fields.len();
-            fields.retain(|_, value| value.get().len() <= LARGE_VALUE);
+            fields.retain(|_, value| value.get().len() <= LARGE_VALUE_BYTES);
             if fields.len() < before {
                 fields.extend(raw(&true).map(|raw| ("quipu:shortened".to_owned(), raw)));
             }

@@ -53,7 +53,7 @@ use crate::truth::indexes;
 use crate::wire::{SyncReport, UNREADABLE};
 pub(crate) use dump::{Dump, Dumped, dump};
 use open::{Database, DatabaseLocation, Files};
-pub(crate) use openclaw::NEWEST as NEWEST_SCHEMA;
+pub(crate) use openclaw::NEWEST_SCHEMA;
 use refusal::{Refusal, Stop, theirs};
 // The tables of the one database that is read so far.
 use openclaw as tables;

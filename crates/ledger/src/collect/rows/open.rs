@@ -32,21 +32,21 @@ use crate::file::ledger_path::in_real_folder;
 use crate::truth::sources::{Print, Stat};
 
 /// The time that a writer with a lock is waited for.
-const LONGEST_WAIT: Duration = Duration::from_millis(250);
+const MAX_LOCK_WAIT: Duration = Duration::from_millis(250);
 
 /// The longest value, in bytes, that is read.
-const LONGEST_VALUE: i32 = 256 << 20;
+const MAX_VALUE_BYTES: i32 = 256 << 20;
 
 /// The largest database, in bytes, that is copied. Copying 64 MiB takes some 30 ms, for every sync
 /// that finds changes in it.
-const LARGEST_COPY: u64 = 64 << 20;
+const MAX_COPY_BYTES: u64 = 64 << 20;
 
 /// The largest database without a shared-memory index, in bytes with its log, that is read: reading it
 /// takes a copy. Its program is not running, and creates the index when it starts.
-const LARGEST_WITHOUT_INDEX: u64 = 1 << 30;
+const MAX_BYTES_WITHOUT_INDEX: u64 = 1 << 30;
 
 /// The number of attempts to copy a database that its program changes meanwhile.
-const TRIES: usize = 3;
+const MAX_ATTEMPTS: usize = 3;
 
 /// The length in bytes of a write-ahead log's header, which changes when the log restarts.
 const LOG_HEADER: u64 = 32;
@@ -164,7 +164,7 @@ impl Files {
             return Some(Refusal::passing(why));
         }
         let size = self.size();
-        let is_too_large = self.needs_copy() && size > LARGEST_WITHOUT_INDEX;
+        let is_too_large = self.needs_copy() && size > MAX_BYTES_WITHOUT_INDEX;
         is_too_large.then(|| {
             Refusal::passing(format!(
                 "the -shm file beside it is missing, and {} MiB with its log are too much to copy; \
@@ -187,7 +187,7 @@ impl Files {
 
     /// Returns whether the database is small enough to be copied whenever it changed.
     fn is_small(&self) -> bool {
-        self.journal == 0 && self.size() <= LARGEST_COPY
+        self.journal == 0 && self.size() <= MAX_COPY_BYTES
     }
 }
 
@@ -289,13 +289,13 @@ fn private_copy(
     deadline: Option<Instant>,
 ) -> Result<(PathBuf, Copied), Stop> {
     let failed = |error: io::Error| Refusal::passing(format!("cannot be copied: {error}"));
-    for _ in 0..TRIES {
+    for _ in 0..MAX_ATTEMPTS {
         let before = Files::look(place).ok_or_else(|| Refusal::passing("it is gone"))?;
         let header = place.log_header().map_err(failed)?;
         let folder = PrivateCopy::new(ledger).map_err(failed)?;
         let is_over = || is_over(deadline);
         let database = place.open("").map_err(failed)?;
-        let mut room = LARGEST_WITHOUT_INDEX;
+        let mut room = MAX_BYTES_WITHOUT_INDEX;
         let path = folder.add(database, "database", &mut room, &is_over).map_err(failed)?;
         if !header.is_empty()
             && let Ok(log) = place.open("-wal")
@@ -326,12 +326,12 @@ fn connect(uri: &str, size: u64) -> rusqlite::Result<Connection> {
             | OpenFlags::SQLITE_OPEN_NOFOLLOW
             | OpenFlags::SQLITE_OPEN_PRIVATE_CACHE,
     )?;
-    conn.busy_timeout(LONGEST_WAIT)?;
+    conn.busy_timeout(MAX_LOCK_WAIT)?;
     conn.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
     conn.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
     conn.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false)?;
     conn.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_VIEW, false)?;
-    conn.set_limit(Limit::SQLITE_LIMIT_LENGTH, LONGEST_VALUE)?;
+    conn.set_limit(Limit::SQLITE_LIMIT_LENGTH, MAX_VALUE_BYTES)?;
     conn.set_limit(Limit::SQLITE_LIMIT_ATTACHED, 0)?;
     conn.pragma_update(None, "query_only", true)?;
     conn.pragma_update(None, "mmap_size", 0)?;

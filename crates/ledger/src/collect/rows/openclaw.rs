@@ -10,7 +10,7 @@ use rusqlite::Connection;
 use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
 
 /// The newest schema version that this build knows.
-pub(crate) const NEWEST: i64 = 23;
+pub(crate) const NEWEST_SCHEMA: i64 = 23;
 
 const EVENTS: &str = "transcript_events";
 const WATERMARKS: &str = "transcript_rewrite_watermarks";

@@ -16,10 +16,10 @@ const LOCK: &str = "in-use";
 
 /// The age from which a folder without a lock file counts as abandoned; a younger one is being
 /// created.
-const UNFINISHED: Duration = Duration::from_secs(3600);
+const MAX_UNFINISHED_AGE: Duration = Duration::from_secs(3600);
 
 /// The number of bytes copied between two checks of the deadline.
-const STEP: u64 = 8 << 20;
+const COPY_STEP_BYTES: u64 = 8 << 20;
 
 /// A private copy. Dropping it removes it.
 #[derive(Debug)]
@@ -60,9 +60,9 @@ impl PrivateCopy {
         let path = self.folder.join(name);
         let mut to = create(&path)?;
         while !is_over() {
-            let copied = io::copy(&mut from.by_ref().take(STEP), &mut to)?;
+            let copied = io::copy(&mut from.by_ref().take(COPY_STEP_BYTES), &mut to)?;
             *room = room.checked_sub(copied).ok_or_else(|| io::Error::other("it is too large"))?;
-            if copied < STEP {
+            if copied < COPY_STEP_BYTES {
                 break;
             }
         }
@@ -88,7 +88,7 @@ pub(super) fn sweep(ledger: &Path) {
         let is_unused = match File::open(entry.path().join(LOCK)) {
             Ok(lock) => lock.try_lock().is_ok(),
             Err(_) => entry.metadata().and_then(|meta| meta.modified()).is_ok_and(|at| {
-                SystemTime::now().duration_since(at).unwrap_or_default() > UNFINISHED
+                SystemTime::now().duration_since(at).unwrap_or_default() > MAX_UNFINISHED_AGE
             }),
         };
         if is_unused {

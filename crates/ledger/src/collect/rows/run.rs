@@ -11,7 +11,7 @@ use super::session::Reading;
 use super::tables::Tables;
 use super::task::{Task, What};
 use super::{Seen, Sync, changed};
-use crate::collect::batch::{Batch, Builder, Tools};
+use crate::collect::batch::{Batch, Buffers, Builder};
 use crate::collect::copies::SessionLines;
 use crate::collect::discover::{FoundFile, Reason, Skipped};
 use crate::collect::plan::Job;
@@ -57,8 +57,8 @@ impl Sync<'_> {
             progress(Progress::Stored { bytes });
             Ok(())
         };
-        let mut tools = Tools::new(access);
-        let mut builder = Builder::new(&mut tools, &mut send);
+        let mut buffers = Buffers::new(access);
+        let mut builder = Builder::new(&mut buffers, &mut send);
         for (number, (job, task)) in jobs.iter().zip(tasks).enumerate() {
             let Some(root) = self.roots.get(job.root) else { break };
             if has_changed.get() {

@@ -22,7 +22,7 @@ const PAGE_ROWS: i64 = 512;
 const PAGE_BYTES: usize = 2 << 20;
 
 /// The number of new rows from which they are compared with other sources of the session.
-const WORTH_LOOKING: i64 = 64;
+const MIN_ROWS_TO_COMPARE: i64 = 64;
 
 /// A session in the database.
 #[derive(Debug, Clone)]
@@ -103,7 +103,7 @@ impl Reading<'_, '_> {
             },
         };
         let is_new = after.1 == i64::MIN;
-        if is_new || session.rows - cutting.rows.rows >= WORTH_LOOKING {
+        if is_new || session.rows - cutting.rows.rows >= MIN_ROWS_TO_COMPARE {
             let known = known.map(|(known, _)| known);
             others = cutting::other_lines(self.ours, self.format, origin, known, self.work)?;
             cutting.others = Some(&mut others);

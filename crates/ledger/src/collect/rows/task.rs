@@ -18,7 +18,7 @@ use crate::collect::known::KnownSource;
 use crate::collect::select::Selection;
 
 /// The number of bytes that are shown of an id that cannot name a file.
-const LABEL: usize = 60;
+const MAX_LABEL_BYTES: usize = 60;
 
 /// A session or an archive of a database.
 pub(super) struct Task {
@@ -167,7 +167,7 @@ fn label(id: ValueRef<'_>) -> String {
         ValueRef::Text(bytes) | ValueRef::Blob(bytes) => bytes,
     };
     let mut label = String::new();
-    for byte in bytes.iter().take(LABEL) {
+    for byte in bytes.iter().take(MAX_LABEL_BYTES) {
         match byte {
             b'0'..=b'9' | b'A'..=b'Z' | b'a'..=b'z' | b'-' | b'_' | b'.' | b':' => {
                 label.push(char::from(*byte));
@@ -175,7 +175,7 @@ fn label(id: ValueRef<'_>) -> String {
             _ => label.push_str(&format!("%{byte:02X}")),
         }
     }
-    if bytes.len() > LABEL {
+    if bytes.len() > MAX_LABEL_BYTES {
         let hash = blake3::hash(bytes).to_hex();
         let hash = hash.get(..8).unwrap_or_default();
         label.push_str(&format!("… ({} bytes, {hash})", bytes.len()));

@@ -7,7 +7,7 @@ use rusqlite::{Connection, Transaction};
 
 use crate::Result;
 use crate::base::ids::SourceId;
-use crate::collect::discover::{FoundFile, MOST_NAMED, Reason, Skipped};
+use crate::collect::discover::{FoundFile, MAX_LISTED_PATHS, Reason, Skipped};
 use crate::wire::UNREADABLE;
 
 /// The unread sessions and archives by reason.
@@ -28,7 +28,7 @@ impl Unread {
         named.count += 1;
         let path = String::from_utf8_lossy(path).into_owned();
         // Those without a name have the path of the database.
-        if named.paths.len() < MOST_NAMED && !named.paths.contains(&path) {
+        if named.paths.len() < MAX_LISTED_PATHS && !named.paths.contains(&path) {
             named.paths.push(path);
         }
     }

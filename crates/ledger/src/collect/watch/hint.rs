@@ -13,11 +13,11 @@ use crate::collect::{RootPath, claimed};
 
 /// The change of a path, as far as an event reports it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Happened {
+pub(super) struct PathChange {
     /// True for a folder.
     pub(super) is_folder: bool,
     /// True if the name appeared or disappeared.
-    pub(super) is_another: bool,
+    pub(super) appeared_or_disappeared: bool,
 }
 
 /// A filter between the events of the system and the inbox.
@@ -38,10 +38,10 @@ impl Filter {
     }
 
     /// Adds a hint if a format claims the changed path.
-    pub(super) fn event(&self, path: &Path, happened: Happened) {
+    pub(super) fn event(&self, path: &Path, change: PathChange) {
         let hint = {
             let roots = self.roots.read().unwrap_or_else(PoisonError::into_inner);
-            hint(&roots, path, happened)
+            hint(&roots, path, change)
         };
         if let Some(hint) = hint {
             self.inbox.put(hint);
@@ -55,14 +55,14 @@ impl Filter {
 }
 
 /// Returns the hint for a changed path.
-fn hint(roots: &[RootPath], path: &Path, happened: Happened) -> Option<Hint> {
+fn hint(roots: &[RootPath], path: &Path, change: PathChange) -> Option<Hint> {
     roots.iter().find_map(|root| {
         // A root, or a folder above one, appeared or disappeared.
         if root.path.starts_with(path) {
             return Some(Hint::All);
         }
         let inside = path.strip_prefix(&root.path).ok()?.as_os_str().as_bytes();
-        if happened.is_folder {
+        if change.is_folder {
             return is_entered(root, inside).then_some(Hint::All);
         }
         if claimed(root.format, inside).is_some() {
@@ -73,7 +73,7 @@ fn hint(roots: &[RootPath], path: &Path, happened: Happened) -> Option<Hint> {
             return Some(Hint::All);
         }
         // The event of a link to a folder does not report a folder.
-        let may_lead_on = happened.is_another && is_entered(root, inside);
+        let may_lead_on = change.appeared_or_disappeared && is_entered(root, inside);
         (may_lead_on && path.is_symlink()).then_some(Hint::All)
     })
 }
@@ -91,8 +91,8 @@ fn is_entered(root: &RootPath, inside: &[u8]) -> bool {
 mod tests {
     use super::*;
 
-    const WRITTEN: Happened = Happened { is_folder: false, is_another: false };
-    const FOLDER: Happened = Happened { is_folder: true, is_another: true };
+    const WRITTEN: PathChange = PathChange { is_folder: false, appeared_or_disappeared: false };
+    const FOLDER: PathChange = PathChange { is_folder: true, appeared_or_disappeared: true };
 
     fn roots() -> Vec<RootPath> {
         [("claude-code", "/h/.claude"), ("openclaw", "/h/.openclaw")]
@@ -106,8 +106,8 @@ mod tests {
     }
 
     #[track_caller]
-    fn check(path: &str, happened: Happened, expected: Option<Hint>) {
-        assert_eq!(hint(&roots(), Path::new(path), happened), expected);
+    fn check(path: &str, change: PathChange, expected: Option<Hint>) {
+        assert_eq!(hint(&roots(), Path::new(path), change), expected);
     }
 
     #[test]

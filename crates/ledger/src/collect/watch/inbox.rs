@@ -10,7 +10,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// The number of files above which one walk replaces single looks.
-const MOST_FILES: usize = 256;
+const MAX_FILE_HINTS: usize = 256;
 
 /// A handle that ends a watch from any thread.
 #[derive(Debug, Clone, Default)]
@@ -44,7 +44,7 @@ pub(super) enum Hint {
 
 /// The kinds of hints in the inbox.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct Noticed {
+pub(super) struct HintKinds {
     pub(super) files: bool,
     pub(super) all: bool,
 }
@@ -63,8 +63,8 @@ struct State {
 }
 
 impl State {
-    fn noticed(&self) -> Noticed {
-        Noticed { files: !self.files.is_empty(), all: self.all }
+    fn hint_kinds(&self) -> HintKinds {
+        HintKinds { files: !self.files.is_empty(), all: self.all }
     }
 }
 
@@ -72,24 +72,25 @@ impl Inbox {
     /// Adds a hint.
     pub(super) fn put(&self, hint: Hint) {
         let mut state = self.state();
-        let before = state.noticed();
+        let before = state.hint_kinds();
         match hint {
-            Hint::File(path) if state.files.len() < MOST_FILES => {
+            Hint::File(path) if state.files.len() < MAX_FILE_HINTS => {
                 state.files.insert(path);
             }
             Hint::File(path) => state.all |= !state.files.contains(&path),
             Hint::All => state.all = true,
         }
-        if state.noticed() != before {
+        if state.hint_kinds() != before {
             self.woken.notify_all();
         }
     }
 
     /// Waits until the kinds of hints differ from `seen`, for at most `longest`.
-    pub(super) fn wait(&self, seen: Noticed, longest: Duration) -> Noticed {
-        let unchanged = |state: &mut State| state.noticed() == seen && !self.is_stopped();
+    pub(super) fn wait(&self, seen: HintKinds, longest: Duration) -> HintKinds {
+        let unchanged = |state: &mut State| state.hint_kinds() == seen && !self.is_stopped();
         let waited = self.woken.wait_timeout_while(self.state(), longest, unchanged);
-        waited.map_or_else(|error| error.into_inner().0.noticed(), |(state, _)| state.noticed())
+        waited
+            .map_or_else(|error| error.into_inner().0.hint_kinds(), |(state, _)| state.hint_kinds())
     }
 
     /// Takes all hints out: the files, and whether any other file may have changed.
@@ -120,12 +121,12 @@ mod tests {
     #[test]
     fn a_storm_becomes_one_hint() {
         let inbox = Inbox::default();
-        for number in 0..MOST_FILES + 1 {
+        for number in 0..MAX_FILE_HINTS + 1 {
             assert!(!inbox.state().all, "{number}");
             inbox.put(Hint::File(PathBuf::from(number.to_string())));
         }
         let (files, all) = inbox.take();
-        assert_eq!((files.len(), all), (MOST_FILES, true));
+        assert_eq!((files.len(), all), (MAX_FILE_HINTS, true));
         assert_eq!(inbox.take(), (HashSet::new(), false));
     }
 
@@ -133,8 +134,8 @@ mod tests {
     fn hints_of_a_seen_kind_do_not_wake() {
         let inbox = Inbox::default();
         inbox.put(Hint::File("a".into()));
-        let seen = inbox.wait(Noticed::default(), Duration::from_secs(60));
-        assert_eq!(seen, Noticed { files: true, all: false });
+        let seen = inbox.wait(HintKinds::default(), Duration::from_secs(60));
+        assert_eq!(seen, HintKinds { files: true, all: false });
         inbox.put(Hint::File("b".into()));
         assert_eq!(inbox.wait(seen, Duration::from_millis(1)), seen);
         inbox.put(Hint::All);
@@ -145,7 +146,7 @@ mod tests {
     fn stopping_ends_waiting() {
         let stop = Stop::new();
         stop.stop();
-        stop.inbox.wait(Noticed::default(), Duration::from_secs(60));
+        stop.inbox.wait(HintKinds::default(), Duration::from_secs(60));
         assert!(stop.inbox.is_stopped());
     }
 }

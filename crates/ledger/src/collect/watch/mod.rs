@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
-use crate::collect::{Progress, RootPath, Sweep, look_at, sweep};
+use crate::collect::{Progress, RootPath, Sweep, collect_named, sweep};
 use crate::file::ledger::Ledger;
 use crate::file::open_files::FileId;
 use crate::file::owner::adopt;
@@ -28,17 +28,17 @@ use crate::wire::SyncReport;
 use crate::{Error, Result, Trouble};
 use folders::Folders;
 use hint::Filter;
-use inbox::{Inbox, Noticed};
+use inbox::{HintKinds, Inbox};
 use policy::{Cover, Policy, Task};
 
 pub use inbox::Stop;
 pub use policy::Timing;
 
 /// The gain of the wall clock on the monotonic clock from which the machine counts as suspended.
-const SLEPT: Duration = Duration::from_secs(20);
+const MIN_SUSPENSION: Duration = Duration::from_secs(20);
 
 /// The largest number of changed files that are looked at a second time. A sweep finds the others.
-const MOST_RECENT: usize = 64;
+const MAX_RECENT_FILES: usize = 64;
 
 /// A report of a running watch.
 #[derive(Debug)]
@@ -83,7 +83,7 @@ pub enum Event<'a> {
 }
 
 /// The callback of a watch. `Break` ends the watch.
-pub type Tell<'a> = dyn FnMut(Event<'_>) -> ControlFlow<()> + 'a;
+pub type Report<'a> = dyn FnMut(Event<'_>) -> ControlFlow<()> + 'a;
 
 /// Collects everything under `roots` into the ledger at `path`, which `machine` adopts, and then
 /// collects changes until `stop` ends it.
@@ -96,7 +96,7 @@ pub fn watch(
     roots: &[RootPath],
     timing: &Timing,
     stop: &Stop,
-    report_event: &mut Tell<'_>,
+    report_event: &mut Report<'_>,
 ) -> Result<()> {
     let inbox = Arc::clone(&stop.inbox);
     let mut watch = Watch {
@@ -159,27 +159,27 @@ struct Watch<'a> {
 
 impl Watch<'_> {
     fn run(&mut self) -> Result<()> {
-        let mut seen = Noticed::default();
+        let mut seen = HintKinds::default();
         let mut clocks = Clocks::now();
         while !self.inbox.is_stopped() {
-            if clocks.have_slept() {
+            if clocks.was_suspended() {
                 self.policy.sweep_now(self.now());
             }
             match self.policy.next(self.now()) {
                 Err(wait) => {
-                    let noticed = self.inbox.wait(seen, wait);
+                    let hint_kinds = self.inbox.wait(seen, wait);
                     let now = self.now();
-                    if noticed.files && !seen.files {
+                    if hint_kinds.files && !seen.files {
                         self.policy.file_hinted(now);
                     }
-                    if noticed.all && !seen.all {
+                    if hint_kinds.all && !seen.all {
                         self.policy.all_hinted(now);
                     }
-                    seen = noticed;
+                    seen = hint_kinds;
                 }
                 Ok(task) => {
                     if matches!(task, Task::Look | Task::Sweep) {
-                        seen = Noticed::default();
+                        seen = HintKinds::default();
                     }
                     match self.run_task(task) {
                         Ok(()) => {}
@@ -201,33 +201,33 @@ impl Watch<'_> {
 
     fn run_task(&mut self, task: Task) -> Result<()> {
         let began = Instant::now();
-        let (did, wrote) = match task {
+        let (did, changed_ledger) = match task {
             Task::Sweep => (task, self.sweep()?),
             Task::Look => {
                 let (files, all) = self.inbox.take();
                 let files = self.readable(files);
-                let looked = if all { None } else { self.look(&files)? };
+                let collected = if all { None } else { self.look(&files)? };
                 self.note_recent(files);
-                self.or_sweep(task, looked)?
+                self.or_sweep(task, collected)?
             }
-            Task::Settle => {
+            Task::Recheck => {
                 let recent = std::mem::take(&mut self.recent);
                 let files = self.readable(recent);
                 // Changes that a sweep found without a hint are checked again by a sweep.
-                let looked = if files.is_empty() { None } else { self.look(&files)? };
-                self.or_sweep(task, looked)?
+                let collected = if files.is_empty() { None } else { self.look(&files)? };
+                self.or_sweep(task, collected)?
             }
-            Task::Tidy => {
+            Task::Checkpoint => {
                 // A reader may prevent it; the next time will do.
-                let tidied = self.open()?.try_checkpoint();
-                tracing::debug!(is_done = tidied.is_ok(), "Wrote the log back.");
+                let checkpointed = self.open()?.try_checkpoint();
+                tracing::debug!(is_done = checkpointed.is_ok(), "Wrote the log back.");
                 (task, false)
             }
         };
         let (now, took) = (self.now(), began.elapsed());
-        self.policy.done(now, task, took, wrote);
+        self.policy.done(now, task, took, changed_ledger);
         if did != task {
-            self.policy.done(now, did, took, wrote);
+            self.policy.done(now, did, took, changed_ledger);
         }
         if std::mem::take(&mut self.is_late) || self.is_replaced {
             self.policy.sweep_now(now);
@@ -266,7 +266,7 @@ impl Watch<'_> {
         if !std::mem::replace(&mut self.reported_watching, true) {
             (self.report_event)(Event::Watching { folders: covered.wanted - covered.missing });
         }
-        Ok(wrote(&report))
+        Ok(changed_ledger(&report))
     }
 
     /// Collects some files. Returns `None` if that needs a sweep.
@@ -282,22 +282,22 @@ impl Watch<'_> {
         }
         let Some(ledger) = &mut self.ledger else { return Ok(None) };
         let report_event = &mut self.report_event;
-        let looked = look_at(ledger, roots, &paths, &mut |progress| {
+        let collected = collect_named(ledger, roots, &paths, &mut |progress| {
             report_event(Event::Progress(progress))
         })?;
-        Ok(looked.map(|Sweep { report, unreadable, .. }| {
+        Ok(collected.map(|Sweep { report, unreadable, .. }| {
             self.note(&report);
             for (path, why) in unreadable {
                 self.note_unreadable(path, why);
             }
-            wrote(&report)
+            changed_ledger(&report)
         }))
     }
 
     /// Sweeps if looking was not enough. Returns the task that ran, and whether the ledger changed.
-    fn or_sweep(&mut self, task: Task, looked: Option<bool>) -> Result<(Task, bool)> {
-        match looked {
-            Some(wrote) => Ok((task, wrote)),
+    fn or_sweep(&mut self, task: Task, collected: Option<bool>) -> Result<(Task, bool)> {
+        match collected {
+            Some(changed_ledger) => Ok((task, changed_ledger)),
             None => Ok((Task::Sweep, self.sweep()?)),
         }
     }
@@ -368,7 +368,7 @@ impl Watch<'_> {
     }
 
     fn note_recent(&mut self, files: HashSet<PathBuf>) {
-        let room = MOST_RECENT.saturating_sub(self.recent.len());
+        let room = MAX_RECENT_FILES.saturating_sub(self.recent.len());
         self.recent.extend(files.into_iter().take(room));
     }
 
@@ -387,7 +387,7 @@ impl Watch<'_> {
 }
 
 /// Returns whether a sync changed the ledger.
-fn wrote(report: &SyncReport) -> bool {
+fn changed_ledger(report: &SyncReport) -> bool {
     report.sources_changed + report.renamed + report.gone > 0
 }
 
@@ -413,18 +413,18 @@ impl Clocks {
     }
 
     /// Returns whether the machine was suspended since the last call.
-    fn have_slept(&mut self) -> bool {
+    fn was_suspended(&mut self) -> bool {
         let now = Clocks::now();
         let wall = now.wall.duration_since(self.wall).unwrap_or_default();
         let own = now.own.duration_since(self.own);
         *self = now;
-        has_slept(wall, own)
+        is_suspension(wall, own)
     }
 }
 
 /// Returns whether the machine was suspended while the clocks advanced by these durations.
-fn has_slept(wall: Duration, own: Duration) -> bool {
-    wall.saturating_sub(own) > SLEPT
+fn is_suspension(wall: Duration, own: Duration) -> bool {
+    wall.saturating_sub(own) > MIN_SUSPENSION
 }
 
 #[cfg(test)]
@@ -434,9 +434,9 @@ mod tests {
     #[test]
     fn a_wall_clock_that_runs_ahead_has_seen_more_time() {
         let seconds = Duration::from_secs;
-        assert!(has_slept(seconds(8 * 3600), seconds(300)));
-        assert!(!has_slept(seconds(300), seconds(300)));
-        assert!(!has_slept(seconds(301), seconds(300)), "a corrected clock");
-        assert!(!has_slept(seconds(0), seconds(300)), "a clock that was set back");
+        assert!(is_suspension(seconds(8 * 3600), seconds(300)));
+        assert!(!is_suspension(seconds(300), seconds(300)));
+        assert!(!is_suspension(seconds(301), seconds(300)), "a corrected clock");
+        assert!(!is_suspension(seconds(0), seconds(300)), "a clock that was set back");
     }
 }

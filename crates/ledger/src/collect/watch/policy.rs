@@ -14,9 +14,9 @@ pub struct Timing {
     pub debounce: Duration,
     /// The delay after which changed files are looked at again: an unterminated last line stands
     /// still then.
-    pub settle: Duration,
+    pub recheck: Duration,
     /// The delay until the write-ahead log is written back.
-    pub tidy: Duration,
+    pub checkpoint: Duration,
     /// The delay until records without successors are sealed.
     pub seal: Duration,
     /// The interval of sweeps when every folder is watched.
@@ -35,8 +35,8 @@ impl Default for Timing {
     fn default() -> Timing {
         Timing {
             debounce: Duration::from_millis(100),
-            settle: Duration::from_secs(6),
-            tidy: Duration::from_secs(30),
+            recheck: Duration::from_secs(6),
+            checkpoint: Duration::from_secs(30),
             // A little longer than the time after which `chunks` seals pending records.
             seal: Duration::from_secs(10 * 60 + 2),
             sweep: Duration::from_secs(5 * 60),
@@ -49,17 +49,17 @@ impl Default for Timing {
 }
 
 /// The pause after a collection, as a multiple of its duration.
-const REST: u32 = 2;
+const PAUSE_FACTOR: u32 = 2;
 
 /// The shortest pause between two tasks of a kind.
-const SHORTEST_REST: Duration = Duration::from_millis(250);
+const MIN_PAUSE: Duration = Duration::from_millis(250);
 
 /// The longest pause between two tasks of a kind.
-const LONGEST_REST: Duration = Duration::from_secs(2);
+const MAX_PAUSE: Duration = Duration::from_secs(2);
 
 /// The inverse of the largest share of time spent on sweeps: at most one 25th, with any number of
 /// files.
-const SWEEPS_ARE_ONE_IN: u32 = 25;
+const SWEEP_SHARE_INVERSE: u32 = 25;
 
 /// The share of folders that is watched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -77,9 +77,9 @@ pub(super) enum Task {
     /// Collects the files with hints.
     Look,
     /// Looks again at the files that changed last.
-    Settle,
+    Recheck,
     /// Writes the log back.
-    Tidy,
+    Checkpoint,
 }
 
 /// The times at which tasks are due, counted from the start of the watch.
@@ -89,8 +89,8 @@ pub(super) struct Policy {
     cover: Cover,
     sweep_at: Duration,
     look_at: Option<Duration>,
-    settle_at: Option<Duration>,
-    tidy_at: Option<Duration>,
+    recheck_at: Option<Duration>,
+    checkpoint_at: Option<Duration>,
     seal_at: Option<Duration>,
     /// The time before which no hint makes a sweep due.
     sweep_free_at: Duration,
@@ -108,8 +108,8 @@ impl Policy {
             cover: Cover::Full,
             sweep_at: Duration::ZERO,
             look_at: None,
-            settle_at: None,
-            tidy_at: None,
+            recheck_at: None,
+            checkpoint_at: None,
             seal_at: None,
             sweep_free_at: Duration::ZERO,
             look_free_at: Duration::ZERO,
@@ -131,8 +131,8 @@ impl Policy {
         let sweep_at = self.seal_at.map_or(self.sweep_at, |seal| seal.min(self.sweep_at));
         let others = [
             (self.look_at, Task::Look),
-            (self.settle_at, Task::Settle),
-            (self.tidy_at, Task::Tidy),
+            (self.recheck_at, Task::Recheck),
+            (self.checkpoint_at, Task::Checkpoint),
         ];
         others.into_iter().filter_map(|(at, task)| Some((at?, task))).fold(
             (sweep_at, Task::Sweep),
@@ -166,28 +166,28 @@ impl Policy {
     /// Records that a task is done. `wrote` if it changed the ledger.
     pub(super) fn done(&mut self, now: Duration, task: Task, took: Duration, wrote: bool) {
         self.retry = None;
-        let free_at = now + (took * REST).clamp(SHORTEST_REST, LONGEST_REST);
+        let free_at = now + (took * PAUSE_FACTOR).clamp(MIN_PAUSE, MAX_PAUSE);
         match task {
             Task::Sweep => {
                 self.sweep_free_at = free_at;
-                self.sweep_at = now + self.pause().max(took * SWEEPS_ARE_ONE_IN);
+                self.sweep_at = now + self.pause().max(took * SWEEP_SHARE_INVERSE);
                 self.look_at = None;
                 // The sweep seals pending records, so the log is written back after it.
                 if self.seal_at.is_some_and(|seal| seal <= now) {
                     self.seal_at = None;
-                    self.tidy_at = Some(now + self.timing.tidy);
+                    self.checkpoint_at = Some(now + self.timing.checkpoint);
                 }
             }
             Task::Look => {
                 self.look_free_at = free_at;
                 self.look_at = None;
             }
-            Task::Settle => self.settle_at = None,
-            Task::Tidy => self.tidy_at = None,
+            Task::Recheck => self.recheck_at = None,
+            Task::Checkpoint => self.checkpoint_at = None,
         }
         if wrote {
-            self.settle_at = Some(now + self.timing.settle);
-            self.tidy_at = Some(now + self.timing.tidy);
+            self.recheck_at = Some(now + self.timing.recheck);
+            self.checkpoint_at = Some(now + self.timing.checkpoint);
             self.seal_at = Some(now + self.timing.seal);
         }
     }
@@ -274,7 +274,10 @@ mod tests {
         run.until(1_000, |_| false);
         run.policy.file_hinted(run.now);
         run.until(299_000, |task| task == Task::Look);
-        assert_eq!(run.done, [(1_100, Task::Look), (7_100, Task::Settle), (31_100, Task::Tidy)]);
+        assert_eq!(
+            run.done,
+            [(1_100, Task::Look), (7_100, Task::Recheck), (31_100, Task::Checkpoint)]
+        );
     }
 
     #[test]
@@ -284,7 +287,7 @@ mod tests {
         run.until(899_000, |task| task == Task::Look);
         let sealed = 100 + 602_000;
         assert!(run.done.contains(&(sealed, Task::Sweep)), "{:?}", run.done);
-        assert_eq!(run.done.last(), Some(&(sealed + 30_000, Task::Tidy)));
+        assert_eq!(run.done.last(), Some(&(sealed + 30_000, Task::Checkpoint)));
     }
 
     #[test]
@@ -313,7 +316,7 @@ mod tests {
         policy.done(at(2_000), Task::Sweep, at(60_000), true);
         policy.file_hinted(at(2_000));
         policy.all_hinted(at(2_000));
-        assert_eq!(policy.next(at(2_000)), Err(LONGEST_REST));
+        assert_eq!(policy.next(at(2_000)), Err(MAX_PAUSE));
     }
 
     #[test]

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, OpenFlags};
 
-use super::{LONGEST_WAIT, Ledger, assert_sqlite, connect, set_up};
-use crate::file::building::{Building, remove_unfinished, unlogged};
+use super::{Ledger, MAX_LOCK_WAIT, assert_sqlite, connect, set_up};
+use crate::file::building::{Building, remove_unfinished, turn_off_journal};
 use crate::file::ledger_path::{FoundAtPath, inspect, make_room};
 use crate::file::lock::{Turn, WriteLock};
 use crate::file::open_files::OpenFile;
@@ -18,7 +18,7 @@ use crate::{Error, Result};
 
 /// The longest time that a ledger stays a staging file: 2 seconds. A killed import loses no more
 /// than that, and a process that wants to open the ledger waits no longer.
-const LONGEST: Duration = Duration::from_secs(2);
+const MAX_STAGING_TIME: Duration = Duration::from_secs(2);
 
 /// The state of a ledger that is still a staging file.
 #[derive(Debug)]
@@ -44,7 +44,7 @@ impl Ledger {
         };
         assert_sqlite()?;
         make_room(path)?;
-        let turn = WriteLock::beside(path)?.acquire(LONGEST_WAIT);
+        let turn = WriteLock::beside(path)?.acquire(MAX_LOCK_WAIT);
         // Another process may have created it, or be about to.
         if !turn.is_held() || !matches!(inspect(path)?, FoundAtPath::Nothing) {
             drop(turn);
@@ -54,7 +54,7 @@ impl Ledger {
         let file = building.file().to_owned();
         let empty = fs::read(&file).map_err(Error::io("read", &file))?.into();
         let (conn, opened) = connect(&file, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
-        unlogged(&conn)?;
+        turn_off_journal(&conn)?;
         // No other process opens the file, so the lock is taken once and not for every transaction.
         conn.pragma_update(None, "locking_mode", "EXCLUSIVE")?;
         let mut ledger = Ledger::of(file, conn, opened);
@@ -67,9 +67,9 @@ impl Ledger {
         self.staging.is_some()
     }
 
-    /// Returns whether the ledger has been a staging file for [`LONGEST`].
+    /// Returns whether the ledger has been a staging file for [`MAX_STAGING_TIME`].
     pub(crate) fn is_staging_overdue(&self) -> bool {
-        self.staging.as_ref().is_some_and(|staging| staging.since.elapsed() >= LONGEST)
+        self.staging.as_ref().is_some_and(|staging| staging.since.elapsed() >= MAX_STAGING_TIME)
     }
 
     /// Renames a staging file to the ledger's path. If another process created a ledger there

@@ -73,7 +73,7 @@ fn inspect_inside(
     if first != "ok" {
         return Err(Error::damaged(brief(&first)));
     }
-    schema::rehearse(conn)?;
+    schema::rehearse_migration(conn)?;
     let mut damaged = None;
     verify::open_all(conn, &mut |bad| _ = damaged.get_or_insert(bad), &mut |done| {
         progress(done.min(bytes), bytes);

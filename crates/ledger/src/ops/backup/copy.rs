@@ -7,7 +7,7 @@ use std::path::Path;
 use rusqlite::backup::{Backup, StepResult};
 use rusqlite::{Connection, OpenFlags};
 
-use crate::file::ledger::LONGEST_WAIT;
+use crate::file::ledger::MAX_LOCK_WAIT;
 use crate::file::ledger_path::in_real_folder;
 use crate::{Error, Result};
 
@@ -39,7 +39,7 @@ pub(super) fn copy(from: &Connection, to: &Path, progress: &mut dyn FnMut(u64, u
                 _ => {
                     return Err(Error::Busy {
                         path: to.to_owned(),
-                        seconds: LONGEST_WAIT.as_secs(),
+                        seconds: MAX_LOCK_WAIT.as_secs(),
                     });
                 }
             }

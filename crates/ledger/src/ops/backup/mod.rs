@@ -84,9 +84,9 @@ pub fn backup(
     let path = std::path::absolute(target.path).map_err(Error::io("find", target.path))?;
     refuse(ledger.path(), &path, target.replace)?;
     temporary::remove_left_over(&path);
-    // A copy cannot be projected later, so the projection is brought up to date first, if possible.
+    // A copy cannot be projected later, so the projection catches up first, if possible.
     if ledger.is_writable() {
-        if_room(rebuild::keep_up(ledger))?;
+        if_room(rebuild::catch_up_appended(ledger))?;
     }
     let copy = Temporary::beside(&path)?;
     copy::copy(ledger.conn(), copy.path(), &mut |done, total| {

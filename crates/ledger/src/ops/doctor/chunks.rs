@@ -8,7 +8,7 @@ use crate::Result;
 use crate::wire::Severity;
 
 /// The largest length of a chunk before compression, in bytes.
-const LONGEST: i64 = 16 << 20;
+const MAX_CHUNK_BYTES: i64 = 16 << 20;
 
 struct Chunk {
     first: i64,
@@ -85,7 +85,7 @@ pub(super) fn complete(conn: &Connection, findings: &mut Findings) -> Result<()>
                 let fits = next.take_if(|chunk| {
                     (chunk.first, chunk.first_offset) == (seq, offset)
                         && chunk.last >= chunk.first
-                        && (0..=LONGEST).contains(&chunk.left)
+                        && (0..=MAX_CHUNK_BYTES).contains(&chunk.left)
                         && (chunk.left > 0 || length == 0)
                 });
                 match fits {

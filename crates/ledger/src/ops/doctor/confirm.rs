@@ -19,13 +19,13 @@ use crate::file::lock::{Turn, WriteLock, has_queue};
 use crate::wire::{Diagnosis, Severity};
 
 /// The time that the examination waits for writers to finish.
-pub(super) const LONGEST_WAIT: Duration = Duration::from_secs(10);
+pub(super) const MAX_LOCK_WAIT: Duration = Duration::from_secs(10);
 
 /// The longest time that waiting writers are blocked.
-const LONGEST_HOLD: Duration = Duration::from_secs(3);
+const MAX_HOLD_TIME: Duration = Duration::from_secs(3);
 
 /// The largest number of examinations until two in a row agree.
-const TRIES: usize = 3;
+const MAX_ATTEMPTS: usize = 3;
 
 /// The advice for damage that was seen while another process may have been writing.
 const STOP_WRITERS: &str = "change nothing yet: stop everything that writes to the ledger \
@@ -34,9 +34,9 @@ const STOP_WRITERS: &str = "change nothing yet: stop everything that writes to t
 
 /// Examines until two examinations in a row find errors in the same checks, or none. Reports errors
 /// only of checks that failed in both.
-pub(super) fn twice(examine: &mut dyn FnMut() -> Diagnosis) -> Diagnosis {
+pub(super) fn confirm_errors(examine: &mut dyn FnMut() -> Diagnosis) -> Diagnosis {
     let mut found = examine();
-    for _ in 1..TRIES {
+    for _ in 1..MAX_ATTEMPTS {
         let before = failed(&found);
         if before.is_empty() {
             return found;
@@ -64,7 +64,7 @@ fn failed(diagnosis: &Diagnosis) -> Vec<String> {
 }
 
 /// Returns whether the diagnosis advises to replace the ledger.
-pub(super) fn is_grave(diagnosis: &Diagnosis) -> bool {
+pub(super) fn advises_replacement(diagnosis: &Diagnosis) -> bool {
     diagnosis.findings.iter().any(|finding| finding.advice == RESCUE)
 }
 
@@ -74,9 +74,9 @@ pub(super) fn advise(
     diagnosis: &mut Diagnosis,
     path: &Path,
     longest: Duration,
-    again: &mut dyn FnMut(&Quiet) -> Vec<String>,
+    again: &mut dyn FnMut(&WritersStopped) -> Vec<String>,
 ) {
-    let confirmed = match Quiet::begin(path, longest) {
+    let confirmed = match WritersStopped::begin(path, longest) {
         Some(quiet) => {
             let confirmed = again(&quiet);
             // A writer that waited too long may have written without its turn.
@@ -87,7 +87,7 @@ pub(super) fn advise(
     let mut grave: Vec<_> =
         diagnosis.findings.iter_mut().filter(|finding| finding.advice == RESCUE).collect();
     let advice = match grave.iter().any(|finding| confirmed.contains(&finding.check)) {
-        true => format!("{RESCUE}; {}", losses(path)),
+        true => format!("{RESCUE}; {}", possible_losses(path)),
         false => STOP_WRITERS.to_owned(),
     };
     for finding in &mut grave {
@@ -96,7 +96,7 @@ pub(super) fn advise(
 }
 
 /// Describes the sessions that neither a backup nor files on disk can restore.
-fn losses(path: &Path) -> String {
+fn possible_losses(path: &Path) -> String {
     let count = crate::Ledger::open_any_version(path).ok().and_then(|ledger| {
         let sessions = "SELECT count(*) FROM sources
                          WHERE kind = 'native' AND generation IS NOT NULL AND refused IS NULL";
@@ -117,7 +117,7 @@ fn losses(path: &Path) -> String {
 }
 
 /// A time in which no other process writes.
-pub(super) struct Quiet {
+pub(super) struct WritersStopped {
     watch: Watch,
     // Declared in this order: the write lock is released before the turn.
     _writer: Option<Connection>,
@@ -139,20 +139,20 @@ impl Watch {
 
     fn is_over(&self) -> bool {
         let is_waited_for = || self.queue.as_ref().is_some_and(|queue| queue.has_waiters());
-        if self.began.elapsed() > LONGEST_HOLD && is_waited_for() {
+        if self.began.elapsed() > MAX_HOLD_TIME && is_waited_for() {
             self.is_over.store(true, Ordering::Relaxed);
         }
         self.is_over.load(Ordering::Relaxed)
     }
 }
 
-impl Quiet {
+impl WritersStopped {
     /// Waits for at most `longest` until no process writes. Returns `None` if that cannot be
     /// ensured.
-    fn begin(path: &Path, longest: Duration) -> Option<Quiet> {
+    fn begin(path: &Path, longest: Duration) -> Option<WritersStopped> {
         if !has_queue(path) && !beside(path, "-wal").exists() {
             // A copy that no process ever opened for writing.
-            return Some(Quiet { watch: Watch::over(None), _writer: None, _turn: None });
+            return Some(WritersStopped { watch: Watch::over(None), _writer: None, _turn: None });
         }
         let began = Instant::now();
         let queue = WriteLock::beside(path).ok()?;
@@ -168,7 +168,7 @@ impl Quiet {
                 _ => return None,
             },
         };
-        Some(Quiet { watch: Watch::over(Some(queue)), _writer: writer, _turn: Some(turn) })
+        Some(WritersStopped { watch: Watch::over(Some(queue)), _writer: writer, _turn: Some(turn) })
     }
 
     /// Returns whether a writer has waited too long. From then on it may write without its turn.

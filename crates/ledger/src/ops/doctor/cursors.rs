@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 
 use super::finding::{Findings, SYNC, Tally};
-use super::{Check, DoctorProgress, Patient};
+use super::{Check, DoctorProgress, Examined};
 use crate::base::foreign;
 use crate::base::paths::{absolute, path_bytes};
 use crate::collect::known::{self, HEAD};
@@ -16,24 +16,24 @@ use crate::{Error, Result};
 pub(super) const CHECK: Check =
     Check { name: "cursors", fine: "no file changed since it was read", run, needs_ledger: true };
 
-fn run(patient: &mut Patient<'_>, findings: &mut Findings) -> Result<()> {
-    let Some(ledger) = &patient.ledger else { return Ok(()) };
+fn run(examined: &mut Examined<'_>, findings: &mut Findings) -> Result<()> {
+    let Some(ledger) = &examined.ledger else { return Ok(()) };
     let gate = Gate::load(ledger.conn())?;
     let mut records = RecordReader::new(ledger.conn());
-    let by_path = known::by_path(&patient.known);
-    let roots: Vec<Vec<u8>> = patient.resolved.iter().map(|root| path_bytes(&root.path)).collect();
+    let by_path = known::by_path(&examined.known);
+    let roots: Vec<Vec<u8>> = examined.resolved.iter().map(|root| path_bytes(&root.path)).collect();
     let (mut changed, mut shorter) = (Tally::default(), Tally::default());
     let (mut back, mut other) = (Tally::default(), Tally::default());
     let mut unread = 0_u64;
     let mut found_at = HashMap::new();
-    let total = patient.known.iter().map(known::KnownSource::reached).fold(0, u64::saturating_add);
+    let total = examined.known.iter().map(known::KnownSource::reached).fold(0, u64::saturating_add);
     let mut done = 0_u64;
-    for found in &patient.discovery.found {
-        let Some(root) = patient.resolved.get(found.root) else { continue };
+    for found in &examined.discovery.found {
+        let Some(root) = examined.resolved.get(found.root) else { continue };
         let bytes = roots.get(found.root).map_or(&[][..], Vec::as_slice);
         let place = (root.format.name(), bytes, found.path.as_slice());
         let Some(&index) = by_path.get(&place) else { continue };
-        let Some(source) = patient.known.get(index) else { continue };
+        let Some(source) = examined.known.get(index) else { continue };
         found_at.insert(index, ());
         let name = || String::from_utf8_lossy(&found.path).into_owned();
         if source.is_gone {
@@ -50,7 +50,7 @@ fn run(patient: &mut Patient<'_>, findings: &mut Findings) -> Result<()> {
         } else if found.stat != source.stat || found.stat.size != source.reached() {
             changed.add(name);
             unread = unread.saturating_add(found.stat.size - source.reached());
-        } else if patient.is_deep && patient.is_whole && source.head_length <= HEAD {
+        } else if examined.is_deep && examined.is_whole && source.head_length <= HEAD {
             let path = absolute(&root.path, &found.path);
             let file = foreign::open(&root.path, &path, found.stat.file());
             let mut read = 0;
@@ -69,12 +69,12 @@ fn run(patient: &mut Patient<'_>, findings: &mut Findings) -> Result<()> {
                 Err(error) => return Err(error),
             }
             done = done.saturating_add(source.reached());
-            (patient.progress)(DoctorProgress { doing: "comparing", done, total });
+            (examined.progress)(DoctorProgress { doing: "comparing", done, total });
         }
     }
     let mut missing = Tally::default();
-    for (index, source) in patient.known.iter().enumerate() {
-        let is_ours = patient
+    for (index, source) in examined.known.iter().enumerate() {
+        let is_ours = examined
             .resolved
             .iter()
             .zip(&roots)

@@ -9,7 +9,7 @@ use std::path::Path;
 use rusqlite::Connection;
 
 use super::finding::{Findings, REBUILD, RESCUE, SYNC, Tally, brief};
-use super::{Check, Patient};
+use super::{Check, Examined};
 use crate::base::sidecar::{beside, log_length};
 use crate::file::ledger::Ledger;
 use crate::file::ledger_path;
@@ -22,13 +22,13 @@ pub(super) const CHECK: Check =
     Check { name: "file", fine: "opens, and its pages are consistent", run, needs_ledger: true };
 
 /// The length of a log, in bytes, that only a long-running reader can cause.
-const LONG_LOG: u64 = 256 << 20;
+const LARGE_LOG_BYTES: u64 = 256 << 20;
 
 /// The unused space, in bytes, from which it is reported.
-const MUCH_FREE: i64 = 64 << 20;
+const LARGE_FREE_BYTES: i64 = 64 << 20;
 
 /// The largest number of faults that SQLite reports.
-const FAULTS: usize = 100;
+const MAX_FAULTS: usize = 100;
 
 /// Opens the ledger for reading. Adds a finding if it cannot be opened.
 pub(super) fn open(path: &Path, findings: &mut Findings) -> Option<Ledger> {
@@ -69,13 +69,13 @@ pub(super) fn open(path: &Path, findings: &mut Findings) -> Option<Ledger> {
     None
 }
 
-fn run(patient: &mut Patient<'_>, findings: &mut Findings) -> Result<()> {
-    surroundings(patient.path, findings);
-    let is_deep = patient.is_deep;
-    let conn = patient.conn()?;
+fn run(examined: &mut Examined<'_>, findings: &mut Findings) -> Result<()> {
+    surroundings(examined.path, findings);
+    let is_deep = examined.is_deep;
+    let conn = examined.conn()?;
     pages(conn, is_deep, findings)?;
-    length(conn, patient.path, findings)?;
-    if patient.ledger.as_ref().is_some_and(|ledger| !ledger.has_log()) {
+    length(conn, examined.path, findings)?;
+    if examined.ledger.as_ref().is_some_and(|ledger| !ledger.has_log()) {
         findings.note("it is a backup or was copied by hand: it has no write-ahead log", SYNC);
     }
     shape(conn, findings)?;
@@ -97,7 +97,7 @@ fn surroundings(path: &Path, findings: &mut Findings) {
         findings.warning(error.to_string(), "move the ledger to a local disk");
     }
     let log = log_length(path);
-    if log > LONG_LOG {
+    if log > LARGE_LOG_BYTES {
         findings.note(
             format!("the write-ahead log is {} MB long", log >> 20),
             "stop the process that has been reading the ledger for a long time; then the next sync shortens the log",
@@ -109,7 +109,7 @@ fn surroundings(path: &Path, findings: &mut Findings) {
 /// table.
 fn pages(conn: &Connection, is_deep: bool, findings: &mut Findings) -> Result<()> {
     let check = if is_deep { "integrity_check" } else { "quick_check" };
-    let mut statement = conn.prepare(&format!("PRAGMA {check}({FAULTS})"))?;
+    let mut statement = conn.prepare(&format!("PRAGMA {check}({MAX_FAULTS})"))?;
     let mut rows = statement.query([])?;
     let mut faults = Tally::default();
     let mut search = Tally::default();
@@ -127,7 +127,7 @@ fn pages(conn: &Connection, is_deep: bool, findings: &mut Findings) -> Result<()
                 fault => faults.add(|| brief(fault)),
             }
         }
-        if faults.count + search.count >= FAULTS as u64 {
+        if faults.count + search.count >= MAX_FAULTS as u64 {
             break;
         }
     }
@@ -161,7 +161,7 @@ fn length(conn: &Connection, path: &Path, findings: &mut Findings) -> Result<()>
         );
     }
     let unused = free.saturating_mul(size);
-    if unused > MUCH_FREE && unused > in_header / 4 {
+    if unused > LARGE_FREE_BYTES && unused > in_header / 4 {
         findings.note(
             format!("{} MB of the file are unused", unused >> 20),
             "nothing to do; the next sync that changes something frees them",

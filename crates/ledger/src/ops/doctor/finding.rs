@@ -9,7 +9,7 @@ use crate::wire::{Finding, Severity};
 const EXAMPLES: usize = 5;
 
 /// The longest message, in characters.
-const LONGEST: usize = 200;
+const MAX_MESSAGE_CHARS: usize = 200;
 
 /// The advice for a file with damaged truth.
 pub(super) const RESCUE: &str = "keep a copy of the file; then restore a backup \
@@ -29,7 +29,7 @@ pub(crate) fn brief(message: &str) -> String {
     let lines = message.lines().map(str::trim);
     let mut lines = lines.filter(|line| !line.is_empty() && !line.starts_with("***"));
     let first = lines.next().unwrap_or(message);
-    let mut brief: String = first.chars().take(LONGEST).collect();
+    let mut brief: String = first.chars().take(MAX_MESSAGE_CHARS).collect();
     if brief.len() < first.len() {
         brief.push('…');
     }

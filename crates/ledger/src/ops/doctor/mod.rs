@@ -25,7 +25,7 @@ use crate::collect::{Discovery, RootPath, discover, known, resolve};
 use crate::file::ledger::Ledger;
 use crate::wire::{CheckReport, Diagnosis, Severity};
 use crate::{Error, Result};
-use confirm::Quiet;
+use confirm::WritersStopped;
 use finding::Findings;
 
 pub(crate) use finding::brief;
@@ -36,7 +36,7 @@ pub(crate) struct Check {
     pub(crate) name: &'static str,
     /// The fact that holds when nothing was found.
     pub(crate) fine: &'static str,
-    run: fn(&mut Patient<'_>, &mut Findings) -> Result<()>,
+    run: fn(&mut Examined<'_>, &mut Findings) -> Result<()>,
     /// True if the check needs a ledger.
     needs_ledger: bool,
 }
@@ -53,7 +53,7 @@ pub(crate) const CHECKS: &[Check] = &[
 ];
 
 /// The objects of a check.
-pub(crate) struct Patient<'a> {
+pub(crate) struct Examined<'a> {
     path: &'a Path,
     ledger: Option<Ledger>,
     /// The roots as given; `resolved` has their real paths.
@@ -67,7 +67,7 @@ pub(crate) struct Patient<'a> {
     progress: &'a mut dyn FnMut(DoctorProgress),
 }
 
-impl Patient<'_> {
+impl Examined<'_> {
     fn conn(&self) -> Result<&rusqlite::Connection> {
         let ledger = self.ledger.as_ref().map(Ledger::conn);
         ledger.ok_or_else(|| Error::Absent { path: self.path.to_owned() })
@@ -96,7 +96,7 @@ pub fn doctor(
     is_deep: bool,
     progress: &mut dyn FnMut(DoctorProgress),
 ) -> Diagnosis {
-    doctor_waiting(path, roots, is_deep, confirm::LONGEST_WAIT, progress)
+    doctor_waiting(path, roots, is_deep, confirm::MAX_LOCK_WAIT, progress)
 }
 
 /// Examines the ledger, waiting at most `longest` until no process writes.
@@ -107,9 +107,10 @@ pub fn doctor_waiting(
     longest: Duration,
     progress: &mut dyn FnMut(DoctorProgress),
 ) -> Diagnosis {
-    let mut diagnosis =
-        confirm::twice(&mut || examine(path, roots, is_deep, &|_| true, None, &mut *progress));
-    if confirm::is_grave(&diagnosis) {
+    let mut diagnosis = confirm::confirm_errors(&mut || {
+        examine(path, roots, is_deep, &|_| true, None, &mut *progress)
+    });
+    if confirm::advises_replacement(&diagnosis) {
         let grave = diagnosis.findings.iter().filter(|finding| finding.advice == finding::RESCUE);
         let grave: Vec<String> = grave.map(|finding| finding.check.clone()).collect();
         // The check of truth depends on the result of the check of the file.
@@ -130,13 +131,13 @@ fn examine(
     roots: &[RootPath],
     is_deep: bool,
     is_asked: &dyn Fn(&str) -> bool,
-    quiet: Option<&Quiet>,
+    quiet: Option<&WritersStopped>,
     progress: &mut dyn FnMut(DoctorProgress),
 ) -> Diagnosis {
     let mut findings = Findings::new(CHECKS.first().map_or("", |check| check.name));
     let mut ledger = file::open(path, &mut findings);
     if let Some(ledger) = &ledger
-        && let Err(error) = ledger.hold()
+        && let Err(error) = ledger.hold_snapshot()
     {
         findings.unfinished(&error);
     }
@@ -157,7 +158,7 @@ fn examine(
     };
     discovery.skip_unreadable(&resolved);
     let has_ledger = ledger.is_some();
-    let mut patient = Patient {
+    let mut examined = Examined {
         path,
         ledger,
         roots,
@@ -172,10 +173,10 @@ fn examine(
     for check in CHECKS {
         findings.begin(check.name);
         let can_run = (has_ledger || !check.needs_ledger) && is_asked(check.name);
-        if quiet.is_some_and(Quiet::is_over) {
+        if quiet.is_some_and(WritersStopped::is_over) {
             break;
         }
-        if can_run && let Err(error) = (check.run)(&mut patient, &mut findings) {
+        if can_run && let Err(error) = (check.run)(&mut examined, &mut findings) {
             // Collected bytes that cannot be read are damage of truth, whichever check found it.
             if matches!(error, Error::Damaged { .. }) {
                 findings.begin(truth::CHECK.name);

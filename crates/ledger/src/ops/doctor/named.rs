@@ -3,7 +3,7 @@
 //! Compares tables of the ledger. Never looks at the disk.
 
 use super::finding::{Findings, Tally};
-use super::{Check, Patient};
+use super::{Check, Examined};
 use crate::Result;
 use crate::wire::Severity;
 
@@ -14,8 +14,8 @@ pub(super) const CHECK: Check = Check {
     needs_ledger: true,
 };
 
-fn run(patient: &mut Patient<'_>, findings: &mut Findings) -> Result<()> {
-    let conn = patient.conn()?;
+fn run(examined: &mut Examined<'_>, findings: &mut Findings) -> Result<()> {
+    let conn = examined.conn()?;
     let mut absent = Tally::default();
     let mut statement = conn.prepare(
         "SELECT k.key, k.session_id FROM session_keys k

@@ -4,12 +4,12 @@
 use rusqlite::{Connection, OptionalExtension};
 
 use super::finding::{Findings, REBUILD, RESCUE, SYNC, Tally};
-use super::{Check, Patient, replay};
+use super::{Check, Examined, replay};
 use crate::Result;
 use crate::base::ids::{EntryId, GenerationId, PackedId, Seq};
 use crate::file::schema::{self, Derived};
 use crate::project::draft::DraftEntry;
-use crate::project::rebuild::{self, Home};
+use crate::project::rebuild::{self, GenerationInfo};
 use crate::truth::chunks::RecordReader;
 use crate::wire::Severity;
 
@@ -23,10 +23,10 @@ pub(super) const CHECK: Check = Check {
 /// The number of records that are decoded again, spread over the ledger.
 const SAMPLE: i64 = 200;
 
-fn run(patient: &mut Patient<'_>, findings: &mut Findings) -> Result<()> {
-    let Some(ledger) = &patient.ledger else { return Ok(()) };
+fn run(examined: &mut Examined<'_>, findings: &mut Findings) -> Result<()> {
+    let Some(ledger) = &examined.ledger else { return Ok(()) };
     let conn = ledger.conn();
-    if !patient.is_whole {
+    if !examined.is_whole {
         findings.note("not compared, because the raw data is damaged", RESCUE);
         return Ok(());
     }
@@ -44,8 +44,8 @@ fn run(patient: &mut Patient<'_>, findings: &mut Findings) -> Result<()> {
         let behind = Tally::of((last - to).unsigned_abs(), []);
         findings.tally(Severity::Note, behind, "records that are not projected yet", SYNC);
     }
-    if patient.is_deep && to == last {
-        return replay::compare(ledger, patient.progress, findings);
+    if examined.is_deep && to == last {
+        return replay::compare(ledger, examined.progress, findings);
     }
     sample(conn, to, findings)
 }
@@ -67,8 +67,8 @@ fn sample(conn: &Connection, to: i64, findings: &mut Findings) -> Result<()> {
             .optional()?;
         let Some((seq, generation, length)) = found else { continue };
         seen = seq.0;
-        let Some(home) = Home::of(conn, generation)? else { continue };
-        let draft = rebuild::read(&mut reader, &home, seq, length.cast_unsigned())?;
+        let Some(info) = GenerationInfo::of(conn, generation)? else { continue };
+        let draft = rebuild::read(&mut reader, &info, seq, length.cast_unsigned())?;
         for (ordinal, entry) in draft.entries.iter().enumerate() {
             if !is_there(conn, EntryId::of(seq, ordinal), entry)? {
                 wrong.add(|| format!("record {}", seq.0));

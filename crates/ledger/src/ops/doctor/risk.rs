@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime};
 use quipu_transcript::format::Format;
 
 use super::finding::{Findings, SYNC, Tally};
-use super::{Check, Patient};
+use super::{Check, Examined};
 use crate::Result;
 use crate::base::clock;
 use crate::base::paths::path_bytes;
@@ -26,31 +26,31 @@ pub(super) const CHECK: Check =
 const DAY_MS: i64 = 24 * 60 * 60 * 1000;
 
 /// The number of days before its deletion from which an uncollected transcript is a warning.
-const SOON: i64 = 7;
+const DAYS_AHEAD: i64 = 7;
 
 /// The time without a sync, with uncollected files present, from which a warning is given.
-const LONG: Duration = Duration::from_secs(7 * 24 * 60 * 60);
+const MAX_SYNC_AGE: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
-fn run(patient: &mut Patient<'_>, findings: &mut Findings) -> Result<()> {
-    let new = uncollected(patient, findings)?;
-    last_sync(patient, new, findings);
-    only_here(patient, findings)
+fn run(examined: &mut Examined<'_>, findings: &mut Findings) -> Result<()> {
+    let new = uncollected(examined, findings)?;
+    last_sync(examined, new, findings);
+    only_here(examined, findings)
 }
 
 /// Finds transcripts, or parts of them, that are only on disk. Returns their number.
-fn uncollected(patient: &Patient<'_>, findings: &mut Findings) -> Result<u64> {
-    let forgotten = match &patient.ledger {
+fn uncollected(examined: &Examined<'_>, findings: &mut Findings) -> Result<u64> {
+    let forgotten = match &examined.ledger {
         Some(ledger) => Forgotten::load(ledger.conn())?,
         None => Forgotten::default(),
     };
-    let by_path = known::by_path(&patient.known);
+    let by_path = known::by_path(&examined.known);
     let mut soon: BTreeMap<_, (&dyn Format, Tally)> = BTreeMap::new();
     let mut later = Tally::default();
-    for found in patient.discovery.found.iter().filter(|found| is_wanted(found)) {
-        let Some(root) = patient.resolved.get(found.root) else { continue };
+    for found in examined.discovery.found.iter().filter(|found| is_wanted(found)) {
+        let Some(root) = examined.resolved.get(found.root) else { continue };
         let bytes = path_bytes(&root.path);
         let place = (root.format.name(), bytes.as_slice(), found.path.as_slice());
-        let source = by_path.get(&place).and_then(|index| patient.known.get(*index));
+        let source = by_path.get(&place).and_then(|index| examined.known.get(*index));
         let first_path = source.map_or(&found.path, |source| &source.first_path);
         let is_unwanted = [&found.path, first_path]
             .iter()
@@ -61,7 +61,7 @@ fn uncollected(patient: &Patient<'_>, findings: &mut Findings) -> Result<u64> {
         let age = clock::now_ms().saturating_sub(found.stat.mtime_ns / 1_000_000) / DAY_MS;
         let name = || String::from_utf8_lossy(&found.path).into_owned();
         match root.retention.days(root.format) {
-            Some(days) if i64::from(days) - age <= SOON => {
+            Some(days) if i64::from(days) - age <= DAYS_AHEAD => {
                 let agent = (root.format.name(), days, root.retention);
                 let (_, soon) =
                     soon.entry(agent).or_insert_with(|| (root.format, Tally::default()));
@@ -81,7 +81,7 @@ fn uncollected(patient: &Patient<'_>, findings: &mut Findings) -> Result<u64> {
             _ => format!("because `retention.{name}` in the configuration is {days}"),
         };
         let what = format!(
-            "transcripts that are not collected and that {title} will delete within {SOON} days, {why}"
+            "transcripts that are not collected and that {title} will delete within {DAYS_AHEAD} days, {why}"
         );
         findings.tally(Severity::Warning, soon, &what, "run `quipu sync` now");
     }
@@ -109,13 +109,13 @@ fn is_wanted(found: &FoundFile) -> bool {
     found.part.is_transcript() && !found.is_left_out
 }
 
-fn last_sync(patient: &Patient<'_>, new: u64, findings: &mut Findings) {
+fn last_sync(examined: &Examined<'_>, new: u64, findings: &mut Findings) {
     let written = ["", "-wal"].iter().filter_map(|suffix| {
-        fs::metadata(beside(patient.path, suffix)).and_then(|meta| meta.modified()).ok()
+        fs::metadata(beside(examined.path, suffix)).and_then(|meta| meta.modified()).ok()
     });
     let Some(written) = written.max() else { return };
     let ago = SystemTime::now().duration_since(written).unwrap_or_default();
-    if new > 0 && ago > LONG {
+    if new > 0 && ago > MAX_SYNC_AGE {
         findings.warning(
             format!(
                 "nothing was collected for {} days, although there are new files",
@@ -127,10 +127,12 @@ fn last_sync(patient: &Patient<'_>, new: u64, findings: &mut Findings) {
 }
 
 /// Recommends a backup if files exist only in the ledger.
-fn only_here(patient: &Patient<'_>, findings: &mut Findings) -> Result<()> {
-    let Some(ledger) = &patient.ledger else { return Ok(()) };
-    let gone = patient.known.iter().filter(|known| known.is_gone).count() as u64;
-    if gone == 0 || !patient.is_whole || backup::backups(ledger)?.iter().any(|backup| backup.exists)
+fn only_here(examined: &Examined<'_>, findings: &mut Findings) -> Result<()> {
+    let Some(ledger) = &examined.ledger else { return Ok(()) };
+    let gone = examined.known.iter().filter(|known| known.is_gone).count() as u64;
+    if gone == 0
+        || !examined.is_whole
+        || backup::backups(ledger)?.iter().any(|backup| backup.exists)
     {
         return Ok(());
     }

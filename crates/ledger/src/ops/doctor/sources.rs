@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use quipu_transcript::format::FORMATS;
 
 use super::finding::{Findings, Tally};
-use super::{Check, Patient};
+use super::{Check, Examined};
 use crate::Result;
 use crate::base::paths::absolute;
 use crate::collect::known::{self, KnownSource};
@@ -20,12 +20,12 @@ use crate::wire::{Severity, UNREADABLE};
 pub(super) const CHECK: Check =
     Check { name: "sources", fine: "all source files can be read", run, needs_ledger: false };
 
-fn run(patient: &mut Patient<'_>, findings: &mut Findings) -> Result<()> {
+fn run(examined: &mut Examined<'_>, findings: &mut Findings) -> Result<()> {
     let mut unreadable: BTreeMap<&str, Tally> = BTreeMap::new();
     let (mut leaves, mut nowhere, mut no_file) =
         (Tally::default(), Tally::default(), Tally::default());
-    for skipped in &patient.discovery.skipped {
-        let Some(root) = patient.resolved.get(skipped.root) else { continue };
+    for skipped in &examined.discovery.skipped {
+        let Some(root) = examined.resolved.get(skipped.root) else { continue };
         let name = || absolute(&root.path, &skipped.path).display().to_string();
         match &skipped.reason {
             Reason::Unreadable(why) => unreadable.entry(why).or_default().add(name),
@@ -60,17 +60,17 @@ fn run(patient: &mut Patient<'_>, findings: &mut Findings) -> Result<()> {
     findings.tally(Severity::Warning, nowhere, what, advice);
     let what = "transcript names that are not regular files";
     findings.tally(Severity::Note, no_file, what, "nothing to do; `quipu status` lists them");
-    refused(patient, findings);
-    databases(patient, findings)?;
-    damaged(patient, findings)?;
-    indexes(patient, findings)?;
-    roots(patient, findings);
+    refused(examined, findings);
+    databases(examined, findings)?;
+    damaged(examined, findings)?;
+    indexes(examined, findings)?;
+    roots(examined, findings);
     Ok(())
 }
 
 /// Finds databases that cannot be read, or only in part.
-fn databases(patient: &Patient<'_>, findings: &mut Findings) -> Result<()> {
-    let Some(ledger) = &patient.ledger else { return Ok(()) };
+fn databases(examined: &Examined<'_>, findings: &mut Findings) -> Result<()> {
+    let Some(ledger) = &examined.ledger else { return Ok(()) };
     let (mut whole, mut parts) = (Tally::default(), Tally::default());
     for known in known::databases(ledger.conn())?.iter().filter(|known| !known.is_gone) {
         if let Some(why) = &known.refused {
@@ -107,8 +107,8 @@ fn databases(patient: &Patient<'_>, findings: &mut Findings) -> Result<()> {
 }
 
 /// Finds compressed files that cannot be decompressed to their end.
-fn damaged(patient: &Patient<'_>, findings: &mut Findings) -> Result<()> {
-    let Some(ledger) = &patient.ledger else { return Ok(()) };
+fn damaged(examined: &Examined<'_>, findings: &mut Findings) -> Result<()> {
+    let Some(ledger) = &examined.ledger else { return Ok(()) };
     let mut statement = ledger.conn().prepare(
         "SELECT s.path, d.why, d.is_kept
            FROM damaged d JOIN sources s ON s.generation = d.generation
@@ -135,11 +135,11 @@ fn damaged(patient: &Patient<'_>, findings: &mut Findings) -> Result<()> {
 }
 
 /// Finds indexes that could not be read at the last sync.
-fn indexes(patient: &Patient<'_>, findings: &mut Findings) -> Result<()> {
-    let Some(ledger) = &patient.ledger else { return Ok(()) };
+fn indexes(examined: &Examined<'_>, findings: &mut Findings) -> Result<()> {
+    let Some(ledger) = &examined.ledger else { return Ok(()) };
     let forgotten = Forgotten::load(ledger.conn())?;
     let mut tally = Tally::default();
-    for (known, why) in damaged_indexes::damaged(ledger.conn(), &patient.known, &forgotten)? {
+    for (known, why) in damaged_indexes::damaged(ledger.conn(), &examined.known, &forgotten)? {
         tally.add(|| format!("{}: {why}", String::from_utf8_lossy(&known.path)));
     }
     let what = "indexes that cannot be read; transcripts are collected without them";
@@ -150,11 +150,11 @@ fn indexes(patient: &Patient<'_>, findings: &mut Findings) -> Result<()> {
 }
 
 /// Finds known files in which no line is a record.
-fn refused(patient: &Patient<'_>, findings: &mut Findings) {
+fn refused(examined: &Examined<'_>, findings: &mut Findings) {
     let is_refused = |known: &&KnownSource| {
         !known.is_gone && known.refused.as_deref().is_some_and(|why| why != FORGOTTEN)
     };
-    let refused = patient.known.iter().filter(is_refused);
+    let refused = examined.known.iter().filter(is_refused);
     let mut tally = Tally::default();
     for known in refused {
         tally.add(|| String::from_utf8_lossy(&known.path).into_owned());
@@ -164,10 +164,10 @@ fn refused(patient: &Patient<'_>, findings: &mut Findings) {
     findings.tally(Severity::Note, tally, what, advice);
 }
 
-fn roots(patient: &Patient<'_>, findings: &mut Findings) {
+fn roots(examined: &Examined<'_>, findings: &mut Findings) {
     let mut absent = Tally::default();
     let mut is_anything = false;
-    for (root, state) in patient.roots.iter().zip(&patient.discovery.roots) {
+    for (root, state) in examined.roots.iter().zip(&examined.discovery.roots) {
         match state {
             RootState::Walked | RootState::Twin | RootState::Unreadable => is_anything = true,
             RootState::Absent => absent.add(|| root.path.display().to_string()),
@@ -181,10 +181,10 @@ fn roots(patient: &Patient<'_>, findings: &mut Findings) {
     }
     // A root that was collected from before and is gone gets a warning.
     let mut lost = Tally::default();
-    for (root, state) in patient.resolved.iter().zip(&patient.discovery.roots) {
+    for (root, state) in examined.resolved.iter().zip(&examined.discovery.roots) {
         let bytes = crate::base::paths::path_bytes(&root.path);
         if *state == RootState::Absent
-            && patient.known.iter().any(|known| known.root == bytes && !known.is_gone)
+            && examined.known.iter().any(|known| known.root == bytes && !known.is_gone)
         {
             lost.add(|| root.path.display().to_string());
         }

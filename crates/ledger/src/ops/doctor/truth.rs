@@ -7,7 +7,7 @@ use rusqlite::Connection;
 
 use super::chunks;
 use super::finding::{Findings, RESCUE, Tally};
-use super::{Check, DoctorProgress, Patient};
+use super::{Check, DoctorProgress, Examined};
 use crate::Result;
 use crate::base::ids::GenerationId;
 use crate::collect::known::{HEAD, MARKER, print};
@@ -18,8 +18,8 @@ use crate::wire::Severity;
 pub(super) const CHECK: Check =
     Check { name: "truth", fine: "all collected bytes are stored", run, needs_ledger: true };
 
-fn run(patient: &mut Patient<'_>, findings: &mut Findings) -> Result<()> {
-    let conn = patient.ledger.as_ref().map(crate::Ledger::conn);
+fn run(examined: &mut Examined<'_>, findings: &mut Findings) -> Result<()> {
+    let conn = examined.ledger.as_ref().map(crate::Ledger::conn);
     let Some(conn) = conn else { return Ok(()) };
     if findings.has_errors("file") && !is_readable(conn) {
         return Ok(());
@@ -29,14 +29,14 @@ fn run(patient: &mut Patient<'_>, findings: &mut Findings) -> Result<()> {
     last_lines(conn, findings)?;
     waiting(conn, findings)?;
     chunks::complete(conn, findings)?;
-    patient.is_whole = !findings.has_errors(CHECK.name);
-    if patient.is_whole {
+    examined.is_whole = !findings.has_errors(CHECK.name);
+    if examined.is_whole {
         journal_reads(conn, findings)?;
     }
-    if patient.is_deep {
-        checksums(conn, patient.progress, findings)?;
-        patient.is_whole = !findings.has_errors(CHECK.name);
-        if patient.is_whole {
+    if examined.is_deep {
+        checksums(conn, examined.progress, findings)?;
+        examined.is_whole = !findings.has_errors(CHECK.name);
+        if examined.is_whole {
             ends(conn, findings)?;
         }
     }

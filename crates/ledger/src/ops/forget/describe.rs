@@ -15,7 +15,7 @@ use crate::wire::{ForgetReport, ForgottenSession};
 use crate::{Error, Result};
 
 /// The largest number of sessions with copies of forgotten lines that are listed.
-const MOST_NAMED: usize = 20;
+const MAX_LISTED_PATHS: usize = 20;
 
 /// Describes what the ledger holds of these sessions. Must run before the removal.
 pub(super) fn describe(conn: &Connection, scope: &Scope) -> Result<ForgetReport> {
@@ -25,7 +25,7 @@ pub(super) fn describe(conn: &Connection, scope: &Scope) -> Result<ForgetReport>
         shared_lines: (scope.lines.blanked.len() + scope.lines.tails.len()) as u64,
         on_disk: on_disk(scope),
         copies: copied_in.len() as u64,
-        copied_in: copied_in.into_iter().take(MOST_NAMED).collect(),
+        copied_in: copied_in.into_iter().take(MAX_LISTED_PATHS).collect(),
         threads: threads(conn, scope)?,
         ..ForgetReport::default()
     };

@@ -26,7 +26,7 @@ use crate::Result;
 use crate::base::clock;
 use crate::file::ledger::Ledger;
 use crate::project::Fold;
-use crate::project::rebuild::{self, Followed};
+use crate::project::rebuild::{self, CatchUpStep};
 use crate::read::query::complete::complete;
 use crate::truth::forgotten::Forgotten;
 use crate::truth::journal::{self, Event};
@@ -34,11 +34,11 @@ use crate::wire::{ForgetReport, ForgottenSession};
 use describe::{backups, describe, forgotten_before};
 
 /// The longest time spent on projecting records that runtimes appended just before.
-const LONGEST_FOLLOW: Duration = Duration::from_millis(500);
+const MAX_CATCH_UP_STEP: Duration = Duration::from_millis(500);
 
 /// Describes what [`forget`] would remove. Removes nothing.
 pub fn preview(ledger: &mut Ledger, name: &str) -> Result<ForgetReport> {
-    rebuild::bring_up(ledger, &mut |_, _| {})?;
+    rebuild::catch_up(ledger, &mut |_, _| {})?;
     if let Some(report) = forgotten_before(ledger, name)? {
         return Ok(report);
     }
@@ -61,7 +61,7 @@ pub fn forget(
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<ForgetReport> {
     let mut report = loop {
-        rebuild::bring_up(ledger, progress)?;
+        rebuild::catch_up(ledger, progress)?;
         if let Some(report) = forgotten_before(ledger, name)? {
             break report;
         }
@@ -73,7 +73,7 @@ pub fn forget(
     report.forgotten = true;
     let cleaned =
         crate::truth::forgotten::clean::clean(ledger, crate::truth::forgotten::clean::FORGET_WAIT);
-    rebuild::catch_up(ledger, progress)?;
+    rebuild::catch_up_in_slices(ledger, progress)?;
     ledger.checkpoint()?;
     report.cleaned = cleaned?;
     report.backups = backups(ledger)?;
@@ -83,7 +83,8 @@ pub fn forget(
 /// Runs the transaction. Returns `None` if the projection is incomplete, so that sessions may be
 /// missing.
 fn remove(tx: &Transaction<'_>, name: &str) -> Result<Option<ForgetReport>> {
-    if rebuild::follow(tx, &mut Fold::default(), LONGEST_FOLLOW)? != Followed::Wholly {
+    if rebuild::catch_up_step(tx, &mut Fold::default(), MAX_CATCH_UP_STEP)? != CatchUpStep::UpToDate
+    {
         return Ok(None);
     }
     let (rows, sessions) = scope::sessions(tx, name)?;
@@ -100,7 +101,7 @@ fn remove(tx: &Transaction<'_>, name: &str) -> Result<Option<ForgetReport>> {
     let scope = scope::scope(tx, rows, sessions)?;
     let report = describe(tx, &scope)?;
     remove::remove(tx, &scope)?;
-    rebuild::empty(tx)?;
+    rebuild::clear(tx)?;
     Ok(Some(report))
 }
 

@@ -100,7 +100,7 @@ pub(super) fn titled(
             .prepare_cached("SELECT nullif(cwd, '') FROM sessions WHERE id = ?1")?
             .query_row([*row], |row| row.get(0))?;
         let slug = session.slug.as_deref();
-        let place = query::listed::place(conn, slug, cwd.as_deref())?;
+        let place = query::listed::project_folder(conn, slug, cwd.as_deref())?;
         let name = query::listed::project_name(place.as_deref(), slug);
         session.project = Some(name.to_owned()).filter(|name| !name.is_empty());
     }

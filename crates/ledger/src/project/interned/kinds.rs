@@ -12,7 +12,7 @@ use crate::base::ids::EntryId;
 
 /// The type, role and marks of an entry.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) struct Kind {
+pub(crate) struct EntryKind {
     pub(crate) type_name: Box<str>,
     /// The form that the format assigns to the type. A document has the name of its part.
     pub(crate) form: &'static str,
@@ -27,15 +27,15 @@ pub(crate) struct Kind {
     pub(crate) folded: &'static str,
 }
 
-impl Kind {
+impl EntryKind {
     pub(crate) fn new(
         type_name: Box<str>,
         form: &'static str,
         role: Option<Role>,
         marks: &Marks,
         folded: Option<Folded>,
-    ) -> Kind {
-        Kind {
+    ) -> EntryKind {
+        EntryKind {
             type_name,
             form,
             role,
@@ -62,18 +62,18 @@ impl rusqlite::ToSql for KindId {
 
 /// The largest number of kinds in memory. A transcript can contain any number of types, so memory
 /// must be bounded.
-const MOST_REMEMBERED: usize = 1024;
+const MAX_IN_MEMORY: usize = 1024;
 
 /// The kinds that were used since the fold began.
 #[derive(Debug, Default)]
 pub(crate) struct Kinds {
-    known: HashMap<Kind, KindId>,
+    known: HashMap<EntryKind, KindId>,
 }
 
 impl Kinds {
     /// Returns the number of a kind. A kind gets its number at its first use, so a rebuild assigns
     /// the same numbers.
-    pub(crate) fn number(&mut self, conn: &Connection, kind: &Kind) -> Result<KindId> {
+    pub(crate) fn number(&mut self, conn: &Connection, kind: &EntryKind) -> Result<KindId> {
         if let Some(id) = self.known.get(kind) {
             return Ok(*id);
         }
@@ -87,7 +87,7 @@ impl Kinds {
                 next
             }
         };
-        if self.known.len() >= MOST_REMEMBERED {
+        if self.known.len() >= MAX_IN_MEMORY {
             self.known.clear();
         }
         self.known.insert(kind.clone(), KindId(id));
@@ -96,7 +96,11 @@ impl Kinds {
 }
 
 /// Adds a separate kind for a provisional entry.
-pub(crate) fn add_provisional(conn: &Connection, entry: EntryId, kind: &Kind) -> Result<KindId> {
+pub(crate) fn add_provisional(
+    conn: &Connection,
+    entry: EntryId,
+    kind: &EntryKind,
+) -> Result<KindId> {
     insert(conn, entry.0, kind)?;
     Ok(KindId(entry.0))
 }
@@ -107,7 +111,7 @@ pub(crate) fn remove_provisional(conn: &Connection, entry: EntryId) -> Result<()
     Ok(())
 }
 
-fn find(conn: &Connection, kind: &Kind) -> Result<Option<i64>> {
+fn find(conn: &Connection, kind: &EntryKind) -> Result<Option<i64>> {
     Ok(conn
         .prepare_cached(
             "SELECT id FROM kinds
@@ -133,7 +137,7 @@ fn find(conn: &Connection, kind: &Kind) -> Result<Option<i64>> {
         .optional()?)
 }
 
-fn insert(conn: &Connection, id: i64, kind: &Kind) -> Result<()> {
+fn insert(conn: &Connection, id: i64, kind: &EntryKind) -> Result<()> {
     conn.prepare_cached(
         "INSERT INTO kinds
             (id, type, form, role, is_meta, is_sidechain, is_mirror, is_error, is_side,

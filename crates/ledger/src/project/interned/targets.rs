@@ -28,10 +28,10 @@ impl ToSql for Target {
 
 /// The smallest length of an interned target, in bytes. A shorter one takes less space than a row
 /// of its own.
-const SHORTEST: usize = 16;
+const MIN_INTERNED_BYTES: usize = 16;
 
 /// The largest number of targets in memory, to bound it for any transcript.
-const MOST_REMEMBERED: usize = 4096;
+const MAX_IN_MEMORY: usize = 4096;
 
 /// The targets that were used since the fold began.
 #[derive(Debug, Default)]
@@ -43,7 +43,7 @@ impl Targets {
     /// Returns the stored form of a target. A target gets its number at its first use, so a rebuild
     /// assigns the same numbers.
     pub(crate) fn store(&mut self, conn: &Connection, text: &str) -> Result<Target> {
-        if text.len() < SHORTEST || text.contains(char::is_whitespace) {
+        if text.len() < MIN_INTERNED_BYTES || text.contains(char::is_whitespace) {
             return Ok(Target::Text(text.into()));
         }
         if let Some(id) = self.known.get(text) {
@@ -60,7 +60,7 @@ impl Targets {
                 conn.last_insert_rowid()
             }
         };
-        if self.known.len() >= MOST_REMEMBERED {
+        if self.known.len() >= MAX_IN_MEMORY {
             self.known.clear();
         }
         self.known.insert(text.into(), id);

@@ -26,16 +26,16 @@ impl rusqlite::ToSql for ToolId {
 
 /// The largest number of tools in memory. A transcript can contain any names, so memory must be
 /// bounded.
-const MOST_REMEMBERED: usize = 1024;
+const MAX_IN_MEMORY: usize = 1024;
 
 /// The tools that were called since the fold began.
 #[derive(Debug, Default)]
-pub(crate) struct Toolbox {
+pub(crate) struct Tools {
     /// The numbers by name: for whole calls, and for calls that were cut off.
     known: HashMap<Box<str>, [Option<ToolId>; 2]>,
 }
 
-impl Toolbox {
+impl Tools {
     /// Returns the number of a tool. A tool gets its number at its first call, so a rebuild assigns
     /// the same numbers.
     pub(crate) fn number(&mut self, conn: &Connection, tool: Tool<'_>) -> Result<ToolId> {
@@ -57,7 +57,7 @@ impl Toolbox {
                 conn.last_insert_rowid()
             }
         };
-        if self.known.len() >= MOST_REMEMBERED {
+        if self.known.len() >= MAX_IN_MEMORY {
             self.known.clear();
         }
         let numbers = self.known.entry(tool.name.into()).or_default();

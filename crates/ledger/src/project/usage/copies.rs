@@ -8,16 +8,16 @@ use foldhash::HashSet;
 use quipu_transcript::entry::Usage;
 use rusqlite::Connection;
 
-use super::{stored, tokens};
+use super::{tokens, usage_from_row};
 use crate::Result;
 use crate::base::ids::EntryId;
-use crate::project::usage_rollup::{Quarters, Slot};
+use crate::project::usage_rollup::{CountedUsage, UsageRollup};
 
 /// Selects again the counted copies of these responses.
 pub(crate) fn recount_all(
     conn: &Connection,
     messages: BTreeSet<i64>,
-    quarters: &mut Quarters,
+    rollup: &mut UsageRollup,
 ) -> Result<()> {
     let mut count = conn.prepare_cached(
         "SELECT count(*) FROM usage_rows WHERE message % 2147483647 = ?1 % 2147483647",
@@ -25,20 +25,20 @@ pub(crate) fn recount_all(
     for message in messages {
         // Most responses have one copy, which is counted.
         if count.query_row([message], |row| row.get::<_, i64>(0))? > 1 {
-            recount(conn, message, quarters)?;
+            recount(conn, message, rollup)?;
         }
     }
     Ok(())
 }
 
 /// Selects the counted copies of a response: one for each request.
-fn recount(conn: &Connection, message: i64, quarters: &mut Quarters) -> Result<()> {
+fn recount(conn: &Connection, message: i64, rollup: &mut UsageRollup) -> Result<()> {
     let copies = copies(conn, message)?;
-    for (copy, counts) in copies.iter().zip(counting(&copies)) {
+    for (copy, counts) in copies.iter().zip(counted_copies(&copies)) {
         if copy.is_counted != counts {
             conn.prepare_cached("UPDATE usage_rows SET is_counted = ?2 WHERE entry = ?1")?
                 .execute((copy.entry, counts))?;
-            if counts { quarters.add(&copy.slot) } else { quarters.take(&copy.slot) }
+            if counts { rollup.add(&copy.counted) } else { rollup.subtract(&copy.counted) }
         }
     }
     Ok(())
@@ -46,8 +46,8 @@ fn recount(conn: &Connection, message: i64, quarters: &mut Quarters) -> Result<(
 
 /// One copy of a response.
 #[derive(Debug)]
-struct Copy {
-    slot: Slot,
+struct ResponseCopy {
+    counted: CountedUsage,
     request: i64,
     entry: EntryId,
     is_counted: bool,
@@ -55,18 +55,18 @@ struct Copy {
     session_id: String,
 }
 
-impl Copy {
+impl ResponseCopy {
     /// Returns the rank of a copy; the highest one is counted. The main conversation comes before a
     /// side chain, then the largest usage, then the earliest time. Names decide the rest, never the
     /// order of collecting.
     fn rank(&self) -> impl Ord {
-        let first = Reverse((self.slot.time, &self.session_id, self.entry));
-        (!self.is_sidechain, weight(&self.slot.usage), first)
+        let first = Reverse((self.counted.time, &self.session_id, self.entry));
+        (!self.is_sidechain, response_size(&self.counted.usage), first)
     }
 }
 
 /// Returns all copies of a response.
-fn copies(conn: &Connection, message: i64) -> Result<Vec<Copy>> {
+fn copies(conn: &Connection, message: i64) -> Result<Vec<ResponseCopy>> {
     let mut statement = conn.prepare_cached(
         "SELECT u.input, u.output, u.cache_read, u.cache_write, u.cache_write_1h, u.cost_usd,
                 u.is_fast, u.session, u.model, u.time, u.request, u.entry, u.is_counted,
@@ -76,9 +76,9 @@ fn copies(conn: &Connection, message: i64) -> Result<Vec<Copy>> {
     )?;
     Ok(statement
         .query_map([message], |row| {
-            Ok(Copy {
-                slot: Slot {
-                    usage: stored(row)?,
+            Ok(ResponseCopy {
+                counted: CountedUsage {
+                    usage: usage_from_row(row)?,
                     session: row.get(7)?,
                     model: row.get(8)?,
                     time: row.get(9)?,
@@ -96,10 +96,10 @@ fn copies(conn: &Connection, message: i64) -> Result<Vec<Copy>> {
 /// Returns, for each copy, whether it is counted. From the best to the worst, a copy is counted
 /// unless a better one is the same response. A copy without a request id, or in a side chain, is
 /// the same response as any other copy with that message id.
-fn counting(copies: &[Copy]) -> Vec<bool> {
-    let mut order: Vec<(usize, &Copy)> = copies.iter().enumerate().collect();
+fn counted_copies(copies: &[ResponseCopy]) -> Vec<bool> {
+    let mut order: Vec<(usize, &ResponseCopy)> = copies.iter().enumerate().collect();
     order.sort_by(|(_, a), (_, b)| b.rank().cmp(&a.rank()));
-    let mut counting = vec![false; copies.len()];
+    let mut counted_copies = vec![false; copies.len()];
     let mut requests = HashSet::default();
     let mut has_main = false;
     for (index, copy) in order {
@@ -109,15 +109,15 @@ fn counting(copies: &[Copy]) -> Vec<bool> {
             || (copy.is_sidechain && has_main);
         requests.insert(copy.request);
         has_main |= !copy.is_sidechain;
-        if let Some(counts) = counting.get_mut(index) {
+        if let Some(counts) = counted_copies.get_mut(index) {
             *counts = !is_repeated;
         }
     }
-    counting
+    counted_copies
 }
 
 /// Returns the size of a response for comparison: all tokens, then the tokens of each kind.
-fn weight(usage: &Usage) -> [i64; 5] {
+fn response_size(usage: &Usage) -> [i64; 5] {
     let [input, output, cache_read, cache_write] =
         [usage.input, usage.output, usage.cache_read, usage.cache_write].map(tokens);
     [input + output + cache_read + cache_write, output, input, cache_write, cache_read]

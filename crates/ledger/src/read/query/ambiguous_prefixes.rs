@@ -12,7 +12,7 @@ use crate::file::ledger::Ledger;
 /// Returns the ids that share their first `letters` with another id, sorted. Ids of transcripts
 /// without a line are included, since those are listed, too. Sub-agents are left out: they are
 /// shown by their own names.
-pub fn crowded_ids(ledger: &Ledger, letters: usize) -> Result<Vec<String>> {
+pub fn ids_with_ambiguous_prefix(ledger: &Ledger, letters: usize) -> Result<Vec<String>> {
     let conn = ledger.conn();
     let mut empty = empty::ids(conn)?;
     empty.sort_unstable();
@@ -21,49 +21,49 @@ pub fn crowded_ids(ledger: &Ledger, letters: usize) -> Result<Vec<String>> {
     let mut statement = conn
         .prepare("SELECT session_id FROM sessions INDEXED BY sessions_by_id ORDER BY session_id")?;
     let mut rows = statement.query([])?;
-    let mut crowd = Crowd { letters, ..Crowd::default() };
+    let mut scan = PrefixScan { letters, ..PrefixScan::default() };
     while let Some(row) = rows.next()? {
         let id = row.get_ref(0)?.as_str().map_err(rusqlite::Error::from)?;
         while let Some(before) = empty.next_if(|empty| empty.as_str() < id) {
-            crowd.meet(&before);
+            scan.visit(&before);
         }
-        crowd.meet(id);
+        scan.visit(id);
     }
-    empty.for_each(|id| crowd.meet(&id));
-    Ok(crowd.finish())
+    empty.for_each(|id| scan.visit(&id));
+    Ok(scan.finish())
 }
 
 /// The ids seen so far, in order.
 #[derive(Default)]
-struct Crowd {
+struct PrefixScan {
     letters: usize,
-    crowded: Vec<String>,
+    ambiguous: Vec<String>,
     last: String,
-    /// True if the last id is already in `crowded`.
-    is_told: bool,
+    /// True if the last id is already in `ambiguous`.
+    last_is_reported: bool,
     /// Ids that begin with a folder, by the first letters of the file's name.
     in_folders: BTreeMap<String, Vec<String>>,
 }
 
 /// The number of characters that lists show of the name of a file in a folder.
-const LETTERS_OF_FILE: usize = 20;
+const MAX_FILE_LETTERS: usize = 20;
 
-impl Crowd {
+impl PrefixScan {
     fn finish(mut self) -> Vec<String> {
         let alike = self.in_folders.into_values().filter(|ids| ids.len() > 1);
-        self.crowded.extend(alike.flatten());
-        self.crowded.sort_unstable();
-        self.crowded
+        self.ambiguous.extend(alike.flatten());
+        self.ambiguous.sort_unstable();
+        self.ambiguous
     }
 
-    fn meet(&mut self, id: &str) {
+    fn visit(&mut self, id: &str) {
         if id == self.last {
             return;
         }
         if let Some((folder, file)) = id.rsplit_once('/') {
             // Sub-agents are distinguished by the id of their session, which is their folder.
             if folder.len() != 36 {
-                let beginning = file.chars().take(LETTERS_OF_FILE).collect();
+                let beginning = file.chars().take(MAX_FILE_LETTERS).collect();
                 let ids = self.in_folders.entry(beginning).or_default();
                 if ids.last().is_none_or(|last| last != id) {
                     ids.push(id.to_owned());
@@ -72,14 +72,14 @@ impl Crowd {
             return;
         }
         let begin = |id| str::chars(id).take(self.letters);
-        let is_crowded = !self.last.is_empty() && begin(&self.last).eq(begin(id));
-        if is_crowded {
-            if !self.is_told {
-                self.crowded.push(self.last.clone());
+        let is_ambiguous = !self.last.is_empty() && begin(&self.last).eq(begin(id));
+        if is_ambiguous {
+            if !self.last_is_reported {
+                self.ambiguous.push(self.last.clone());
             }
-            self.crowded.push(id.to_owned());
+            self.ambiguous.push(id.to_owned());
         }
-        self.is_told = is_crowded;
+        self.last_is_reported = is_ambiguous;
         self.last.clear();
         self.last.push_str(id);
     }

@@ -2,7 +2,7 @@
 //!
 //! During a rebuild by another process, and after an interrupted rebuild, sessions and keys are
 //! missing from the projection. A query would then miss a session, or follow a key to the session
-//! that it led to before. A read-only ledger is never brought up to date here.
+//! that it led to before. A read-only ledger never catches up here.
 
 use std::time::Instant;
 
@@ -15,7 +15,7 @@ use crate::{Error, Result};
 
 /// Runs `read` in one snapshot that has every session.
 ///
-/// If the ledger was opened for writing, the projection is brought up to date first.
+/// If the ledger was opened for writing, the projection catches up first.
 /// [`Error::Behind`] is returned if that takes too long. Otherwise, and in a snapshot of the
 /// caller, `read` gets the projection as it is, and a missing session is reported as
 /// [`Error::Behind`].
@@ -27,13 +27,13 @@ pub(crate) fn complete<T>(
     let until = Instant::now() + ledger.longest_catch_up();
     loop {
         let snapshot = Snapshot::of(conn)?;
-        if rebuild::knows_sessions(conn)? {
+        if rebuild::has_all_sessions(conn)? {
             return read(conn);
         }
         // The caller's transaction has already fixed the snapshot.
         if snapshot.is_none() || !ledger.is_writable() {
             return match read(conn) {
-                Err(Error::NoMatch { what: "session", .. }) => Err(rebuild::behind(ledger)?),
+                Err(Error::NoMatch { what: "session", .. }) => Err(rebuild::behind_error(ledger)?),
                 read => read,
             };
         }
@@ -43,9 +43,9 @@ pub(crate) fn complete<T>(
         }
         // This connection may be reading, so another connection writes.
         let mut writer = Ledger::open(ledger.path())?;
-        rebuild::bring_up_until(&mut writer, until)?;
+        rebuild::catch_up_until(&mut writer, until)?;
         if Instant::now() >= until {
-            return Err(rebuild::behind(ledger)?);
+            return Err(rebuild::behind_error(ledger)?);
         }
     }
 }

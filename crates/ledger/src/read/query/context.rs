@@ -23,7 +23,7 @@ use crate::{Error, Result};
 
 /// The largest size of a transcript, in bytes, that is kept in memory. A larger one is read twice
 /// instead.
-const KEPT: u64 = 64 << 20;
+const MAX_BYTES_IN_MEMORY: u64 = 64 << 20;
 
 /// A context, with the repairs that it needed.
 #[derive(Debug, Clone)]
@@ -48,15 +48,15 @@ pub fn context_of(
     let conn = ledger.conn();
     let _snapshot = Snapshot::of(conn)?;
     let at = leaf.map_or(At::Leaf, At::Entry);
-    let lives = lives(conn, session)?;
-    for (place, life) in lives.iter().enumerate() {
+    let generations = transcript_generations(conn, session)?;
+    for (order_index, generation) in generations.iter().enumerate() {
         let recent = match at {
-            At::Leaf if place == 0 => recent::context(conn, life, session)?,
+            At::Leaf if order_index == 0 => recent::context(conn, generation, session)?,
             _ => None,
         };
         let context = match recent {
             Some(context) => Some((context, 0)),
-            None => life.context(conn, at)?,
+            None => generation.context(conn, at)?,
         };
         if let Some((context, cut)) = context {
             let Context { messages, .. } = context;
@@ -65,7 +65,7 @@ pub fn context_of(
         }
     }
     Err(match leaf {
-        Some(leaf) if !lives.is_empty() => {
+        Some(leaf) if !generations.is_empty() => {
             Error::NoMatch { what: "entry of the session", name: leaf.to_owned() }
         }
         _ => {
@@ -77,14 +77,17 @@ pub fn context_of(
 }
 
 /// One generation of a file that holds the session.
-pub(crate) struct Life {
-    generation: GenerationId,
+pub(crate) struct TranscriptGeneration {
+    id: GenerationId,
     pub(crate) reader: Reader,
     size: u64,
 }
 
 /// Returns the generations of a session's transcripts, the preferred one first.
-pub(crate) fn lives(conn: &Connection, session: SessionRow) -> Result<Vec<Life>> {
+pub(crate) fn transcript_generations(
+    conn: &Connection,
+    session: SessionRow,
+) -> Result<Vec<TranscriptGeneration>> {
     let mut statement = conn.prepare(
         "SELECT g.id, s.format, s.kind, s.path, s.is_gone, g.mtime_ns, g.id IS s.generation,
                 g.cursor + g.tail_length
@@ -95,7 +98,7 @@ pub(crate) fn lives(conn: &Connection, session: SessionRow) -> Result<Vec<Life>>
             AND ss.part IN ('transcript', 'agent', 'subagent')",
     )?;
     let mut rows = statement.query([session])?;
-    let mut lives = Vec::new();
+    let mut generations = Vec::new();
     while let Some(row) = rows.next()? {
         let (format, kind): (String, String) = (row.get(1)?, row.get(2)?);
         let path: Vec<u8> = row.get(3)?;
@@ -115,13 +118,17 @@ pub(crate) fn lives(conn: &Connection, session: SessionRow) -> Result<Vec<Life>>
         let reader = read_by.and_then(|format| format.context());
         let reader = reader.ok_or_else(|| Error::NoContext { format: format.clone() })?;
         let size = row.get::<_, i64>(7)?.cast_unsigned();
-        lives.push((order, Life { generation, reader, size }));
+        generations.push((order, TranscriptGeneration { id: generation, reader, size }));
     }
-    lives.sort_by_key(|(order, _)| *order);
-    Ok(lives.into_iter().map(|(_, life)| life).filter(|life| life.size > 0).collect())
+    generations.sort_by_key(|(order, _)| *order);
+    Ok(generations
+        .into_iter()
+        .map(|(_, generation)| generation)
+        .filter(|generation| generation.size > 0)
+        .collect())
 }
 
-impl Life {
+impl TranscriptGeneration {
     /// Returns the context from these lines, and the number of its messages that are cut. `None` if
     /// the entry is not in these lines.
     pub(crate) fn context(
@@ -129,7 +136,7 @@ impl Life {
         conn: &Connection,
         at: At<'_>,
     ) -> Result<Option<(Context, usize)>> {
-        if self.size <= KEPT {
+        if self.size <= MAX_BYTES_IN_MEMORY {
             return self.context_at_once(conn, at);
         }
         let mut session = Session::new(self.reader);
@@ -143,19 +150,19 @@ impl Life {
         let Some(plan) = session.plan(at) else { return Ok(None) };
         drop(session);
         let cut = cut(&plan, &long);
-        let lines = self.wanted(conn, &plan)?;
+        let lines = self.needed_lines(conn, &plan)?;
         Ok(Some((plan.fill(&|line| lines.get(&line).map(String::as_str)), cut)))
     }
 
-    /// Returns the same as [`Life::context`], for lines that fit into memory.
+    /// Returns the same as [`TranscriptGeneration::context`], for lines that fit into memory.
     fn context_at_once(&self, conn: &Connection, at: At<'_>) -> Result<Option<(Context, usize)>> {
         let mut bytes = Vec::with_capacity(usize::try_from(self.size).unwrap_or_default());
         let mut take = |part: &[u8]| {
             bytes.extend_from_slice(part);
             Ok(())
         };
-        spans::stream(conn, self.generation, &mut take)?;
-        tails::stream(conn, self.generation, &mut take)?;
+        spans::stream(conn, self.id, &mut take)?;
+        tails::stream(conn, self.id, &mut take)?;
         // Invalid UTF-8 is replaced within its line: a character that is cut off never removes a
         // newline.
         let text = text(bytes);
@@ -165,8 +172,8 @@ impl Life {
         // At most one line is that long: two do not fit.
         let long = lines.iter().position(|line| line.len() > DECODE_LIMIT);
         let short = long.and_then(|long| lines.get(long)).map(|line| shorten(line));
-        if let Some(place) = long.and_then(|long| lines.get_mut(long)) {
-            *place = short.as_deref().unwrap_or_default();
+        if let Some(order_index) = long.and_then(|long| lines.get_mut(long)) {
+            *order_index = short.as_deref().unwrap_or_default();
         }
         let mut session = Session::new(self.reader);
         session.extend(&lines);
@@ -178,17 +185,17 @@ impl Life {
     }
 
     /// Returns the lines that a plan needs, by number.
-    fn wanted(&self, conn: &Connection, plan: &Plan) -> Result<HashMap<usize, String>> {
-        let mut wanted: HashMap<usize, String> =
+    fn needed_lines(&self, conn: &Connection, plan: &Plan) -> Result<HashMap<usize, String>> {
+        let mut needed_lines: HashMap<usize, String> =
             plan.lines().map(|line| (line, String::new())).collect();
         let mut number = 0;
         self.split(conn, DECODE_LIMIT, &mut |line, _| {
-            if let Some(place) = wanted.get_mut(&number) {
-                *place = String::from_utf8_lossy(line).into_owned();
+            if let Some(order_index) = needed_lines.get_mut(&number) {
+                *order_index = String::from_utf8_lossy(line).into_owned();
             }
             number += 1;
         })?;
-        Ok(wanted)
+        Ok(needed_lines)
     }
 
     /// Passes every line to `each`, also a last line without a newline.
@@ -209,8 +216,8 @@ impl Life {
             lines.take(part, each);
             Ok(())
         };
-        spans::stream(conn, self.generation, &mut take)?;
-        tails::stream(conn, self.generation, &mut take)?;
+        spans::stream(conn, self.id, &mut take)?;
+        tails::stream(conn, self.id, &mut take)?;
         lines.end_last(each);
         Ok(())
     }
@@ -220,60 +227,61 @@ impl Life {
 struct Splitter {
     longest: usize,
     /// The current line, without its end.
-    held: Vec<u8>,
+    line: Vec<u8>,
     /// The current line with shortened strings, once it is longer than `longest`.
     short: Option<Shortened>,
     /// The largest number of bytes held so far.
-    most: usize,
+    longest_held: usize,
 }
 
 impl Splitter {
     fn new(longest: usize) -> Splitter {
-        Splitter { longest, held: Vec::new(), short: None, most: 0 }
+        Splitter { longest, line: Vec::new(), short: None, longest_held: 0 }
     }
 
     fn take(&mut self, mut part: &[u8], each: &mut dyn FnMut(&[u8], bool)) {
         while let Some(end) = memchr::memchr(b'\n', part) {
             let (line, further) = part.split_at(end);
-            if self.held.is_empty() && self.short.is_none() && line.len() <= self.longest {
+            if self.line.is_empty() && self.short.is_none() && line.len() <= self.longest {
                 each(line, false);
             } else {
-                self.hold(line);
+                self.append_to_line(line);
                 self.end(each);
             }
             part = further.get(1..).unwrap_or_default();
         }
-        self.hold(part);
+        self.append_to_line(part);
     }
 
     /// Adds to the current line.
-    fn hold(&mut self, part: &[u8]) {
+    fn append_to_line(&mut self, part: &[u8]) {
         match &mut self.short {
             Some(short) => short.push(part),
             None => {
-                self.held.extend_from_slice(part);
-                if self.held.len() > self.longest {
-                    self.most = self.most.max(self.held.len());
+                self.line.extend_from_slice(part);
+                if self.line.len() > self.longest {
+                    self.longest_held = self.longest_held.max(self.line.len());
                     let mut short = Shortened::default();
-                    short.push(&std::mem::take(&mut self.held));
+                    short.push(&std::mem::take(&mut self.line));
                     self.short = Some(short);
                 }
             }
         }
-        self.most = self.most.max(self.held.len() + self.short.as_ref().map_or(0, Shortened::len));
+        self.longest_held =
+            self.longest_held.max(self.line.len() + self.short.as_ref().map_or(0, Shortened::len));
     }
 
     fn end(&mut self, each: &mut dyn FnMut(&[u8], bool)) {
         match self.short.take() {
             Some(short) => each(&short.finish(), true),
-            None => each(&self.held, false),
+            None => each(&self.line, false),
         }
-        self.held.clear();
+        self.line.clear();
     }
 
     /// Ends the last line, if it has no newline.
     fn end_last(&mut self, each: &mut dyn FnMut(&[u8], bool)) {
-        if !self.held.is_empty() || self.short.is_some() {
+        if !self.line.is_empty() || self.short.is_some() {
             self.end(each);
         }
     }
@@ -321,6 +329,6 @@ mod tests {
         lines.end_last(&mut each);
         let long = (OVERSIZE_HEAD + 2, true);
         assert_eq!(seen, [(3, false), (0, false), long, (5, false), (4, false), long, (3, false)]);
-        assert!(lines.most <= LONGEST + LONGEST, "{}", lines.most);
+        assert!(lines.longest_held <= LONGEST + LONGEST, "{}", lines.longest_held);
     }
 }

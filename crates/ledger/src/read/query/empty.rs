@@ -56,7 +56,7 @@ pub(super) fn all(conn: &Connection, filter: &Filter) -> Result<Vec<Session>> {
             channel: None,
             is_minor: true,
         };
-        if !filter.takes_with_project(&listed) {
+        if !filter.passes_with_project(&listed) {
             continue;
         }
         found.push(Session {

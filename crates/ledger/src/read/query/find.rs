@@ -28,7 +28,7 @@ pub(crate) const FAMILY: &str = concat!(
 /// The name of the newest session.
 pub(crate) const LAST: &str = "last";
 
-/// Conditions for a name that is not a whole id, the best first; see [`meant`].
+/// Conditions for a name that is not a whole id, the best first; see [`candidates_by_meaning`].
 const BY_ID: &[&str] = &[
     // Sessions without a UUID are named after their folder and file. The file's name is enough. A
     // whole file name is a better match than a prefix of another id.
@@ -58,7 +58,7 @@ pub(crate) fn session(conn: &Connection, name: &str) -> Result<SessionRow> {
     if let Some(own) = native_keys::led_to(conn, &SessionKey::parse(name))? {
         return Ok(own);
     }
-    let mut found = matches(conn, "SELECT * FROM sessions WHERE session_id = ?1", [name])?;
+    let mut found = candidates_of(conn, "SELECT * FROM sessions WHERE session_id = ?1", [name])?;
     if found.is_empty()
         && name == LAST
         && let Some(newest) = super::sessions::newest(conn)?
@@ -66,20 +66,20 @@ pub(crate) fn session(conn: &Connection, name: &str) -> Result<SessionRow> {
         return Ok(newest);
     }
     if found.is_empty() {
-        found = meant(conn, BY_ID, name)?;
+        found = candidates_by_meaning(conn, BY_ID, name)?;
     }
     let by_key = format!("key = ?1 AND {OF_ITS_AGENT}");
     if found.is_empty() {
         // Of all sessions that a key ever led to, the one that it leads to now.
         let now = "session_id IN (SELECT session_id FROM session_keys WHERE key = ?1)";
-        found = meant(conn, &[&format!("{by_key} AND {now}")], name)?;
-        let newest = newest(conn, name, &found)?;
+        found = candidates_by_meaning(conn, &[&format!("{by_key} AND {now}")], name)?;
+        let newest = led_to_by_newest_index(conn, name, &found)?;
         found.retain(|found| newest.contains(&found.row));
     }
     if found.is_empty() {
         // Some names end in the header's id, after a time.
         let by_end = "length(?1) > 3 AND instr(session_id, '_' || ?1) > 0";
-        found = meant(conn, &[&by_key, by_end], name)?;
+        found = candidates_by_meaning(conn, &[&by_key, by_end], name)?;
     }
     if found.is_empty() {
         let mut rows = headers::named(conn, name)?;
@@ -87,7 +87,7 @@ pub(crate) fn session(conn: &Connection, name: &str) -> Result<SessionRow> {
             rows = renamed::named(conn, name)?;
         }
         for row in rows {
-            found.append(&mut matches(conn, "SELECT * FROM sessions WHERE id = ?1", [row])?);
+            found.append(&mut candidates_of(conn, "SELECT * FROM sessions WHERE id = ?1", [row])?);
         }
     }
     // A session that was imported and also collected is continued as the native one.
@@ -115,7 +115,11 @@ pub(crate) fn session(conn: &Connection, name: &str) -> Result<SessionRow> {
 /// Returns the sessions that a name may mean, with one pass over all sessions. Only the first
 /// meaning that fits any session counts. `?1` is the name. `?2` and `?3` are the parts before and
 /// after its last slash.
-fn meant(conn: &Connection, meanings: &[&str], name: &str) -> Result<Vec<Found>> {
+fn candidates_by_meaning(
+    conn: &Connection,
+    meanings: &[&str],
+    name: &str,
+) -> Result<Vec<Candidate>> {
     let (before, after) = name.rsplit_once('/').unzip();
     let ranks: String = meanings
         .iter()
@@ -130,11 +134,11 @@ fn meant(conn: &Connection, meanings: &[&str], name: &str) -> Result<Vec<Found>>
           WHERE rank IS NOT NULL"
     );
     let best = format!("SELECT * FROM ({ranked}) WHERE rank = best");
-    matches(conn, &best, (name, before, after))
+    candidates_of(conn, &best, (name, before, after))
 }
 
 /// Returns the sessions that a statement selects.
-fn matches(conn: &Connection, sessions: &str, params: impl Params) -> Result<Vec<Found>> {
+fn candidates_of(conn: &Connection, sessions: &str, params: impl Params) -> Result<Vec<Candidate>> {
     // Two agents may use the same id. Then the agent's name must precede it.
     let mut statement = conn.prepare(&format!(
         "SELECT id, CASE WHEN count(*) OVER (PARTITION BY session_id, agent) > 1
@@ -144,12 +148,16 @@ fn matches(conn: &Connection, sessions: &str, params: impl Params) -> Result<Vec
                 session_id, format = 'native'
            FROM ({sessions}) ORDER BY id"
     ))?;
-    Ok(statement.query_map(params, Found::from_row)?.collect::<Result<_, _>>()?)
+    Ok(statement.query_map(params, Candidate::from_row)?.collect::<Result<_, _>>()?)
 }
 
 /// Returns the sessions to which the most recently written index leads. An old index may remain: a
 /// file next to the database that replaced it.
-fn newest(conn: &Connection, key: &str, found: &[Found]) -> Result<Vec<SessionRow>> {
+fn led_to_by_newest_index(
+    conn: &Connection,
+    key: &str,
+    found: &[Candidate],
+) -> Result<Vec<SessionRow>> {
     let mut led_at = Vec::with_capacity(found.len());
     for session in found {
         let time: Option<i64> = conn
@@ -167,7 +175,11 @@ fn newest(conn: &Connection, key: &str, found: &[Found]) -> Result<Vec<SessionRo
 }
 
 /// Returns the other sessions that a key leads to in older indexes.
-pub(crate) fn also_led_to(conn: &Connection, key: &str, row: SessionRow) -> Result<Vec<String>> {
+pub(crate) fn other_sessions_of_key(
+    conn: &Connection,
+    key: &str,
+    row: SessionRow,
+) -> Result<Vec<String>> {
     let mut statement = conn.prepare_cached(
         "SELECT DISTINCT s.session_id
            FROM session_keys k
@@ -188,7 +200,7 @@ const OF_ITS_AGENT: &str = "(instr(?1, 'agent:') <> 1
     OR lower(agent) = lower(substr(?1, 7, instr(substr(?1, 7), ':') - 1)))";
 
 /// A session that the name may mean.
-struct Found {
+struct Candidate {
     row: SessionRow,
     /// The name that distinguishes it from the other candidates.
     shown: String,
@@ -196,8 +208,13 @@ struct Found {
     is_native: bool,
 }
 
-impl Found {
-    fn from_row(row: &Row<'_>) -> rusqlite::Result<Found> {
-        Ok(Found { row: row.get(0)?, shown: row.get(1)?, id: row.get(2)?, is_native: row.get(3)? })
+impl Candidate {
+    fn from_row(row: &Row<'_>) -> rusqlite::Result<Candidate> {
+        Ok(Candidate {
+            row: row.get(0)?,
+            shown: row.get(1)?,
+            id: row.get(2)?,
+            is_native: row.get(3)?,
+        })
     }
 }

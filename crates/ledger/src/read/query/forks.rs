@@ -12,7 +12,7 @@ use crate::Result;
 use crate::base::ids::{EntryId, SessionRow};
 
 /// A session that begins with the same entry.
-struct Copy {
+struct CopiedSession {
     row: SessionRow,
     id: String,
     /// The number of entries that both sessions have.
@@ -32,7 +32,7 @@ pub(crate) fn original(conn: &Connection, session: SessionRow) -> Result<Option<
           ORDER BY +o.session_id LIMIT ?2",
     )?;
     let copies: Vec<(SessionRow, String)> = statement
-        .query_map((session, MOST_COPIES), |row| Ok((row.get(0)?, row.get(1)?)))?
+        .query_map((session, MAX_COPIES), |row| Ok((row.get(0)?, row.get(1)?)))?
         .collect::<Result<_, _>>()?;
     if copies.is_empty() {
         return Ok(None);
@@ -40,12 +40,12 @@ pub(crate) fn original(conn: &Connection, session: SessionRow) -> Result<Option<
     let own = conn
         .prepare_cached("SELECT session_id FROM sessions WHERE id = ?1")?
         .query_row([session], |row| row.get::<_, String>(0))?;
-    let mut best: Option<Copy> = None;
+    let mut best: Option<CopiedSession> = None;
     for (row, id) in copies {
         if !is_before(conn, (row, &id), (session, &own))? {
             continue;
         }
-        let copy = Copy { row, id, shared: shared(conn, row, session)? };
+        let copy = CopiedSession { row, id, shared: shared(conn, row, session)? };
         let is_better = match &best {
             None => true,
             // Sessions that share equally many entries are copies of each other. The oldest is the
@@ -73,21 +73,25 @@ pub(crate) struct Fork {
 
 /// Returns the session that this one was forked from, as its lines record or its entries show.
 pub(crate) fn from(conn: &Connection, session: SessionRow) -> Result<Option<Fork>> {
-    let said: Option<String> = conn
+    let parent_name: Option<String> = conn
         .prepare_cached("SELECT fork_of FROM sessions WHERE id = ?1")?
         .query_row([session], |row| row.get(0))?;
-    let Some(said) = said.map_or_else(|| original(conn, session), |said| Ok(Some(said)))? else {
+    let Some(parent_name) =
+        parent_name.map_or_else(|| original(conn, session), |parent_name| Ok(Some(parent_name)))?
+    else {
         return Ok(None);
     };
-    match Parents::default().find(conn, session, &said)? {
-        Some(Parent { row, id }) => Ok(Some(Fork { id, at: parted(conn, session, row)? })),
-        None => Ok(Some(Fork { id: said, at: None })),
+    match Parents::default().find(conn, session, &parent_name)? {
+        Some(Parent { row, id }) => {
+            Ok(Some(Fork { id, at: last_shared_entry(conn, session, row)? }))
+        }
+        None => Ok(Some(Fork { id: parent_name, at: None })),
     }
 }
 
 /// Returns the forks of this session, oldest first.
 pub(crate) fn into(conn: &Connection, session: SessionRow) -> Result<Vec<Fork>> {
-    let mut said = conn.prepare_cached(
+    let mut statement = conn.prepare_cached(
         "SELECT o.id, o.session_id, nullif(o.fork_of, s.session_id), o.fork_of IS NULL
            FROM sessions s
            JOIN sessions o ON o.id <> s.id
@@ -101,35 +105,39 @@ pub(crate) fn into(conn: &Connection, session: SessionRow) -> Result<Vec<Fork>> 
           WHERE s.id = ?1
           ORDER BY o.started_at, o.id",
     )?;
-    let found: Vec<(SessionRow, String, Option<String>, bool)> = said
+    let found: Vec<(SessionRow, String, Option<String>, bool)> = statement
         .query_map([session], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)))?
         .collect::<Result<_, _>>()?;
     let own: String = conn
         .prepare_cached("SELECT session_id FROM sessions WHERE id = ?1")?
         .query_row([session], |row| row.get(0))?;
     let mut forks = Vec::new();
-    let mut asked = 0;
+    let mut checked = 0;
     let parents = Parents::default();
     for (row, id, other_name, is_silent) in found {
-        if let Some(said) = other_name {
-            let parent = parents.find(conn, row, &said)?;
+        if let Some(parent_name) = other_name {
+            let parent = parents.find(conn, row, &parent_name)?;
             if parent.is_none_or(|parent| parent.row != session) {
                 continue;
             }
         }
         if is_silent {
-            asked += 1;
-            if asked > MOST_ASKED || original(conn, row)?.as_ref() != Some(&own) {
+            checked += 1;
+            if checked > MAX_FORK_CHECKS || original(conn, row)?.as_ref() != Some(&own) {
                 continue;
             }
         }
-        forks.push(Fork { id, at: parted(conn, session, row)? });
+        forks.push(Fork { id, at: last_shared_entry(conn, session, row)? });
     }
     Ok(forks)
 }
 
 /// Returns the last entry of a session that the other one also has.
-fn parted(conn: &Connection, session: SessionRow, other: SessionRow) -> Result<Option<EntryId>> {
+fn last_shared_entry(
+    conn: &Connection,
+    session: SessionRow,
+    other: SessionRow,
+) -> Result<Option<EntryId>> {
     Ok(conn
         .prepare_cached(
             "SELECT max(e.id) FROM entry_rows e
@@ -141,10 +149,10 @@ fn parted(conn: &Connection, session: SessionRow, other: SessionRow) -> Result<O
 
 /// The largest number of unrecorded copies that are checked for being forks of one session. Each
 /// check compares one copy with many sessions.
-const MOST_ASKED: usize = 16;
+const MAX_FORK_CHECKS: usize = 16;
 
 /// The largest number of copies that are compared to find an original. It bounds the work.
-const MOST_COPIES: i64 = 64;
+const MAX_COPIES: i64 = 64;
 
 /// Returns whether one session is older than the other: it has no entry of its own, or its first
 /// own entry is earlier.
@@ -163,10 +171,10 @@ fn is_before(
             )?
             .query_row((of, without), |row| row.get(0))?)
     };
-    let parted = (went_on(one.0, other.0)?, one.1);
+    let last_shared_entry = (went_on(one.0, other.0)?, one.1);
     let other_parted = (went_on(other.0, one.0)?, other.1);
     // `None` is the smallest value: that session has no entry of its own.
-    Ok(parted < other_parted)
+    Ok(last_shared_entry < other_parted)
 }
 
 fn shared(conn: &Connection, one: SessionRow, other: SessionRow) -> Result<i64> {

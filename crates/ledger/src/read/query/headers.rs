@@ -10,7 +10,7 @@ use quipu_transcript::problem::ProblemKind;
 
 use crate::Result;
 use crate::base::ids::{EntryId, GenerationId, SessionRow};
-use crate::project::rebuild::Home;
+use crate::project::rebuild::GenerationInfo;
 use crate::truth::chunks::RecordReader;
 
 /// Returns the sessions whose headers have this id, or one that begins with it.
@@ -49,13 +49,14 @@ pub(super) fn all(conn: &Connection) -> Result<Vec<(String, SessionRow)>> {
             .prepare_cached("SELECT generation FROM records WHERE seq = ?1 AND length < 65536")?
             .query_row([seq], |row| row.get(0))
             .optional()?;
-        let Some(home) = generation.map(|id| Home::of(conn, id)).transpose()?.flatten() else {
+        let Some(info) = generation.map(|id| GenerationInfo::of(conn, id)).transpose()?.flatten()
+        else {
             continue;
         };
         let bytes = reader.read(seq)?;
-        record::read(home.format(), home.origin(), &bytes, &mut |entry| {
-            for said in &entry.says {
-                if let Says::SessionId(id) = said {
+        record::read(info.format(), info.origin(), &bytes, &mut |entry| {
+            for fact in &entry.says {
+                if let Says::SessionId(id) = fact {
                     found.push((id.to_string(), session));
                 }
             }

@@ -13,7 +13,7 @@ use crate::base::ids::SessionRow;
 
 /// The number of first prompts that are searched for a project's name, if nothing else names the
 /// project. It bounds the number of texts that are read.
-const PROMPTS: usize = 5;
+const MAX_PROMPTS_READ: usize = 5;
 
 /// A session with the fields that filters need.
 #[derive(Debug, Clone)]
@@ -64,7 +64,7 @@ impl Listed {
 
 /// Returns the folder of a session with this slug: its own folder if it is recorded, or else that
 /// of another session with the same slug.
-pub(crate) fn place(
+pub(crate) fn project_folder(
     conn: &Connection,
     slug: Option<&str>,
     cwd: Option<&str>,
@@ -145,7 +145,7 @@ pub(crate) fn all(conn: &Connection) -> Result<Vec<Listed>> {
 /// Returns the sessions that pass the filter.
 pub(crate) fn filtered(conn: &Connection, filter: &Filter) -> Result<Vec<Listed>> {
     let mut sessions = all(conn)?;
-    sessions.retain(|session| filter.takes(session));
+    sessions.retain(|session| filter.passes(session));
     if let Some(name) = &filter.project {
         sessions = of_project(conn, sessions, name)?;
     }
@@ -153,7 +153,7 @@ pub(crate) fn filtered(conn: &Connection, filter: &Filter) -> Result<Vec<Listed>
 }
 
 impl Filter {
-    pub(super) fn takes(&self, session: &Listed) -> bool {
+    pub(super) fn passes(&self, session: &Listed) -> bool {
         let is = |wanted: &Option<String>, found: &str| {
             wanted.as_ref().is_none_or(|wanted| wanted.eq_ignore_ascii_case(found))
         };
@@ -168,8 +168,8 @@ impl Filter {
     }
 
     /// Returns whether a session without a row passes. Its project is known only from its folder.
-    pub(super) fn takes_with_project(&self, session: &Listed) -> bool {
-        self.takes(session)
+    pub(super) fn passes_with_project(&self, session: &Listed) -> bool {
+        self.passes(session)
             && self.project.as_ref().is_none_or(|project| {
                 project.closeness(session.slug.as_deref(), session.path.as_deref()).is_some()
             })
@@ -181,7 +181,10 @@ fn of_project(conn: &Connection, sessions: Vec<Listed>, name: &Name) -> Result<V
     let mut fitting = Vec::new();
     for session in sessions {
         let mut closeness = name.closeness(session.slug.as_deref(), session.path.as_deref());
-        if closeness.is_none() && session.path.is_none() && speaks_of(conn, session.row, name)? {
+        if closeness.is_none()
+            && session.path.is_none()
+            && prompt_names_project(conn, session.row, name)?
+        {
             closeness = Some(Closeness::Words);
         }
         if let Some(closeness) = closeness {
@@ -195,8 +198,8 @@ fn of_project(conn: &Connection, sessions: Vec<Listed>, name: &Name) -> Result<V
 }
 
 /// Returns whether one of its first prompts names the project.
-fn speaks_of(conn: &Connection, session: SessionRow, name: &Name) -> Result<bool> {
-    let (mut left, mut is_said) = (PROMPTS, false);
+fn prompt_names_project(conn: &Connection, session: SessionRow, name: &Name) -> Result<bool> {
+    let (mut left, mut is_said) = (MAX_PROMPTS_READ, false);
     prompts::each(conn, session, prompts::Order::First, |text| {
         left -= 1;
         is_said |= name.is_in(text);

@@ -56,7 +56,7 @@ pub(crate) fn prompts(
 }
 
 /// Returns the remains of a lost session that has `prompts` known prompts.
-pub(crate) fn left(conn: &Connection, session: SessionRow, prompts: u64) -> Result<Left> {
+pub(crate) fn remains(conn: &Connection, session: SessionRow, prompts: u64) -> Result<Left> {
     let subagents = conn
         .prepare_cached(concat!(
             "SELECT child.session_id FROM sessions parent JOIN sessions child ON ",
@@ -87,6 +87,6 @@ pub(crate) fn turns(conn: &Connection, session: SessionRow) -> Result<Vec<EntryI
 }
 
 /// Returns the prompt that describes a session best: the first that is more than a command.
-pub(crate) fn telling(prompts: &[String]) -> Option<&String> {
+pub(crate) fn descriptive_prompt(prompts: &[String]) -> Option<&String> {
     prompts.iter().find(|prompt| !prompt.starts_with('/')).or_else(|| prompts.first())
 }

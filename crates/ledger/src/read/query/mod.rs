@@ -1,6 +1,6 @@
 //! Queries of the ledger: sessions, stories, trees, usage, notes, jobs and SQL.
 //!
-//! Queries never change records. Only `complete` writes: it brings the projection up to date.
+//! Queries never change records. Only `complete` writes: it catches the projection up.
 
 mod ambiguous_prefixes;
 pub(crate) mod complete;
@@ -30,9 +30,9 @@ use crate::base::ids::SessionRow;
 use crate::file::ledger::Ledger;
 use crate::wire::Cursor;
 
-pub use ambiguous_prefixes::crowded_ids;
-pub(crate) use context::{Life, lives};
+pub use ambiguous_prefixes::ids_with_ambiguous_prefix;
 pub use context::{SessionContext, context_of};
+pub(crate) use context::{TranscriptGeneration, transcript_generations};
 pub use cron::{cron_jobs, cron_runs};
 pub use listed::Filter;
 pub(crate) use listed::project_name;
@@ -44,15 +44,15 @@ pub use tree::tree;
 pub use usage::{Costs, UsageBy, UsageRequest, costs, usage};
 
 /// Returns the session with this name: its id or an unambiguous prefix of it, `AGENT/ID`, a key
-/// that leads to it, or `last`. During a rebuild by another process, the projection is brought up
-/// to date first, or [`crate::Error::Behind`] is returned.
+/// that leads to it, or `last`. During a rebuild by another process, the projection catches
+/// up first, or [`crate::Error::Behind`] is returned.
 pub fn find_session(ledger: &Ledger, name: &str) -> Result<SessionRow> {
     complete::complete(ledger, &mut |conn| find::session(conn, name))
 }
 
 /// Returns the other sessions that `name` leads to in older indexes, if `name` is a key.
-pub fn also_led_to(ledger: &Ledger, name: &str, row: SessionRow) -> Result<Vec<String>> {
-    find::also_led_to(ledger.conn(), name, row)
+pub fn other_sessions_of_key(ledger: &Ledger, name: &str, row: SessionRow) -> Result<Vec<String>> {
+    find::other_sessions_of_key(ledger.conn(), name, row)
 }
 
 /// Returns the read position of each followed file, by format and path.

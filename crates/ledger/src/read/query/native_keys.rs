@@ -11,7 +11,7 @@ use crate::base::ids::{SessionRow, SourceId};
 
 /// Returns the native session that a key leads to. A key leads to sessions of its own agent only.
 pub(crate) fn led_to(conn: &Connection, key: &SessionKey) -> Result<Option<SessionRow>> {
-    let (Some(agent), Some((_, id))) = (key.agent(), noted_as(conn, key)?) else {
+    let (Some(agent), Some((_, id))) = (key.agent(), stored_key_and_session(conn, key)?) else {
         return Ok(None);
     };
     let Some(path) = native::transcript_path(agent, &id) else { return Ok(None) };
@@ -43,7 +43,10 @@ pub(crate) fn index_of(conn: &Connection, agent: &str) -> Result<Option<SourceId
 }
 
 /// Returns the stored spelling of a key and the id that it leads to. `dm` and `direct` are the same.
-pub(crate) fn noted_as(conn: &Connection, key: &SessionKey) -> Result<Option<(String, String)>> {
+pub(crate) fn stored_key_and_session(
+    conn: &Connection,
+    key: &SessionKey,
+) -> Result<Option<(String, String)>> {
     let Some(agent) = key.agent() else { return Ok(None) };
     let Some(index) = index_of(conn, agent)? else { return Ok(None) };
     let mut statement = conn.prepare_cached(

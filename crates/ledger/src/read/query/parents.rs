@@ -31,7 +31,7 @@ impl Parents {
         &self,
         conn: &Connection,
         child: SessionRow,
-        said: &str,
+        parent_name: &str,
     ) -> Result<Option<Parent>> {
         let called = conn
             .prepare_cached(
@@ -40,21 +40,21 @@ impl Parents {
                   WHERE s.id = ?1 AND o.id <> s.id
                   ORDER BY o.format = s.format DESC, o.agent = s.agent DESC, o.id LIMIT 1",
             )?
-            .query_row((child, said), |row| row.get(0))
+            .query_row((child, parent_name), |row| row.get(0))
             .optional()?;
         if let Some(row) = called {
-            return Ok(Some(Parent { row, id: said.to_owned() }));
+            return Ok(Some(Parent { row, id: parent_name.to_owned() }));
         }
-        let Some(id) = id_in(said) else { return Ok(None) };
-        let others = match self.0.get() {
-            Some(others) => others,
+        let Some(id) = id_in(parent_name) else { return Ok(None) };
+        let by_other_ids = match self.0.get() {
+            Some(by_other_ids) => by_other_ids,
             None => {
-                let others = others(conn)?;
-                self.0.get_or_init(|| others)
+                let by_other_ids = by_other_ids(conn)?;
+                self.0.get_or_init(|| by_other_ids)
             }
         };
         let mut found = None;
-        for row in others.get(&id).into_iter().flatten() {
+        for row in by_other_ids.get(&id).into_iter().flatten() {
             let relative = conn
                 .prepare_cached(
                     "SELECT o.session_id FROM sessions s
@@ -76,18 +76,18 @@ impl Parents {
         &self,
         conn: &Connection,
         child: SessionRow,
-        said: String,
+        parent_name: String,
     ) -> Result<String> {
-        Ok(self.find(conn, child, &said)?.map_or(said, |parent| parent.id))
+        Ok(self.find(conn, child, &parent_name)?.map_or(parent_name, |parent| parent.id))
     }
 }
 
 /// Returns the sessions by the ids in their names, their headers and their later names.
-fn others(conn: &Connection) -> Result<HashMap<Uuid, Vec<SessionRow>>> {
-    let mut others: HashMap<Uuid, Vec<SessionRow>> = HashMap::new();
+fn by_other_ids(conn: &Connection) -> Result<HashMap<Uuid, Vec<SessionRow>>> {
+    let mut by_other_ids: HashMap<Uuid, Vec<SessionRow>> = HashMap::new();
     let mut add = |name: &str, row: SessionRow| {
         let Some(id) = id_in(name) else { return };
-        let rows = others.entry(id).or_default();
+        let rows = by_other_ids.entry(id).or_default();
         if !rows.contains(&row) {
             rows.push(row);
         }
@@ -99,7 +99,7 @@ fn others(conn: &Connection) -> Result<HashMap<Uuid, Vec<SessionRow>>> {
     }
     headers::all(conn)?.into_iter().for_each(|(id, row)| add(&id, row));
     renamed::all(conn)?.into_iter().for_each(|(id, row)| add(&id, row));
-    Ok(others)
+    Ok(by_other_ids)
 }
 
 /// Returns the UUID that a name is, or that it ends in after a time.

@@ -11,7 +11,7 @@ use crate::base::ids::{EntryId, SessionRow};
 pub(super) const LAST_PROMPTS: usize = 3;
 
 /// The largest length of a shown prompt, in characters: longer ones do not fit into a list.
-pub(super) const LONGEST_PROMPT: usize = 500;
+pub(super) const MAX_PROMPT_CHARS: usize = 500;
 
 /// Returns the first prompt that is more than a command.
 pub(super) fn real_prompt(conn: &Connection, session: SessionRow) -> Result<Option<String>> {
@@ -29,7 +29,7 @@ pub(super) fn real_prompt(conn: &Connection, session: SessionRow) -> Result<Opti
 pub(super) fn last_prompts(conn: &Connection, session: SessionRow) -> Result<Vec<String>> {
     let mut prompts = Vec::new();
     each(conn, session, Order::Last, |text| {
-        prompts.push(text.chars().take(LONGEST_PROMPT).collect());
+        prompts.push(text.chars().take(MAX_PROMPT_CHARS).collect());
         prompts.len() < LAST_PROMPTS
     })?;
     prompts.reverse();
@@ -43,12 +43,12 @@ pub(super) enum Order {
     Last,
 }
 
-/// Passes each prompt that has a text to `go_on`, until it returns false.
+/// Passes each prompt that has a text to `each_text`, until it returns false.
 pub(super) fn each(
     conn: &Connection,
     session: SessionRow,
     order: Order,
-    mut go_on: impl FnMut(&str) -> bool,
+    mut each_text: impl FnMut(&str) -> bool,
 ) -> Result<()> {
     // Further prompts of a line have ids in another range. Nearly no session has any.
     let is_in_order: bool = conn
@@ -67,9 +67,9 @@ pub(super) fn each(
     let mut rows = statement.query([session])?;
     while let Some(row) = rows.next()? {
         let wants_more = match row.get_ref(1)?.as_str() {
-            Ok(text) => go_on(text),
+            Ok(text) => each_text(text),
             // Turns have the id of the first version of their prompt.
-            Err(_) => newest_text(conn, row.get(0)?)?.is_none_or(|text| go_on(&text)),
+            Err(_) => newest_text(conn, row.get(0)?)?.is_none_or(|text| each_text(&text)),
         };
         if !wants_more {
             break;

@@ -8,7 +8,7 @@ use rusqlite::{Connection, OptionalExtension};
 
 use super::listed::{self, Filter, Listed, project_name};
 use super::parents::Parents;
-use super::prompts::{LAST_PROMPTS, LONGEST_PROMPT, last_prompts, real_prompt};
+use super::prompts::{LAST_PROMPTS, MAX_PROMPT_CHARS, last_prompts, real_prompt};
 use super::{empty, forks, lost};
 use crate::Result;
 use crate::base::ids::{EntryId, GenerationId, SessionRow};
@@ -19,7 +19,7 @@ use crate::truth::spans;
 use crate::wire::{Project, Session};
 
 /// The largest length of a title, in characters: titles are shown on one line.
-const LONGEST_TITLE: usize = 200;
+const MAX_TITLE_CHARS: usize = 200;
 
 /// The sessions that pass a filter.
 #[derive(Debug, Clone)]
@@ -46,16 +46,20 @@ pub struct Sessions {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn sessions(ledger: &Ledger, filter: &Filter, limit: Option<usize>) -> Result<Sessions> {
-    complete(ledger, &mut |conn| of_state(conn, filter, limit))
+    complete(ledger, &mut |conn| sessions_in_snapshot(conn, filter, limit))
 }
 
-fn of_state(conn: &Connection, filter: &Filter, limit: Option<usize>) -> Result<Sessions> {
+fn sessions_in_snapshot(
+    conn: &Connection,
+    filter: &Filter,
+    limit: Option<usize>,
+) -> Result<Sessions> {
     let mut listed = listed::filtered(conn, filter)?;
     let empty = empty::all(conn, filter)?;
     let total = listed.len() + empty.len();
     let limit = limit.unwrap_or(usize::MAX);
     listed.truncate(limit);
-    let sessions = described(conn, &listed)?.into_iter().map(|(row, it)| (Some(row), it));
+    let sessions = describe_all(conn, &listed)?.into_iter().map(|(row, it)| (Some(row), it));
     let empty = empty.into_iter().map(|session| (None, session));
     let (rows, sessions) = sessions.chain(empty).take(limit).unzip();
     Ok(Sessions { sessions, rows, total })
@@ -63,10 +67,10 @@ fn of_state(conn: &Connection, filter: &Filter, limit: Option<usize>) -> Result<
 
 /// Returns the sessions, each with its row in the ledger.
 pub fn session_rows(ledger: &Ledger, filter: &Filter) -> Result<Vec<(SessionRow, Session)>> {
-    complete(ledger, &mut |conn| described(conn, &listed::filtered(conn, filter)?))
+    complete(ledger, &mut |conn| describe_all(conn, &listed::filtered(conn, filter)?))
 }
 
-fn described(conn: &Connection, listed: &[Listed]) -> Result<Vec<(SessionRow, Session)>> {
+fn describe_all(conn: &Connection, listed: &[Listed]) -> Result<Vec<(SessionRow, Session)>> {
     let parents = Parents::default();
     listed.iter().map(|session| Ok((session.row, describe(conn, session, &parents)?))).collect()
 }
@@ -82,19 +86,19 @@ pub fn summary_of(ledger: &Ledger, row: SessionRow) -> Result<Option<Session>> {
 
 /// Returns the projects, the one with the newest session first.
 pub fn projects(ledger: &Ledger, filter: &Filter) -> Result<Vec<Project>> {
-    let mut found: BTreeMap<&str, Found<'_>> = BTreeMap::new();
+    let mut found: BTreeMap<&str, ProjectSums<'_>> = BTreeMap::new();
     let listed = listed::filtered(ledger.conn(), filter)?;
     for session in &listed {
         let key = session.path.as_deref().or(session.slug.as_deref()).unwrap_or("");
         found.entry(key).or_default().add(session);
     }
-    let mut projects: Vec<Project> = found.into_values().map(Found::finish).collect();
+    let mut projects: Vec<Project> = found.into_values().map(ProjectSums::finish).collect();
     projects.sort_by(|a, b| b.updated_at.cmp(&a.updated_at).then_with(|| a.name.cmp(&b.name)));
     Ok(projects)
 }
 
 #[derive(Default)]
-struct Found<'a> {
+struct ProjectSums<'a> {
     path: Option<&'a str>,
     slugs: BTreeSet<&'a str>,
     formats: BTreeSet<&'a str>,
@@ -104,7 +108,7 @@ struct Found<'a> {
     updated_at: Option<i64>,
 }
 
-impl<'a> Found<'a> {
+impl<'a> ProjectSums<'a> {
     fn add(&mut self, session: &'a Listed) {
         self.path = session.path.as_deref();
         self.slugs.extend(session.slug.as_deref());
@@ -179,11 +183,11 @@ fn describe(conn: &Connection, listed: &Listed, parents: &Parents) -> Result<Ses
     let title = title(conn, listed.row)?;
     let mut session = Session { title, last_prompts: last_prompts(conn, listed.row)?, ..session };
     session.fork_of = match session.fork_of {
-        Some(said) => Some(parents.name(conn, listed.row, said)?),
+        Some(parent) => Some(parents.name(conn, listed.row, parent)?),
         None => forks::original(conn, listed.row)?,
     };
     if session.state == lost::LOST {
-        let mut prompts = lost::prompts(conn, listed.row, LONGEST_PROMPT)?;
+        let mut prompts = lost::prompts(conn, listed.row, MAX_PROMPT_CHARS)?;
         session.turns = prompts.len() as u64;
         session.first_prompt = session.first_prompt.or_else(|| prompts.first().cloned());
         prompts.drain(..prompts.len().saturating_sub(LAST_PROMPTS));
@@ -307,14 +311,14 @@ fn turns(conn: &Connection, session: SessionRow) -> Result<Turns> {
 
 /// Returns the prompt that is the title of a lost session.
 fn lost_prompt(conn: &Connection, session: SessionRow) -> Result<Option<String>> {
-    let prompts = lost::prompts(conn, session, LONGEST_PROMPT)?;
-    Ok(lost::telling(&prompts).cloned())
+    let prompts = lost::prompts(conn, session, MAX_PROMPT_CHARS)?;
+    Ok(lost::descriptive_prompt(&prompts).cloned())
 }
 
 /// Returns the text as one line of limited length, as the agents shorten titles.
 fn one_line(text: &str) -> String {
     let words: Vec<&str> = text.split_whitespace().collect();
-    words.join(" ").chars().take(LONGEST_TITLE).collect()
+    words.join(" ").chars().take(MAX_TITLE_CHARS).collect()
 }
 
 /// Returns the most recently active session, without sub-agents and empty sessions if possible.

@@ -39,25 +39,25 @@ pub enum SqlAnswer<'a> {
 
 /// The largest memory of SQLite for one statement, in bytes. It is enough for any sorted list and
 /// stops an endless recursion.
-const MOST_MEMORY: i64 = 1 << 30;
+const MAX_MEMORY: i64 = 1 << 30;
 
 /// The largest size of a value, in bytes. It stops functions that build huge strings.
-const LONGEST_VALUE: i32 = 256 << 20;
+const MAX_VALUE_BYTES: i32 = 256 << 20;
 
 /// The largest length of a statement, in bytes. It bounds the work of the parser.
-const LONGEST_SQL: i32 = 1 << 20;
+const MAX_SQL_BYTES: i32 = 1 << 20;
 
 /// The number of SQLite's steps between two checks of the clock. It keeps the cost of the checks
 /// small.
-const STEPS: i32 = 10_000;
+const STEPS_PER_CHECK: i32 = 10_000;
 
 /// The approximate size of a batch of rows, in bytes. Larger batches need fewer switches between
 /// threads.
-const BATCH: usize = 1 << 16;
+const BATCH_BYTES: usize = 1 << 16;
 
 /// The time between two checks of the limits while the caller waits for rows. It is short, so that
 /// a stop is noticed quickly.
-const LOOK: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// The time that a statement has to end after its limit. Rows that it produced before the limit are
 /// then delivered. SQLite checks between two steps, never inside a function.
@@ -78,13 +78,13 @@ pub fn sql(
     take: &mut dyn FnMut(SqlAnswer<'_>) -> bool,
 ) -> Result<()> {
     let end = limits.longest.map(|longest| Instant::now() + longest);
-    let over = Over { stop: Arc::clone(&limits.stop), end };
+    let limits = Limits { stop: Arc::clone(&limits.stop), end };
     // One batch is printed while the next is filled.
     let (sender, receiver) = mpsc::sync_channel(1);
-    let (statement, its_over) = (statement.to_owned(), over.clone());
+    let (statement, its_over) = (statement.to_owned(), limits.clone());
     let work = move || {
         let mut batch = Batched { sender, rows: Vec::new(), bytes: 0 };
-        let done = question(ledger, &statement, its_over, &mut batch);
+        let done = run_in_thread(ledger, &statement, its_over, &mut batch);
         batch.flush();
         // The caller may have returned already.
         let _ = batch.sender.send(Piece::Done(done));
@@ -95,7 +95,7 @@ pub fn sql(
         .map_err(Error::io("start a thread for", "the statement"))?;
     let mut over_since = None;
     loop {
-        match receiver.recv_timeout(LOOK) {
+        match receiver.recv_timeout(POLL_INTERVAL) {
             Ok(Piece::Columns(columns)) => {
                 if !take(SqlAnswer::Columns(&columns)) {
                     return Ok(());
@@ -112,8 +112,8 @@ pub fn sql(
                 return Err(Error::Sql { message: "the query ended without a result".into() });
             }
         }
-        if over.is_over() && over_since.get_or_insert_with(Instant::now).elapsed() >= GRACE {
-            return Err(over.error());
+        if limits.is_over() && over_since.get_or_insert_with(Instant::now).elapsed() >= GRACE {
+            return Err(limits.error());
         }
     }
 }
@@ -142,7 +142,7 @@ impl Batched {
         };
         self.bytes += row.iter().map(|value| size_of::<SqlValue>() + long(value)).sum::<usize>();
         self.rows.push(row);
-        self.bytes < BATCH || self.flush()
+        self.bytes < BATCH_BYTES || self.flush()
     }
 
     fn flush(&mut self) -> bool {
@@ -154,12 +154,12 @@ impl Batched {
 
 /// The limits of a running statement.
 #[derive(Clone)]
-struct Over {
+struct Limits {
     stop: Arc<AtomicBool>,
     end: Option<Instant>,
 }
 
-impl Over {
+impl Limits {
     fn is_over(&self) -> bool {
         self.stop.load(Ordering::Relaxed) || self.end.is_some_and(|end| Instant::now() >= end)
     }
@@ -173,27 +173,32 @@ impl Over {
 }
 
 /// Runs the statement, in its own thread.
-fn question(mut ledger: Ledger, statement: &str, over: Over, batch: &mut Batched) -> Result<()> {
+fn run_in_thread(
+    mut ledger: Ledger,
+    statement: &str,
+    limits: Limits,
+    batch: &mut Batched,
+) -> Result<()> {
     if ledger.is_writable() {
         return Err(Error::Sql { message: "the ledger was opened for writing".to_owned() });
     }
-    confine(ledger.conn_mut(), over.clone())?;
-    run(ledger.conn(), statement, batch).map_err(|error| said(error, &over))
+    restrict(ledger.conn_mut(), limits.clone())?;
+    run(ledger.conn(), statement, batch).map_err(|error| to_error(error, &limits))
 }
 
-fn confine(conn: &mut Connection, over: Over) -> Result<()> {
+fn restrict(conn: &mut Connection, limits: Limits) -> Result<()> {
     conn.pragma_update(None, "query_only", true)?;
-    conn.pragma_update(None, "hard_heap_limit", MOST_MEMORY)?;
-    conn.set_limit(Limit::SQLITE_LIMIT_LENGTH, LONGEST_VALUE)?;
-    conn.set_limit(Limit::SQLITE_LIMIT_SQL_LENGTH, LONGEST_SQL)?;
+    conn.pragma_update(None, "hard_heap_limit", MAX_MEMORY)?;
+    conn.set_limit(Limit::SQLITE_LIMIT_LENGTH, MAX_VALUE_BYTES)?;
+    conn.set_limit(Limit::SQLITE_LIMIT_SQL_LENGTH, MAX_SQL_BYTES)?;
     conn.set_limit(Limit::SQLITE_LIMIT_ATTACHED, 0)?;
-    conn.progress_handler(STEPS, Some(move || over.is_over()))?;
-    conn.authorizer(Some(|context: AuthContext<'_>| may(&context.action)))?;
+    conn.progress_handler(STEPS_PER_CHECK, Some(move || limits.is_over()))?;
+    conn.authorizer(Some(|context: AuthContext<'_>| authorize(&context.action)))?;
     Ok(())
 }
 
 /// Returns whether a statement may do this. Every action that is not listed is refused.
-fn may(action: &AuthAction<'_>) -> Authorization {
+fn authorize(action: &AuthAction<'_>) -> Authorization {
     let is_reading = match action {
         AuthAction::Select | AuthAction::Read { .. } | AuthAction::Recursive => true,
         AuthAction::Function { function_name } => {
@@ -201,7 +206,7 @@ fn may(action: &AuthAction<'_>) -> Authorization {
         }
         // These pragmas only read.
         AuthAction::Pragma { pragma_name, .. } => {
-            TELLING_PRAGMAS.iter().any(|telling| telling.eq_ignore_ascii_case(pragma_name))
+            READING_PRAGMAS.iter().any(|reading| reading.eq_ignore_ascii_case(pragma_name))
         }
         _ => false,
     };
@@ -221,7 +226,7 @@ const REFUSED_FUNCTIONS: &[&str] = &[
 ];
 
 /// Pragmas that describe tables. With or without a value, none of them changes anything.
-const TELLING_PRAGMAS: &[&str] = &[
+const READING_PRAGMAS: &[&str] = &[
     "table_info",
     "table_xinfo",
     "table_list",
@@ -291,7 +296,7 @@ impl From<rusqlite::Error> for Failed {
 }
 
 /// Returns the error for a failure.
-fn said(failed: Failed, over: &Over) -> Error {
+fn to_error(failed: Failed, limits: &Limits) -> Error {
     let refused = "the query is not read-only";
     let message = match failed {
         Failed::Nothing => "the query is empty".to_owned(),
@@ -301,7 +306,7 @@ fn said(failed: Failed, over: &Over) -> Error {
             "parameters (`?`) are not supported; write the values into the query".to_owned()
         }
         Failed::Sqlite(error) => match error.sqlite_error_code() {
-            Some(ErrorCode::OperationInterrupted) => return over.error(),
+            Some(ErrorCode::OperationInterrupted) => return limits.error(),
             Some(ErrorCode::AuthorizationForStatementDenied | ErrorCode::ReadOnly) => {
                 refused.to_owned()
             }

@@ -27,11 +27,11 @@ use rusqlite::Connection;
 
 pub use choice::Choice;
 pub(in crate::read::query) use learn::name_of;
-pub(crate) use learn::{name, turns_told};
+pub(crate) use learn::{name, shown_turns};
 pub(crate) use queued::Queue;
 
 use self::choice::Chosen;
-use self::learn::Learned;
+use self::learn::ItemFields;
 use self::outputs::Outputs;
 use self::plan::Plan;
 use self::rewind::Rewinds;
@@ -40,7 +40,7 @@ use crate::Result;
 use crate::base::ids::{EntryId, GenerationId, SessionRow};
 use crate::file::ledger::Ledger;
 use crate::file::snapshot::Snapshot;
-use crate::project::rebuild::Home;
+use crate::project::rebuild::GenerationInfo;
 use crate::read::query::complete::complete;
 use crate::read::query::find;
 use crate::truth::chunks::RecordReader;
@@ -147,8 +147,8 @@ impl<'l> Story<'l> {
 struct Teller<'s> {
     story: &'s Story<'s>,
     reader: RecordReader<'s>,
-    homes: HashMap<GenerationId, Option<Home>>,
-    learned: Learned<'s>,
+    infos: HashMap<GenerationId, Option<GenerationInfo>>,
+    fields: ItemFields<'s>,
     /// Finds the places where the conversation went back. `None` in the backward pass, which sees
     /// the entries in reverse order.
     rewinds: Option<Rewinds<'s>>,
@@ -160,8 +160,8 @@ impl<'s> Teller<'s> {
         Ok(Teller {
             story,
             reader: RecordReader::new(story.conn),
-            homes: HashMap::new(),
-            learned: Learned::new(story.conn, story.row, &story.plan)?,
+            infos: HashMap::new(),
+            fields: ItemFields::new(story.conn, story.row, &story.plan)?,
             rewinds: Some(Rewinds::new(story.conn)),
             outputs: Outputs::new(story.conn),
         })
@@ -177,26 +177,26 @@ impl<'s> Teller<'s> {
         let story = self.story;
         let mut snapshot = Snapshot::of(story.conn)?;
         let bytes = self.bytes(row)?;
-        let home = match self.homes.entry(row.generation) {
+        let info = match self.infos.entry(row.generation) {
             std::collections::hash_map::Entry::Occupied(known) => known.into_mut(),
             std::collections::hash_map::Entry::Vacant(vacant) => {
-                vacant.insert(Home::of(story.conn, row.generation)?)
+                vacant.insert(GenerationInfo::of(story.conn, row.generation)?)
             }
         };
-        let Some(home) = home else { return Ok(ControlFlow::Continue(())) };
+        let Some(info) = info else { return Ok(ControlFlow::Continue(())) };
         let mut ordinal = 0;
-        let mut told = Ok(ControlFlow::Continue(()));
-        let (learned, rewinds, outputs) = (&mut self.learned, &mut self.rewinds, &self.outputs);
+        let mut flow = Ok(ControlFlow::Continue(()));
+        let (fields, rewinds, outputs) = (&mut self.fields, &mut self.rewinds, &self.outputs);
         let mut one = |entry: &Entry<'_>| {
             let id = match row.id.seq() {
                 Some(seq) => EntryId::of(seq, ordinal),
                 None => row.id,
             };
             ordinal += 1;
-            if !matches!(told, Ok(ControlFlow::Continue(()))) {
+            if !matches!(flow, Ok(ControlFlow::Continue(()))) {
                 return;
             }
-            told = (|| {
+            flow = (|| {
                 let welded;
                 let row = if ordinal == 1 {
                     if row.is_repeated {
@@ -213,17 +213,17 @@ impl<'s> Teller<'s> {
                         _ => return Ok(ControlFlow::Continue(())),
                     }
                 };
-                let mut item = tell(home.format(), entry);
-                learned.add(row, &mut item)?;
+                let mut item = tell(info.format(), entry);
+                fields.add(row, &mut item)?;
                 if chosen.follows(row, entry)? && chosen.wants(&item) {
                     if chosen.is_whole()
                         && let Some(rewinds) = rewinds
                     {
                         let response = entry.response.as_ref().map(|response| &*response.id);
-                        item.rewind = rewinds.notice(row, &item, response, learned)?;
+                        item.rewind = rewinds.record_shown(row, &item, response, fields)?;
                     }
                     if chosen.tells_results() {
-                        outputs.fill(&mut item, &mut learned.calls)?;
+                        outputs.fill(&mut item, &mut fields.calls)?;
                     }
                     // `each` may take long, so the snapshot is released first.
                     drop(snapshot.take());
@@ -232,17 +232,21 @@ impl<'s> Teller<'s> {
                 if chosen.is_whole()
                     && let Some(rewinds) = rewinds
                 {
-                    rewinds.pass(row, &item, entry.response.as_ref().map(|response| &*response.id));
+                    rewinds.record_hidden(
+                        row,
+                        &item,
+                        entry.response.as_ref().map(|response| &*response.id),
+                    );
                 }
                 Ok(ControlFlow::Continue(()))
             })();
         };
         if row.is_oversize() {
-            record::read_oversize(home.format(), home.origin(), &bytes, row.length, &mut one);
+            record::read_oversize(info.format(), info.origin(), &bytes, row.length, &mut one);
         } else {
-            record::read(home.format(), home.origin(), &bytes, &mut one);
+            record::read(info.format(), info.origin(), &bytes, &mut one);
         }
-        told
+        flow
     }
 
     /// Returns the bytes of the record, or the beginning of a very long one.

@@ -89,7 +89,7 @@ struct Drawing<'n> {
 
 /// The beginning of a branch.
 #[derive(Debug, Clone, Copy)]
-struct Way {
+struct BranchStart {
     node: usize,
     depth: usize,
     parent: Option<usize>,
@@ -97,15 +97,19 @@ struct Way {
 
 impl Drawing<'_> {
     fn draw(&mut self) -> Result<()> {
-        let mut ways: Vec<Way> =
-            self.nodes.roots().rev().map(|node| Way { node, depth: 0, parent: None }).collect();
-        while let Some(way) = ways.pop() {
-            let (last, forks) = self.way(way)?;
+        let mut branches: Vec<BranchStart> = self
+            .nodes
+            .roots()
+            .rev()
+            .map(|node| BranchStart { node, depth: 0, parent: None })
+            .collect();
+        while let Some(branch) = branches.pop() {
+            let (last, forks) = self.branch(branch)?;
             let Some((main, left)) = forks.split_last() else { continue };
             // The main branch is drawn last, so that it is not indented.
-            ways.push(Way { node: *main, depth: way.depth, parent: Some(last) });
-            let depth = way.depth + 1;
-            ways.extend(left.iter().rev().map(|node| Way {
+            branches.push(BranchStart { node: *main, depth: branch.depth, parent: Some(last) });
+            let depth = branch.depth + 1;
+            branches.extend(left.iter().rev().map(|node| BranchStart {
                 node: *node,
                 depth,
                 parent: Some(last),
@@ -128,15 +132,15 @@ impl Drawing<'_> {
 
     /// Draws a branch up to its end or the next fork. Returns its last line and the branches that
     /// follow, the main one last.
-    fn way(&mut self, way: Way) -> Result<(usize, Vec<usize>)> {
+    fn branch(&mut self, branch: BranchStart) -> Result<(usize, Vec<usize>)> {
         let mut run = Run::default();
-        let mut parent = way.parent;
-        let mut at = way.node;
+        let mut parent = branch.parent;
+        let mut at = branch.node;
         while let Some(node) = self.nodes.get(at) {
             if let Some(notable) = node.notable {
-                self.end_run(&mut run, way.depth, &mut parent)?;
-                self.notable(node, notable, way.depth, &mut parent)?;
-                self.forked(Some(node.id), way.depth, parent)?;
+                self.end_run(&mut run, branch.depth, &mut parent)?;
+                self.notable(node, notable, branch.depth, &mut parent)?;
+                self.forked(Some(node.id), branch.depth, parent)?;
             } else {
                 self.add(&mut run, node);
             }
@@ -146,8 +150,8 @@ impl Drawing<'_> {
                 }
             }
             let label = self.labels.remove(&node.id);
-            if label.is_some() || (node.is_leaf && self.nodes.goes_on(at)) {
-                self.end_run(&mut run, way.depth, &mut parent)?;
+            if label.is_some() || (node.is_leaf && self.nodes.has_later_text(at)) {
+                self.end_run(&mut run, branch.depth, &mut parent)?;
             }
             if let Some(label) = label {
                 let name = name_of(self.conn, node.id)?;
@@ -160,22 +164,22 @@ impl Drawing<'_> {
                     current: node.is_current,
                     ..TreeLine::default()
                 };
-                self.below(line, way.depth, &mut parent);
+                self.below(line, branch.depth, &mut parent);
             }
-            let ways = self.nodes.ways(at);
-            match ways.as_slice() {
+            let branches = self.nodes.branches(at);
+            match branches.as_slice() {
                 [next] => at = *next,
                 _ => {
-                    self.end_run(&mut run, way.depth, &mut parent)?;
+                    self.end_run(&mut run, branch.depth, &mut parent)?;
                     let last = parent.unwrap_or(self.lines.len());
                     if let Some(line) = last.checked_sub(1).and_then(|at| self.lines.get_mut(at)) {
-                        line.branches = ways.len();
+                        line.branches = branches.len();
                     }
-                    return Ok((last, ways));
+                    return Ok((last, branches));
                 }
             }
         }
-        self.end_run(&mut run, way.depth, &mut parent)?;
+        self.end_run(&mut run, branch.depth, &mut parent)?;
         Ok((self.lines.len(), Vec::new()))
     }
 

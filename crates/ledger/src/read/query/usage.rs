@@ -15,7 +15,7 @@ use quipu_transcript::prices::{Price, Prices, Service, Tokens};
 use super::Filter;
 use crate::Result;
 use crate::file::ledger::Ledger;
-use crate::project::usage_rollup::{Key, QUARTER, Sums};
+use crate::project::usage_rollup::{QUARTER, RollupKey, Sums};
 use crate::wire::UsageReport;
 use groups::Groups;
 pub use sessions::{Costs, costs};
@@ -151,7 +151,7 @@ fn model(models: &[Model], id: i64) -> Option<&Model> {
     models.binary_search_by_key(&id, |model| model.id).ok().and_then(|index| models.get(index))
 }
 
-fn part(key: &Key, sums: &Sums, models: &[Model]) -> Part {
+fn part(key: &RollupKey, sums: &Sums, models: &[Model]) -> Part {
     let [responses, input, output, cache_read, cache_write, cache_write_1h, cost] =
         sums.map(|sum| sum.max(0).cast_unsigned());
     let tokens = Tokens { input, output, cache_read, cache_write, cache_write_1h };

@@ -9,7 +9,7 @@ use rusqlite::Connection;
 use crate::Result;
 
 /// The size of the cache during a search: 1024 KiB. A negative `cache_size` counts KiB.
-const SMALL: i64 = -1024;
+const SMALL_CACHE_SIZE: i64 = -1024;
 
 /// Keeps the cache small until it is dropped.
 pub(super) struct SmallCache<'c> {
@@ -20,7 +20,7 @@ pub(super) struct SmallCache<'c> {
 impl<'c> SmallCache<'c> {
     pub(super) fn of(conn: &'c Connection) -> Result<SmallCache<'c>> {
         let before = conn.pragma_query_value(None, "cache_size", |row| row.get(0))?;
-        conn.pragma_update(None, "cache_size", SMALL)?;
+        conn.pragma_update(None, "cache_size", SMALL_CACHE_SIZE)?;
         Ok(SmallCache { conn, before })
     }
 }
@@ -42,7 +42,7 @@ mod tests {
         let size = || conn.pragma_query_value(None, "cache_size", |row| row.get::<_, i64>(0));
         conn.pragma_update(None, "cache_size", -40_960).unwrap();
         let small = SmallCache::of(&conn).unwrap();
-        assert_eq!(size().unwrap(), SMALL);
+        assert_eq!(size().unwrap(), SMALL_CACHE_SIZE);
         drop(small);
         assert_eq!(size().unwrap(), -40_960);
     }

@@ -25,14 +25,14 @@ pub(crate) struct Filters<'c> {
     errors: Option<(bool, HashSet<i64>)>,
     /// Entries of calls, or of turns with calls.
     calls: Vec<(bool, HashSet<i64>)>,
-    files: Vec<(bool, Touched)>,
+    files: Vec<(bool, FileEntries)>,
     since: Option<i64>,
     until: Option<i64>,
     places: Vec<Place>,
-    kinds: HashMap<i64, Kind>,
+    kinds: HashMap<i64, EntryKind>,
 }
 
-struct Kind {
+struct EntryKind {
     form: String,
     role: String,
     is_error: bool,
@@ -40,7 +40,7 @@ struct Kind {
 
 /// Entries and turns that used a file.
 #[derive(Default)]
-struct Touched {
+struct FileEntries {
     /// Calls and their results.
     entries: HashSet<i64>,
     turns: HashSet<i64>,
@@ -66,7 +66,7 @@ impl Row {
 
 /// The number of matches from which all rows are read in order. Below it each row is looked up by
 /// its id, which is then less work.
-const MANY: usize = 50_000;
+const MIN_FOR_FULL_READ: usize = 50_000;
 
 impl<'c> Filters<'c> {
     /// Reads the sets that the filters need. With `has_words`, `file:` also matches the other
@@ -91,7 +91,7 @@ impl<'c> Filters<'c> {
             kinds: kinds(conn)?,
         };
         let mut calls: HashMap<bool, HashSet<i64>> = HashMap::new();
-        let mut files: HashMap<bool, Touched> = HashMap::new();
+        let mut files: HashMap<bool, FileEntries> = HashMap::new();
         for Filter { is_negated, what } in filters {
             let not = *is_negated;
             match what {
@@ -105,9 +105,9 @@ impl<'c> Filters<'c> {
                 }
                 What::Since(at) => all.since = Some(all.since.map_or(*at, |old| old.max(*at))),
                 What::Until(at) => all.until = Some(all.until.map_or(*at, |old| old.min(*at))),
-                What::Tool(name) => called(conn, name, calls.entry(not).or_default())?,
+                What::Tool(name) => add_calls_of_tool(conn, name, calls.entry(not).or_default())?,
                 What::File(path) => {
-                    touched(conn, path, has_words, files.entry(not).or_default())?;
+                    add_entries_of_file(conn, path, has_words, files.entry(not).or_default())?;
                 }
                 rule => all.rules.add(conn, not, rule)?,
             }
@@ -149,17 +149,17 @@ impl<'c> Filters<'c> {
         let mut one = self
             .conn
             .prepare_cached("SELECT session, kind, turn, time FROM entry_rows WHERE id = ?1")?;
-        let mut look_up = |speaker: i64, found_in: u8| match one
-            .query_row([speaker], |row| Row::read(row, 0))
+        let mut look_up = |described_by: i64, found_in: u8| match one
+            .query_row([described_by], |row| Row::read(row, 0))
             .optional()?
         {
-            Some(row) => self.pass(speaker, &row, found_in),
+            Some(row) => self.passes(described_by, &row, found_in),
             None => Ok(false),
         };
-        if matches.len() < MANY {
+        if matches.len() < MIN_FOR_FULL_READ {
             return matches.try_retain(|RowId(entry), found_in| {
                 // The check that needs no row comes first.
-                Ok(self.is_of_calls(entry) && look_up(outputs.speaker(entry), found_in)?)
+                Ok(self.passes_calls(entry) && look_up(outputs.described_by(entry), found_in)?)
             });
         }
         let mut statement = self.conn.prepare_cached(
@@ -174,24 +174,27 @@ impl<'c> Filters<'c> {
                     None => return Ok(false),
                 }
             }
-            let speaker = outputs.speaker(entry);
+            let described_by = outputs.described_by(entry);
             match &last {
-                _ if !self.is_of_calls(entry) => Ok(false),
-                _ if speaker != entry => look_up(speaker, found_in),
-                Some((id, row)) if *id == entry => self.pass(entry, row, found_in),
+                _ if !self.passes_calls(entry) => Ok(false),
+                _ if described_by != entry => look_up(described_by, found_in),
+                Some((id, row)) if *id == entry => self.passes(entry, row, found_in),
                 _ => Ok(false),
             }
         })
     }
 
-    fn is_of_calls(&self, entry: i64) -> bool {
+    fn passes_calls(&self, entry: i64) -> bool {
         self.calls.iter().all(|(not, set)| set.contains(&entry) != *not)
     }
 
     /// Returns whether an entry that was found in these columns passes.
-    fn pass(&self, entry: i64, row: &Row, found_in: u8) -> Result<bool> {
+    fn passes(&self, entry: i64, row: &Row, found_in: u8) -> Result<bool> {
         let kind = self.kinds.get(&row.kind);
-        if !self.in_time(row) || !self.in_place(kind, found_in) || !self.has_role(kind, found_in) {
+        if !self.is_in_time(row)
+            || !self.is_in_place(kind, found_in)
+            || !self.has_role(kind, found_in)
+        {
             return Ok(false);
         }
         if let Some((not, failed)) = &self.errors {
@@ -200,9 +203,9 @@ impl<'c> Filters<'c> {
                 return Ok(false);
             }
         }
-        for (not, touched) in &self.files {
-            let is_touched = touched.entries.contains(&entry)
-                || row.turn.is_some_and(|turn| touched.turns.contains(&turn));
+        for (not, add_entries_of_file) in &self.files {
+            let is_touched = add_entries_of_file.entries.contains(&entry)
+                || row.turn.is_some_and(|turn| add_entries_of_file.turns.contains(&turn));
             if is_touched == *not {
                 return Ok(false);
             }
@@ -210,11 +213,11 @@ impl<'c> Filters<'c> {
         match (&self.sessions, row.session) {
             (None, _) => Ok(true),
             (Some(sessions), Some(session)) => Ok(sessions.contains(&session)),
-            (Some(_), None) => self.pass_alone(entry),
+            (Some(_), None) => self.passes_without_session(entry),
         }
     }
 
-    fn in_time(&self, row: &Row) -> bool {
+    fn is_in_time(&self, row: &Row) -> bool {
         if self.since.is_none() && self.until.is_none() {
             return true;
         }
@@ -224,7 +227,7 @@ impl<'c> Filters<'c> {
         })
     }
 
-    fn in_place(&self, kind: Option<&Kind>, found_in: u8) -> bool {
+    fn is_in_place(&self, kind: Option<&EntryKind>, found_in: u8) -> bool {
         let form = kind.map_or("", |kind| kind.form.as_str());
         self.places.is_empty()
             || self.places.iter().any(|place| match place {
@@ -238,7 +241,7 @@ impl<'c> Filters<'c> {
             })
     }
 
-    fn has_role(&self, kind: Option<&Kind>, found_in: u8) -> bool {
+    fn has_role(&self, kind: Option<&EntryKind>, found_in: u8) -> bool {
         let role = kind.map_or("", |kind| kind.role.as_str());
         // Prose next to a tool's result was written by the human.
         let speaks = |wanted: &Role| match (wanted, role) {
@@ -253,8 +256,8 @@ impl<'c> Filters<'c> {
 
     /// Returns whether an entry without a session (a note, a job, a prompt) passes the session
     /// filters.
-    fn pass_alone(&self, entry: i64) -> Result<bool> {
-        let said = self
+    fn passes_without_session(&self, entry: i64) -> Result<bool> {
+        let described = self
             .conn
             .prepare_cached(
                 "SELECT s.format, coalesce(d.agent, ''), p.project
@@ -267,22 +270,22 @@ impl<'c> Filters<'c> {
                   WHERE e.id = ?1",
             )?
             .query_row([entry], |row| {
-                Ok(Described {
+                Ok(SessionFields {
                     format: row.get::<_, Option<String>>(0)?.unwrap_or_default(),
                     agent: row.get(1)?,
                     project: row.get(2)?,
-                    ..Described::default()
+                    ..SessionFields::default()
                 })
             })
             .optional()?;
-        Ok(said.is_some_and(|said| self.rules.pass(&said)))
+        Ok(described.is_some_and(|described| self.rules.passes(&described)))
     }
 }
 
-fn kinds(conn: &Connection) -> Result<HashMap<i64, Kind>> {
+fn kinds(conn: &Connection) -> Result<HashMap<i64, EntryKind>> {
     let mut statement = conn.prepare_cached("SELECT id, form, role, is_error FROM kinds")?;
     let kinds = statement.query_map([], |row| {
-        let kind = Kind { form: row.get(1)?, role: row.get(2)?, is_error: row.get(3)? };
+        let kind = EntryKind { form: row.get(1)?, role: row.get(2)?, is_error: row.get(3)? };
         Ok((row.get(0)?, kind))
     })?;
     Ok(kinds.collect::<Result<_, _>>()?)
@@ -298,7 +301,7 @@ fn failed_results(conn: &Connection) -> Result<HashSet<i64>> {
 
 /// Adds calls of a tool, their results and the files with their output. `mcp__*` matches many
 /// tools.
-fn called(conn: &Connection, name: &str, found: &mut HashSet<i64>) -> Result<()> {
+fn add_calls_of_tool(conn: &Connection, name: &str, found: &mut HashSet<i64>) -> Result<()> {
     let (name, is_prefix) = match name.strip_suffix('*') {
         Some(start) => (start, true),
         None => (name, false),
@@ -319,7 +322,12 @@ fn called(conn: &Connection, name: &str, found: &mut HashSet<i64>) -> Result<()>
 
 /// Adds the entries and turns that used a file. `path` is the end of the file's path or any part of
 /// it.
-fn touched(conn: &Connection, path: &str, with_turns: bool, found: &mut Touched) -> Result<()> {
+fn add_entries_of_file(
+    conn: &Connection,
+    path: &str,
+    with_turns: bool,
+    found: &mut FileEntries,
+) -> Result<()> {
     let mut statement = conn.prepare_cached(
         "SELECT c.entry, c.result, c.output, CASE WHEN ?2 THEN e.turn END
            FROM tool_call_rows c CROSS JOIN entry_rows e ON e.id = c.entry
@@ -341,7 +349,7 @@ fn touched(conn: &Connection, path: &str, with_turns: bool, found: &mut Touched)
 
 /// The values that rules compare, of a session or of an entry without one.
 #[derive(Default)]
-struct Described {
+struct SessionFields {
     row: Option<i64>,
     format: String,
     agent: String,
@@ -371,8 +379,8 @@ impl Rules {
 
     fn add(&mut self, conn: &Connection, is_negated: bool, what: &What) -> Result<()> {
         let rule = match what {
-            What::Project(said) => {
-                let name = Name::new(said);
+            What::Project(text) => {
+                let name = Name::new(text);
                 let project = Some(name.clone());
                 let filter = listed::Filter { project, all: true, ..listed::Filter::default() };
                 let sessions = listed::filtered(conn, &filter)?;
@@ -389,34 +397,34 @@ impl Rules {
 
     /// Returns whether no negated rule holds and, for each kind of the remaining rules, at least
     /// one holds.
-    fn pass(&self, said: &Described) -> bool {
+    fn passes(&self, described: &SessionFields) -> bool {
         let kind = |rule: &Rule| std::mem::discriminant(rule);
         self.0.iter().all(|(not, rule)| match not {
-            true => !rule.holds(said),
+            true => !rule.holds(described),
             false => self
                 .0
                 .iter()
-                .any(|(not, other)| !not && kind(other) == kind(rule) && other.holds(said)),
+                .any(|(not, other)| !not && kind(other) == kind(rule) && other.holds(described)),
         })
     }
 }
 
 impl Rule {
-    fn holds(&self, said: &Described) -> bool {
+    fn holds(&self, described: &SessionFields) -> bool {
         match self {
-            Rule::Project(sessions, name) => match said.row {
+            Rule::Project(sessions, name) => match described.row {
                 Some(row) => sessions.contains(&row),
-                None => name.closeness(None, said.project.as_deref()).is_some(),
+                None => name.closeness(None, described.project.as_deref()).is_some(),
             },
             Rule::Agent(name) => {
-                let kind = said.agent_type.as_deref().unwrap_or_default();
-                said.agent.eq_ignore_ascii_case(name)
+                let kind = described.agent_type.as_deref().unwrap_or_default();
+                described.agent.eq_ignore_ascii_case(name)
                     || kind.eq_ignore_ascii_case(name)
-                    || (said.agent.is_empty() && said.format.eq_ignore_ascii_case(name))
+                    || (described.agent.is_empty() && described.format.eq_ignore_ascii_case(name))
             }
-            Rule::Format(name) => said.format.starts_with(name.as_str()),
-            Rule::Session(id) => said.session.starts_with(id.as_str()),
-            Rule::Compaction => said.compactions > 0,
+            Rule::Format(name) => described.format.starts_with(name.as_str()),
+            Rule::Session(id) => described.session.starts_with(id.as_str()),
+            Rule::Compaction => described.compactions > 0,
         }
     }
 }
@@ -429,7 +437,7 @@ fn sessions(conn: &Connection, rules: &Rules) -> Result<HashSet<i64>> {
     let mut rows = statement.query([])?;
     let mut passing = HashSet::new();
     while let Some(row) = rows.next()? {
-        let said = Described {
+        let described = SessionFields {
             row: row.get(0)?,
             format: row.get(1)?,
             agent: row.get(2)?,
@@ -438,7 +446,7 @@ fn sessions(conn: &Connection, rules: &Rules) -> Result<HashSet<i64>> {
             project: None,
             compactions: row.get(5)?,
         };
-        if rules.pass(&said) {
+        if rules.passes(&described) {
             passing.insert(row.get(0)?);
         }
     }

@@ -20,16 +20,16 @@ use crate::read::query::{listed, lost, story};
 use crate::wire::SearchHit;
 
 /// The length of a snippet in bytes: about three lines of a terminal.
-const WIDTH: usize = 240;
+const SNIPPET_BYTES: usize = 240;
 
 /// The length of the text of a nearby entry in bytes: shorter than the hit itself.
-const NEARBY_WIDTH: usize = 160;
+const NEARBY_BYTES: usize = 160;
 
 /// The form of entries that are files with a call's output.
 const TOOL_OUTPUT: &str = Part::ToolOutput.as_str();
 
 /// An entry to be described.
-pub(crate) struct Wanted {
+pub(crate) struct HitRequest {
     pub(crate) entry: i64,
     /// The columns in which it was found.
     pub(crate) columns: u8,
@@ -38,7 +38,7 @@ pub(crate) struct Wanted {
 }
 
 /// Describes entries as hits.
-pub(crate) struct Teller<'c> {
+pub(crate) struct HitReader<'c> {
     conn: &'c Connection,
     texts: Texts<'c>,
     pattern: &'c Pattern,
@@ -46,7 +46,7 @@ pub(crate) struct Teller<'c> {
     /// The last numbered turn of each session, with its number.
     turns: HashMap<i64, (i64, i64)>,
     /// All turns, in order, of sessions that are stored in several files.
-    pieced: HashMap<i64, Option<Vec<EntryId>>>,
+    unordered_turns: HashMap<i64, Option<Vec<EntryId>>>,
     around: usize,
 }
 
@@ -79,55 +79,55 @@ struct Row {
 impl Row {
     /// Returns the reason why a story hides the entry by default. It also depends on the column of
     /// the words.
-    fn folded(&self, place: &str, is_command: bool) -> Option<&'static str> {
+    fn folded(&self, column_name: &str, is_command: bool) -> Option<&'static str> {
         match (self.form.as_str(), self.role.as_deref()) {
             _ if self.folded.is_some() => self.folded.map(Folded::as_str),
             // A story shows one line about a summary, not its text.
             ("compaction" | "branch_summary", _) => Some("summary"),
             // Prose next to a tool's result, and the output of a command that the human ran.
-            (_, Some("tool")) if place == "text" => Some("injected"),
+            (_, Some("tool")) if column_name == "text" => Some("injected"),
             (_, Some("user")) if is_command => Some("injected"),
             _ => None,
         }
     }
 }
 
-impl<'c> Teller<'c> {
-    pub(crate) fn new(conn: &'c Connection, pattern: &'c Pattern, around: usize) -> Teller<'c> {
-        Teller {
+impl<'c> HitReader<'c> {
+    pub(crate) fn new(conn: &'c Connection, pattern: &'c Pattern, around: usize) -> HitReader<'c> {
+        HitReader {
             conn,
             texts: Texts::new(conn),
             pattern,
             sessions: HashMap::new(),
             turns: HashMap::new(),
-            pieced: HashMap::new(),
+            unordered_turns: HashMap::new(),
             around,
         }
     }
 
     /// Returns the hit for one entry.
-    pub(crate) fn tell(&mut self, wanted: &Wanted) -> Result<SearchHit> {
-        let Some(row) = self.row(wanted.entry)? else { return Ok(SearchHit::default()) };
+    pub(crate) fn read_hit(&mut self, request: &HitRequest) -> Result<SearchHit> {
+        let Some(row) = self.row(request.entry)? else { return Ok(SearchHit::default()) };
         // A file with the whole output of a call is shown as the call's result.
-        let (speaker, row) = match row.form.as_str() {
-            TOOL_OUTPUT => match outputs::result_of(self.conn, wanted.entry)? {
+        let (described_by, row) = match row.form.as_str() {
+            TOOL_OUTPUT => match outputs::result_of(self.conn, request.entry)? {
                 Some(result) => (result, self.row(result)?.unwrap_or(row)),
-                None => (wanted.entry, row),
+                None => (request.entry, row),
             },
-            _ => (wanted.entry, row),
+            _ => (request.entry, row),
         };
         let mut hit = SearchHit {
-            entry: story::name(EntryId(speaker), row.uuid.as_ref()),
-            number: speaker,
+            entry: story::name(EntryId(described_by), row.uuid.as_ref()),
+            number: described_by,
             kind: row.kind.clone(),
             role: row.role.clone(),
             time: row.time,
             is_error: row.is_error,
-            is_older: wanted.is_older,
-            score: wanted.score,
+            is_older: request.is_older,
+            score: request.score,
             ..SearchHit::default()
         };
-        let is_command = self.snippet(wanted, &mut hit)?;
+        let is_command = self.snippet(request, &mut hit)?;
         hit.folded = row.folded(hit.place, is_command);
         if hit.role.as_deref() == Some("tool") && hit.place == "text" {
             // Prose next to a tool's result was written by the human.
@@ -142,7 +142,7 @@ impl<'c> Teller<'c> {
                     self.nearby(session, &mut hit)?;
                 }
             }
-            None => self.alone(&row.form, &mut hit)?,
+            None => self.add_sessionless(&row.form, &mut hit)?,
         }
         Ok(hit)
     }
@@ -172,7 +172,7 @@ impl<'c> Teller<'c> {
 
     /// Sets the part of the text that shows most of the searched words. Returns whether it is of a
     /// command that the human ran, or of that command's output.
-    fn snippet(&mut self, wanted: &Wanted, hit: &mut SearchHit) -> Result<bool> {
+    fn snippet(&mut self, request: &HitRequest, hit: &mut SearchHit) -> Result<bool> {
         let mut best: Option<(usize, &'static str, snippet::Snippet)> = None;
         let mut consider = |name: &'static str, text: &str, pattern: &Pattern| {
             let places = pattern.places(text);
@@ -180,31 +180,31 @@ impl<'c> Teller<'c> {
             kinds.sort_unstable();
             kinds.dedup();
             if best.as_ref().is_none_or(|(most, _, _)| kinds.len() > *most) {
-                best = Some((kinds.len(), name, snippet::around(text, &places, WIDTH)));
+                best = Some((kinds.len(), name, snippet::around(text, &places, SNIPPET_BYTES)));
             }
             kinds.len()
         };
         // Prose of messages is stored in a table. All other text is in a chunk that must be
         // decompressed. Prose is preferred, so if it has all searched words, the chunk is not read.
-        let message = match wanted.columns & columns::PROSE {
+        let message = match request.columns & columns::PROSE {
             0 => None,
-            _ => self.message(wanted.entry)?,
+            _ => self.message(request.entry)?,
         };
         let is_command = message.as_ref().is_some_and(|text| text.starts_with("! "));
         let is_enough = message.is_some_and(|text| {
             let found = consider("text", &text, self.pattern);
-            wanted.columns == columns::PROSE || found == self.pattern.kinds()
+            request.columns == columns::PROSE || found == self.pattern.marked_count()
         });
         if !is_enough {
-            let text = self.texts.of(EntryId(wanted.entry))?;
+            let text = self.texts.of(EntryId(request.entry))?;
             for (column, name, text) in by_column(&text) {
-                let is_asked_for = wanted.columns == 0 || wanted.columns & column != 0;
+                let is_asked_for = request.columns == 0 || request.columns & column != 0;
                 if is_asked_for && !text.is_empty() {
                     consider(name, text, self.pattern);
                 }
             }
         }
-        if let Some((_, place, snippet)) = best {
+        if let Some((_, column_name, snippet)) = best {
             let in_characters =
                 |at: usize| snippet.text.get(..at).map_or(0, |before| before.chars().count());
             hit.marks = snippet
@@ -212,7 +212,7 @@ impl<'c> Teller<'c> {
                 .iter()
                 .map(|(start, end)| (in_characters(*start), in_characters(*end)))
                 .collect();
-            hit.place = place;
+            hit.place = column_name;
             hit.cut_before = snippet.is_cut_before;
             hit.cut_after = snippet.is_cut_after;
             hit.snippet = snippet.text;
@@ -236,7 +236,7 @@ impl<'c> Teller<'c> {
                 .prepare_cached("SELECT name, 0 FROM tool_calls WHERE entry = ?1 LIMIT 1")?
                 .query_row([hit.number], |row| Ok((row.get(0)?, row.get(1)?)))
                 .optional()?,
-            ("result", _) | (_, Some("tool")) => self.answered(hit.number)?,
+            ("result", _) | (_, Some("tool")) => self.call_of_result(hit.number)?,
             _ => None,
         };
         if let Some((name, is_error)) = found {
@@ -248,7 +248,7 @@ impl<'c> Teller<'c> {
 
     /// Returns the call that a result answers. Calls are not indexed by their results, but the call
     /// is nearly always the parent of the result.
-    fn answered(&self, result: i64) -> Result<Option<(String, bool)>> {
+    fn call_of_result(&self, result: i64) -> Result<Option<(String, bool)>> {
         Ok(self
             .conn
             .prepare_cached(
@@ -294,8 +294,8 @@ impl<'c> Teller<'c> {
             let session = match session {
                 Some(session) => {
                     let (slug, cwd) = (session.slug.as_deref(), session.cwd.as_deref());
-                    let place = listed::place(self.conn, slug, cwd)?;
-                    let name = listed::project_name(place.as_deref(), slug).to_owned();
+                    let folder = listed::project_folder(self.conn, slug, cwd)?;
+                    let name = listed::project_name(folder.as_deref(), slug).to_owned();
                     Session {
                         title: title(self.conn, SessionRow(row))?,
                         project: Some(name).filter(|name| !name.is_empty()),
@@ -325,8 +325,8 @@ impl<'c> Teller<'c> {
     /// counting continues from the last turn.
     fn turn(&mut self, session: i64, turn: Option<i64>) -> Result<Option<u64>> {
         let Some(turn) = turn else { return Ok(None) };
-        if let Some(order) = self.pieced(session)? {
-            let at = order.iter().position(|told| told.0 == turn);
+        if let Some(order) = self.unordered_turns(session)? {
+            let at = order.iter().position(|shown| shown.0 == turn);
             return Ok(at.map(|at| at as u64 + 1));
         }
         let known = self.turns.get(&session).copied().filter(|known| known.0 <= turn);
@@ -344,8 +344,10 @@ impl<'c> Teller<'c> {
 
     /// Returns the turns of a session whose entries are not shown in the order of their ids: it has
     /// several files, its file was rewritten, or one of its lines holds several prompts.
-    fn pieced(&mut self, session: i64) -> Result<Option<&Vec<EntryId>>> {
-        if let std::collections::hash_map::Entry::Vacant(vacant) = self.pieced.entry(session) {
+    fn unordered_turns(&mut self, session: i64) -> Result<Option<&Vec<EntryId>>> {
+        if let std::collections::hash_map::Entry::Vacant(vacant) =
+            self.unordered_turns.entry(session)
+        {
             let is_pieced: bool = self
                 .conn
                 .prepare_cached(
@@ -360,14 +362,14 @@ impl<'c> Teller<'c> {
                 })?;
             vacant.insert(match is_pieced {
                 false => None,
-                true => Some(story::turns_told(self.conn, SessionRow(session))?),
+                true => Some(story::shown_turns(self.conn, SessionRow(session))?),
             });
         }
-        Ok(self.pieced.get(&session).and_then(Option::as_ref))
+        Ok(self.unordered_turns.get(&session).and_then(Option::as_ref))
     }
 
     /// Sets the fields of an entry without a session: a note, a job, a run of a job, or a prompt.
-    fn alone(&self, form: &str, hit: &mut SearchHit) -> Result<()> {
+    fn add_sessionless(&self, form: &str, hit: &mut SearchHit) -> Result<()> {
         let found = self
             .conn
             .prepare_cached(
@@ -410,9 +412,9 @@ impl<'c> Teller<'c> {
         let found = nearby::around(self.conn, session, EntryId(hit.number), self.around)?;
         for mut near in found {
             let text = self.texts.of(EntryId(near.number))?;
-            let said = by_column(&text).into_iter().find(|(_, _, text)| !text.is_empty());
-            near.text = said
-                .map(|(_, _, text)| snippet::around(text, &[], NEARBY_WIDTH).text)
+            let first = by_column(&text).into_iter().find(|(_, _, text)| !text.is_empty());
+            near.text = first
+                .map(|(_, _, text)| snippet::around(text, &[], NEARBY_BYTES).text)
                 .unwrap_or_default();
             hit.around.push(near);
         }

@@ -35,20 +35,20 @@ use crate::wire::{Scanned, SearchAnswer, SearchGaps, SearchHit};
 use crate::{Error, Result};
 use cache::SmallCache;
 use filter::Filters;
-use hits::{Teller, Wanted};
+use hits::{HitReader, HitRequest};
 use newest::newest;
 use pattern::Pattern;
 use queued::Queued;
 use versions::Versions;
 
 /// The columns that are searched by default: all but the model's reasoning.
-const EVERYWHERE: u8 = columns::TOOL_RESULT | columns::TOOL_INPUT | columns::PROSE;
+const DEFAULT_COLUMNS: u8 = columns::TOOL_RESULT | columns::TOOL_INPUT | columns::PROSE;
 
 /// The position of a shown match among all matches, and its score.
 type Shown = (usize, Option<f64>);
 
 /// The number of hits that are read together. It bounds the memory.
-const PAGE: usize = 256;
+const PAGE_HITS: usize = 256;
 
 /// The order of hits.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -114,7 +114,7 @@ pub fn search_each(
 ) -> Result<SearchAnswer> {
     // A page of hits reads most pages of the file once. Many hits read pages again, so they keep
     // the usual cache.
-    let is_page = request.limit.is_some_and(|limit| limit <= PAGE);
+    let is_page = request.limit.is_some_and(|limit| limit <= PAGE_HITS);
     let _small = is_page.then(|| SmallCache::of(ledger.conn())).transpose()?;
     // All queries read one snapshot, even if another process writes meanwhile.
     let _snapshot = Snapshot::of(ledger.conn())?;
@@ -142,15 +142,17 @@ fn answer(
     if let Some(text) = &request.regex {
         pattern.add_regex(text)?;
     }
-    let mask = mask(places);
-    let has_words = !pattern.wanted.is_empty() || !pattern.literals.is_empty();
+    let column_mask = column_mask(places);
+    let has_words = !pattern.required.is_empty() || !pattern.literals.is_empty();
     let wanted = Filters::new(conn, filters, places, has_words)?;
     let index = Index::open(conn, access)?;
     let versions = Versions::read(conn)?;
     let mut queued = Queued::new(conn)?;
     // For a single word without filters, the set of entries that hold it is enough.
     let of_one_word = match pattern.only_word().filter(|_| wanted.is_empty()) {
-        Some(word) => one_word::find(conn, &index, (&versions, &mut queued), word, mask, request)?,
+        Some(word) => {
+            one_word::find(conn, &index, (&versions, &mut queued), word, column_mask, request)?
+        }
         None => None,
     };
     // A prompt that repeats a queued text holds the same word, so it is among the matches.
@@ -158,45 +160,47 @@ fn answer(
     let (mut found, scanned) = match of_one_word {
         Some(found) => (found, None),
         None => {
-            let (mut matches, scanned) = find(conn, &index, &pattern, &wanted, mask)?;
+            let (mut matches, scanned) = find(conn, &index, &pattern, &wanted, column_mask)?;
             wanted.apply(&mut matches)?;
             versions.keep_newest(&mut matches)?;
-            queued.leave_out(&mut matches)?;
+            queued.remove(&mut matches)?;
             let total = matches.len();
             let limit = request.limit.unwrap_or(total);
             let shown = match request.order {
-                Order::Best if !pattern.wanted.is_empty() => best(conn, &index, &matches, limit)?,
+                Order::Best if !pattern.required.is_empty() => {
+                    best_matches(conn, &index, &matches, limit)?
+                }
                 _ => by_time(conn, &matches, limit)?,
             };
-            (Found { matches, total, shown }, scanned)
+            (FoundMatches { matches, total, shown }, scanned)
         }
     };
-    queued.leave_out_shown(&mut found, &|matches, entry| {
+    queued.remove_from_shown(&mut found, &|matches, entry| {
         is_one_word || matches.find(RowId(entry)).is_some()
     })?;
-    let Found { matches, total, shown } = found;
-    let mut teller = Teller::new(conn, &pattern, request.around);
-    'told: for page in shown.chunks(PAGE) {
-        for hit in tell(&mut teller, &versions, &matches, page)? {
+    let FoundMatches { matches, total, shown } = found;
+    let mut reader = HitReader::new(conn, &pattern, request.around);
+    'pages: for page in shown.chunks(PAGE_HITS) {
+        for hit in read_hits(&mut reader, &versions, &matches, page)? {
             if each(total as u64, hit).is_break() {
-                break 'told;
+                break 'pages;
             }
         }
     }
-    let mut gaps = gaps(conn)?;
+    let mut gaps = read_gaps(conn)?;
     if let Some(scanned) = &scanned {
         // Records that the scan read whole are not missing.
         gaps.too_long = scanned.too_long;
-        gaps.partly_indexed = if pattern.wanted.is_empty() { 0 } else { gaps.partly_indexed };
+        gaps.partly_indexed = if pattern.required.is_empty() { 0 } else { gaps.partly_indexed };
     }
-    if total == 0 && mask & columns::THINKING == 0 && !pattern.wanted.is_empty() {
-        gaps.in_thinking = in_thinking(&index, &pattern, filters, conn)?;
+    if total == 0 && column_mask & columns::THINKING == 0 && !pattern.required.is_empty() {
+        gaps.in_thinking = count_in_thinking(&index, &pattern, filters, conn)?;
     }
     Ok(SearchAnswer { hits: Vec::new(), total: total as u64, gaps, scanned })
 }
 
 /// The matches, their total number, and those that are shown.
-struct Found {
+struct FoundMatches {
     /// All matches, or only those that are shown.
     matches: Matches,
     total: usize,
@@ -205,8 +209,8 @@ struct Found {
 
 /// Describes the matches at these positions. They are read in the order in which they are stored,
 /// so each chunk is decompressed once.
-fn tell(
-    teller: &mut Teller<'_>,
+fn read_hits(
+    reader: &mut HitReader<'_>,
     versions: &Versions,
     matches: &Matches,
     shown: &[Shown],
@@ -219,23 +223,24 @@ fn tell(
         let Some(found) = matches.list().get(*place) else { continue };
         let (entry, columns) = (found.rowid.0, found.columns());
         let is_older = versions.is_older(entry);
-        *hit = teller.tell(&Wanted { entry, columns, score: *score, is_older })?;
+        *hit = reader.read_hit(&HitRequest { entry, columns, score: *score, is_older })?;
     }
     Ok(hits)
 }
 
 /// Returns the columns to search.
-fn mask(places: &[Place]) -> u8 {
-    let mask = places.iter().fold(0, |mask, place| {
-        mask | match place {
-            Place::Text => columns::PROSE,
-            Place::Input => columns::TOOL_INPUT,
-            Place::Result => columns::TOOL_RESULT,
-            Place::Thinking => columns::THINKING,
-            Place::Notes | Place::Cron | Place::Prompts => EVERYWHERE,
-        }
+fn column_mask(places: &[Place]) -> u8 {
+    let column_mask = places.iter().fold(0, |column_mask, place| {
+        column_mask
+            | match place {
+                Place::Text => columns::PROSE,
+                Place::Input => columns::TOOL_INPUT,
+                Place::Result => columns::TOOL_RESULT,
+                Place::Thinking => columns::THINKING,
+                Place::Notes | Place::Cron | Place::Prompts => DEFAULT_COLUMNS,
+            }
     });
-    if mask == 0 { EVERYWHERE } else { mask }
+    if column_mask == 0 { DEFAULT_COLUMNS } else { column_mask }
 }
 
 /// Returns the entries that match.
@@ -244,26 +249,26 @@ fn find(
     index: &Index<'_>,
     pattern: &Pattern,
     filters: &Filters<'_>,
-    mask: u8,
+    column_mask: u8,
 ) -> Result<(Matches, Option<Scanned>)> {
-    let mut matches = match pattern.wanted.is_empty() {
-        false => index.find(&pattern.wanted, &pattern.unwanted, mask)?,
+    let mut matches = match pattern.required.is_empty() {
+        false => index.find(&pattern.required, &pattern.excluded, column_mask)?,
         true => {
-            let everything = match pattern.literals.is_empty() || filters.sessions().is_some() {
-                true => Some(everything(conn, index, filters, mask)?),
+            let all_entries = match pattern.literals.is_empty() || filters.sessions().is_some() {
+                true => Some(all_entries(conn, index, filters, column_mask)?),
                 false => None,
             };
-            match everything {
+            match all_entries {
                 // The whole ledger is scanned in the order of its bytes.
                 None => {
-                    let found = scan::scan(conn, pattern, mask, None)?;
-                    let mut matches = without_words(&found.entries);
-                    index.remove(&mut matches, &pattern.unwanted, mask)?;
+                    let found = scan::scan(conn, pattern, column_mask, None)?;
+                    let mut matches = unscored(&found.entries);
+                    index.remove(&mut matches, &pattern.excluded, column_mask)?;
                     return Ok((matches, Some(found.scanned)));
                 }
-                Some(mut everything) => {
-                    index.remove(&mut everything, &pattern.unwanted, mask)?;
-                    everything
+                Some(mut all_entries) => {
+                    index.remove(&mut all_entries, &pattern.excluded, column_mask)?;
+                    all_entries
                 }
             }
         }
@@ -272,30 +277,30 @@ fn find(
         return Ok((matches, None));
     }
     let among: Vec<i64> = matches.rowids().map(|rowid| rowid.0).collect();
-    let found = scan::scan(conn, pattern, mask, Some(&among))?;
+    let found = scan::scan(conn, pattern, column_mask, Some(&among))?;
     matches.retain(|RowId(entry), _| {
         found.entries.binary_search_by_key(&entry, |found| found.0).is_ok()
     });
-    if pattern.wanted.is_empty() {
-        matches = without_words(&found.entries);
+    if pattern.required.is_empty() {
+        matches = unscored(&found.entries);
     }
     Ok((matches, Some(found.scanned)))
 }
 
 /// Returns matches for entries that were found in their text, in order.
-fn without_words(entries: &[(i64, u8)]) -> Matches {
+fn unscored(entries: &[(i64, u8)]) -> Matches {
     Matches::without_phrases(entries.iter().map(|(entry, columns)| (RowId(*entry), *columns)))
 }
 
-/// Returns every entry that has words in the columns of `mask`, of the sessions that pass.
-fn everything(
+/// Returns every entry that has words in the columns of `column_mask`, of the sessions that pass.
+fn all_entries(
     conn: &Connection,
     index: &Index<'_>,
     filters: &Filters<'_>,
-    mask: u8,
+    column_mask: u8,
 ) -> Result<Matches> {
     let Some(sessions) = filters.sessions() else {
-        return Ok(Matches::without_phrases(index.rows(mask)?));
+        return Ok(Matches::without_phrases(index.rows(column_mask)?));
     };
     let mut statement = conn.prepare_cached(
         "SELECT id FROM entry_rows WHERE session IS ?1
@@ -313,11 +318,11 @@ fn everything(
     }
     entries.sort_unstable();
     entries.dedup();
-    Ok(Matches::without_phrases(index.rows_among(&entries, mask)?))
+    Ok(Matches::without_phrases(index.rows_among(&entries, column_mask)?))
 }
 
 /// Returns the best matches, in order, with their scores.
-fn best(
+fn best_matches(
     conn: &Connection,
     index: &Index<'_>,
     matches: &Matches,
@@ -332,22 +337,23 @@ fn in_order(conn: &Connection, mut scored: Vec<Scored>, limit: usize) -> Result<
         other.score.total_cmp(&one.score).then(one.rowid.cmp(&other.rowid))
     });
     // Among equal scores the newest come first.
-    let mut best = Vec::with_capacity(limit.min(scored.len()));
+    let mut best_matches = Vec::with_capacity(limit.min(scored.len()));
     for equals in scored.chunk_by(|one, other| one.score == other.score) {
-        let room = limit - best.len();
+        let room = limit - best_matches.len();
         if room == 0 {
             break;
         }
         if let [only] = equals {
-            best.push((only.at, Some(only.score)));
+            best_matches.push((only.at, Some(only.score)));
             continue;
         }
         for (_, entry) in newest(conn, equals, |scored| scored.rowid.0, room)? {
             let found = equals.binary_search_by_key(&entry, |scored| scored.rowid.0);
-            best.extend(found.ok().and_then(|at| equals.get(at)).map(|it| (it.at, Some(it.score))));
+            best_matches
+                .extend(found.ok().and_then(|at| equals.get(at)).map(|it| (it.at, Some(it.score))));
         }
     }
-    Ok(best)
+    Ok(best_matches)
 }
 
 /// Returns the newest matches, in order.
@@ -361,20 +367,20 @@ fn by_time(conn: &Connection, matches: &Matches, limit: usize) -> Result<Vec<Sho
 }
 
 /// Returns the counts of records that the index does not hold.
-fn gaps(conn: &Connection) -> Result<SearchGaps> {
+fn read_gaps(conn: &Connection) -> Result<SearchGaps> {
     let unprojected: i64 = conn.query_row(
         "SELECT count(*) FROM records WHERE seq > (SELECT projected_to FROM ledger)",
         [],
         |row| row.get(0),
     )?;
-    let (partly_indexed, too_long) = in_part(conn)?;
+    let (partly_indexed, too_long) = partly_indexed(conn)?;
     let unprojected = unprojected.cast_unsigned();
     Ok(SearchGaps { unprojected, partly_indexed, too_long, ..SearchGaps::default() })
 }
 
 /// Returns the number of entries that are indexed only in part, and how many of them are records of
 /// more than [`DECODE_LIMIT`] bytes, of which only the beginning is ever read.
-pub(crate) fn in_part(conn: &Connection) -> Result<(u64, u64)> {
+pub(crate) fn partly_indexed(conn: &Connection) -> Result<(u64, u64)> {
     let (all, too_long): (i64, i64) = conn.query_row(
         "SELECT count(*), count(r.seq)
            FROM partly_indexed p LEFT JOIN records r ON r.seq = p.entry AND r.length > ?1",
@@ -385,13 +391,13 @@ pub(crate) fn in_part(conn: &Connection) -> Result<(u64, u64)> {
 }
 
 /// Returns the number of hits that a search of the model's reasoning would have.
-fn in_thinking(
+fn count_in_thinking(
     index: &Index<'_>,
     pattern: &Pattern,
     filters: &[Filter],
     conn: &Connection,
 ) -> Result<u64> {
-    let mut matches = index.find(&pattern.wanted, &pattern.unwanted, columns::THINKING)?;
+    let mut matches = index.find(&pattern.required, &pattern.excluded, columns::THINKING)?;
     let filters = Filters::new(conn, filters, &[Place::Thinking], true)?;
     filters.apply(&mut matches)?;
     Ok(matches.len() as u64)

@@ -13,7 +13,7 @@ use crate::Result;
 
 /// The number of entries up to which each is looked up by its id. For more, reading by session is
 /// less work.
-const FEW: usize = 4000;
+const MAX_SINGLE_LOOKUPS: usize = 4000;
 
 /// The time of an entry, and its id. Later times are greater, and an entry without a time is the
 /// oldest.
@@ -27,7 +27,7 @@ pub(crate) fn newest<T>(
     limit: usize,
 ) -> Result<Vec<Timed>> {
     let mut found = Vec::new();
-    if items.len() <= FEW.max(limit) {
+    if items.len() <= MAX_SINGLE_LOOKUPS.max(limit) {
         for entry in items.iter().map(entry_of) {
             found.push((time(conn, entry)?, entry));
         }
@@ -45,9 +45,9 @@ pub(crate) fn newest<T>(
 /// Returns the `limit` newest of a set of entries, newest first.
 pub(crate) fn newest_of(conn: &Connection, entries: &RowIdSet, limit: usize) -> Result<Vec<Timed>> {
     let mut found = Vec::new();
-    if entries.len() <= FEW.max(limit) {
+    if entries.len() <= MAX_SINGLE_LOOKUPS.max(limit) {
         let mut all: Vec<i64> = entries.iter().map(|rowid| rowid.0).collect();
-        times(conn, &mut all, &mut found)?;
+        add_times(conn, &mut all, &mut found)?;
     } else {
         let is_wanted = |entry: i64| entries.contains(RowId(entry));
         found = by_session(conn, entries.negative().map(|rowid| rowid.0), &is_wanted, limit)?;
@@ -75,7 +75,7 @@ fn by_session(
     for entry in provisional {
         found.push((time(conn, entry)?, entry));
     }
-    of_session(conn, None, is_wanted, &mut found)?;
+    add_of_session(conn, None, is_wanted, &mut found)?;
     keep_newest(&mut found, limit);
     let mut statement = conn.prepare_cached(
         "SELECT id, updated_at FROM sessions INDEXED BY sessions_by_time ORDER BY updated_at DESC",
@@ -88,7 +88,7 @@ fn by_session(
             break;
         }
         let before = found.len();
-        of_session(conn, Some(session), is_wanted, &mut found)?;
+        add_of_session(conn, Some(session), is_wanted, &mut found)?;
         if found.len() > before {
             keep_newest(&mut found, limit);
         }
@@ -102,7 +102,7 @@ fn keep_newest(found: &mut Vec<Timed>, limit: usize) {
 }
 
 /// Adds the wanted entries of a session.
-fn of_session(
+fn add_of_session(
     conn: &Connection,
     session: Option<i64>,
     is_wanted: &dyn Fn(i64) -> bool,
@@ -120,21 +120,21 @@ fn of_session(
             wanted.push(entry);
         }
     }
-    times(conn, &mut wanted, found)
+    add_times(conn, &mut wanted, found)
 }
 
 /// Adds the times of entries. Entries with ids close together are read with one query.
-fn times(conn: &Connection, entries: &mut [i64], found: &mut Vec<Timed>) -> Result<()> {
+fn add_times(conn: &Connection, entries: &mut [i64], found: &mut Vec<Timed>) -> Result<()> {
     /// The number of entries below which each is looked up by its id: one query for all saves
     /// nothing.
-    const ALONE: usize = 16;
+    const MIN_FOR_RANGE: usize = 16;
     /// The number of rows that may be read for each wanted entry, before lookups by id are less
     /// work.
-    const OTHERS: i64 = 8;
+    const MAX_ROWS_PER_ENTRY: i64 = 8;
     entries.sort_unstable();
     let (Some(first), Some(last)) = (entries.first(), entries.last()) else { return Ok(()) };
-    let is_dense = last.saturating_sub(*first) / OTHERS < entries.len() as i64;
-    if entries.len() < ALONE || !is_dense {
+    let is_dense = last.saturating_sub(*first) / MAX_ROWS_PER_ENTRY < entries.len() as i64;
+    if entries.len() < MIN_FOR_RANGE || !is_dense {
         for entry in entries {
             found.push((time(conn, *entry)?, *entry));
         }

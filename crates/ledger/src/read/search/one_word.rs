@@ -7,7 +7,7 @@ use rusqlite::Connection;
 
 use super::queued::Queued;
 use super::versions::Versions;
-use super::{Found, Order, PAGE, SearchRequest, Shown, in_order, newest};
+use super::{FoundMatches, Order, PAGE_HITS, SearchRequest, Shown, in_order, newest};
 use crate::Result;
 
 /// Returns the best or newest entries that hold a single word. `None` if a list of all of them is
@@ -19,31 +19,31 @@ pub(super) fn find(
     word: &str,
     mask: u8,
     request: &SearchRequest,
-) -> Result<Option<Found>> {
+) -> Result<Option<FoundMatches>> {
     let limit = match (request.order, request.limit) {
         (Order::Newest, limit) => {
             let mut entries = index.rowids_of_term(word, mask)?;
             versions.keep_newest_of(&mut entries);
-            queued.leave_out_of(&mut entries)?;
+            queued.remove_from(&mut entries)?;
             let total = entries.len();
             let limit = limit.unwrap_or(total);
             let (matches, shown) = newest_of(conn, &entries, mask, limit)?;
-            return Ok(Some(Found { matches, total, shown }));
+            return Ok(Some(FoundMatches { matches, total, shown }));
         }
-        (Order::Best, Some(limit @ 1..=PAGE)) => limit,
+        (Order::Best, Some(limit @ 1..=PAGE_HITS)) => limit,
         (Order::Best, _) => return Ok(None),
     };
     let Some((mut entries, top)) = index.top_k_of_term(word, mask, limit)? else {
         return Ok(None);
     };
     versions.keep_newest_of(&mut entries);
-    queued.leave_out_of(&mut entries)?;
+    queued.remove_from(&mut entries)?;
     let total = entries.len();
     let Some((matches, scored)) = index.best_of_top_k(top, &entries, limit)? else {
         return Ok(None);
     };
     let shown = in_order(conn, scored, limit)?;
-    Ok(Some(Found { matches, total, shown }))
+    Ok(Some(FoundMatches { matches, total, shown }))
 }
 
 /// Returns the newest entries that hold a word in one of the columns of `mask`, and their order.

@@ -29,7 +29,7 @@ impl Outputs {
     }
 
     /// Returns the entry whose row describes `entry`: the result whose output it is, or itself.
-    pub(super) fn speaker(&self, entry: i64) -> i64 {
+    pub(super) fn described_by(&self, entry: i64) -> i64 {
         self.results.get(&entry).copied().unwrap_or(entry)
     }
 }

@@ -13,23 +13,23 @@ use crate::{Error, Result};
 
 /// The largest memory of a compiled expression and of its cached states, each in bytes. It bounds
 /// the cost of a hostile expression.
-const LARGEST: usize = 16 << 20;
+const MAX_REGEX_BYTES: usize = 16 << 20;
 
 /// The largest number of places that are marked for one expression. It bounds the work for an
 /// expression that matches everywhere.
-const MOST_PLACES: usize = 1000;
+const MAX_PLACES: usize = 1000;
 
 /// The phrases and expressions to search for.
 #[derive(Debug, Default)]
 pub(crate) struct Pattern {
     /// Phrases that the index must have.
-    pub(crate) wanted: Vec<Phrase>,
+    pub(crate) required: Vec<Phrase>,
     /// Phrases that the index must not have.
-    pub(crate) unwanted: Vec<Phrase>,
+    pub(crate) excluded: Vec<Phrase>,
     /// Expressions that must match the text.
     pub(crate) literals: Vec<Regex>,
     /// Expressions that must not match the text.
-    pub(crate) unwanted_literals: Vec<Regex>,
+    pub(crate) excluded_literals: Vec<Regex>,
     needles: Vec<Needle>,
 }
 
@@ -40,20 +40,20 @@ impl Pattern {
         for clause in &query.clauses {
             let words = words(&clause.text)?;
             if words.is_empty() || has_no_spaces(&clause.text) {
-                let literal = expression(&regex::escape(&clause.text), false)?;
+                let literal = compile_regex(&regex::escape(&clause.text), false)?;
                 match clause.is_negated {
-                    true => pattern.unwanted_literals.push(literal),
+                    true => pattern.excluded_literals.push(literal),
                     false => pattern.literals.push(literal),
                 }
                 continue;
             }
             let phrase = Phrase { tokens: words, is_prefix: clause.is_prefix };
             if clause.is_negated {
-                pattern.unwanted.push(phrase);
+                pattern.excluded.push(phrase);
             } else {
                 let Phrase { tokens: words, is_prefix } = phrase.clone();
                 pattern.needles.push(Needle { words, is_prefix });
-                pattern.wanted.push(phrase);
+                pattern.required.push(phrase);
             }
         }
         Ok(pattern)
@@ -61,7 +61,7 @@ impl Pattern {
 
     /// Adds a regular expression that must match, too.
     pub(crate) fn add_regex(&mut self, text: &str) -> Result<()> {
-        self.literals.push(expression(text, true)?);
+        self.literals.push(compile_regex(text, true)?);
         Ok(())
     }
 
@@ -72,7 +72,7 @@ impl Pattern {
 
     /// Returns the word if the pattern is a single word and nothing else.
     pub(crate) fn only_word(&self) -> Option<&str> {
-        match (self.wanted.as_slice(), self.unwanted.is_empty() && !self.needs_text()) {
+        match (self.required.as_slice(), self.excluded.is_empty() && !self.needs_text()) {
             ([Phrase { tokens: words, is_prefix: false }], true) if words.len() == 1 => {
                 words.first().map(String::as_str)
             }
@@ -82,11 +82,11 @@ impl Pattern {
 
     /// Returns whether the text itself must be read.
     pub(crate) fn needs_text(&self) -> bool {
-        !self.literals.is_empty() || !self.unwanted_literals.is_empty()
+        !self.literals.is_empty() || !self.excluded_literals.is_empty()
     }
 
     /// Returns the number of different phrases and expressions that are marked.
-    pub(crate) fn kinds(&self) -> usize {
+    pub(crate) fn marked_count(&self) -> usize {
         self.needles.len() + self.literals.len()
     }
 
@@ -96,7 +96,7 @@ impl Pattern {
         for (index, literal) in self.literals.iter().enumerate() {
             let found = literal.find_iter(text).filter(|found| !found.is_empty());
             let kind = self.needles.len() + index;
-            places.extend(found.take(MOST_PLACES).map(|found| (found.start(), found.end(), kind)));
+            places.extend(found.take(MAX_PLACES).map(|found| (found.start(), found.end(), kind)));
         }
         if !self.literals.is_empty() {
             places.sort_unstable();
@@ -106,24 +106,24 @@ impl Pattern {
 }
 
 /// Compiles an expression that takes a bounded amount of time and memory.
-fn expression(text: &str, is_case_sensitive: bool) -> Result<Regex> {
+fn compile_regex(text: &str, is_case_sensitive: bool) -> Result<Regex> {
     RegexBuilder::new(text)
         .case_insensitive(!is_case_sensitive)
         .multi_line(true)
-        .size_limit(LARGEST)
-        .dfa_size_limit(LARGEST)
+        .size_limit(MAX_REGEX_BYTES)
+        .dfa_size_limit(MAX_REGEX_BYTES)
         .nest_limit(200)
         .build()
-        .map_err(|error| Error::Pattern { why: reason(&error) })
+        .map_err(|error| Error::Pattern { why: refusal(&error) })
 }
 
 /// Returns the reason why an expression is refused, without the drawing that `regex` adds.
-fn reason(error: &regex::Error) -> String {
+fn refusal(error: &regex::Error) -> String {
     match error {
         regex::Error::CompiledTooBig(_) => "it would take too much memory".to_owned(),
         error => {
-            let said = error.to_string();
-            let last = said.lines().last().unwrap_or_default();
+            let message = error.to_string();
+            let last = message.lines().last().unwrap_or_default();
             last.trim().trim_start_matches("error: ").to_owned()
         }
     }

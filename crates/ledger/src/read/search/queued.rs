@@ -8,7 +8,7 @@ use foldhash::{HashMap, HashMapExt, HashSet};
 use quipu_fts5::{Matches, RowId, RowIdSet};
 use rusqlite::{Connection, OptionalExtension};
 
-use super::Found;
+use super::FoundMatches;
 use super::texts::Texts;
 use crate::Result;
 use crate::base::ids::{EntryId, SessionRow};
@@ -16,7 +16,7 @@ use crate::read::query::story::Queue;
 
 /// The number of matches up to which every row is checked. For more, only the shown hits are
 /// checked, which bounds the work. The total then includes queued texts that are not shown.
-const FEW: usize = 1000;
+const MAX_FULL_CHECK: usize = 1000;
 
 /// Finds queued texts among matches.
 pub(super) struct Queued<'c> {
@@ -38,66 +38,67 @@ impl<'c> Queued<'c> {
     }
 
     /// Removes queued texts whose prompt also matches.
-    pub(super) fn leave_out(&mut self, matches: &mut Matches) -> Result<()> {
-        if matches.len() > FEW {
+    pub(super) fn remove(&mut self, matches: &mut Matches) -> Result<()> {
+        if matches.len() > MAX_FULL_CHECK {
             return Ok(());
         }
-        let again =
-            self.again(ids(matches.rowids()), &|entry| matches.find(RowId(entry)).is_some())?;
-        if !again.is_empty() {
-            matches.retain(|rowid, _| !again.contains(&rowid.0));
+        let repeated = self
+            .find_repeated(ids(matches.rowids()), &|entry| matches.find(RowId(entry)).is_some())?;
+        if !repeated.is_empty() {
+            matches.retain(|rowid, _| !repeated.contains(&rowid.0));
         }
         Ok(())
     }
 
     /// Removes such texts from a set of entries.
-    pub(super) fn leave_out_of(&mut self, entries: &mut RowIdSet) -> Result<()> {
-        if entries.len() > FEW {
+    pub(super) fn remove_from(&mut self, entries: &mut RowIdSet) -> Result<()> {
+        if entries.len() > MAX_FULL_CHECK {
             return Ok(());
         }
-        let again = self.again(ids(entries.iter()), &|entry| entries.contains(RowId(entry)))?;
-        again.into_iter().for_each(|entry| entries.remove(RowId(entry)));
+        let repeated =
+            self.find_repeated(ids(entries.iter()), &|entry| entries.contains(RowId(entry)))?;
+        repeated.into_iter().for_each(|entry| entries.remove(RowId(entry)));
         Ok(())
     }
 
     /// Removes such texts from the shown hits of many matches. `is_found` returns whether an entry
     /// is among all matches.
-    pub(super) fn leave_out_shown(
+    pub(super) fn remove_from_shown(
         &mut self,
-        found: &mut Found,
+        found: &mut FoundMatches,
         is_found: &dyn Fn(&Matches, i64) -> bool,
     ) -> Result<()> {
-        if found.total <= FEW {
+        if found.total <= MAX_FULL_CHECK {
             return Ok(());
         }
-        let Found { matches, total, shown } = found;
+        let FoundMatches { matches, total, shown } = found;
         let entry = |at: usize| matches.list().get(at).map(|found| found.rowid.0);
         let entries = shown.iter().filter_map(|(at, _)| entry(*at));
-        let again = self.again(entries, &|entry| is_found(matches, entry))?;
+        let repeated = self.find_repeated(entries, &|entry| is_found(matches, entry))?;
         let before = shown.len();
-        shown.retain(|(at, _)| entry(*at).is_none_or(|entry| !again.contains(&entry)));
+        shown.retain(|(at, _)| entry(*at).is_none_or(|entry| !repeated.contains(&entry)));
         *total -= before - shown.len();
         Ok(())
     }
 
-    fn again(
+    fn find_repeated(
         &mut self,
         entries: impl Iterator<Item = i64>,
         is_found: &dyn Fn(i64) -> bool,
     ) -> Result<HashSet<i64>> {
-        let mut again = HashSet::default();
+        let mut repeated = HashSet::default();
         if self.kinds.is_empty() {
-            return Ok(again);
+            return Ok(repeated);
         }
         for entry in entries {
-            if self.is_again(entry, is_found)? {
-                again.insert(entry);
+            if self.is_repeated(entry, is_found)? {
+                repeated.insert(entry);
             }
         }
-        Ok(again)
+        Ok(repeated)
     }
 
-    fn is_again(&mut self, entry: i64, is_found: &dyn Fn(i64) -> bool) -> Result<bool> {
+    fn is_repeated(&mut self, entry: i64, is_found: &dyn Fn(i64) -> bool) -> Result<bool> {
         let row: Option<(i64, Option<i64>)> = self
             .conn
             .prepare_cached("SELECT kind, session FROM entry_rows WHERE id = ?1")?
@@ -112,7 +113,7 @@ impl<'c> Queued<'c> {
             }
         };
         let words = self.texts.of(EntryId(entry))?.prose;
-        let sayers = queue.again(EntryId(entry), words.as_str()).unwrap_or_default();
+        let sayers = queue.repeated_in(EntryId(entry), words.as_str()).unwrap_or_default();
         Ok(sayers.iter().any(|sayer| is_found(sayer.0)))
     }
 }

@@ -16,19 +16,19 @@ use rusqlite::{Connection, OptionalExtension};
 use super::pattern::Pattern;
 use super::texts::{Texts, by_column};
 use crate::base::ids::{EntryId, GenerationId, Seq};
-use crate::project::rebuild::Home;
+use crate::project::rebuild::GenerationInfo;
 use crate::project::search::SearchText;
 use crate::wire::Scanned;
 use crate::{Error, Result};
 
 /// The number of threads that search, besides the one that reads.
-const LOOKING: usize = 2;
+const SEARCH_THREADS: usize = 2;
 
 /// The number of units in the queue. It bounds the memory.
-const WAITING: usize = 4;
+const QUEUED_UNITS: usize = 4;
 
 /// The result of a scan.
-pub(crate) struct Found {
+pub(crate) struct ScanResult {
     /// The entries, in order, and the columns in which each was found.
     pub(crate) entries: Vec<(i64, u8)>,
     pub(crate) scanned: Scanned,
@@ -41,25 +41,25 @@ pub(crate) fn scan(
     pattern: &Pattern,
     mask: u8,
     among: Option<&[i64]>,
-) -> Result<Found> {
-    let holders = match among {
-        Some(entries) => Some(holders(conn, entries)?),
+) -> Result<ScanResult> {
+    let wanted_records = match among {
+        Some(entries) => Some(records_of(conn, entries)?),
         None => None,
     };
-    let (sender, receiver) = sync_channel::<Unit>(WAITING);
+    let (sender, receiver) = sync_channel::<Unit>(QUEUED_UNITS);
     let receiver = Arc::new(Mutex::new(receiver));
-    let look = Look { literals: &pattern.literals, without: &pattern.unwanted_literals, mask };
+    let scan = Scan { literals: &pattern.literals, without: &pattern.excluded_literals, mask };
     let mut scanned = Scanned::default();
     let mut found: Vec<(i64, u8)> = Vec::new();
     std::thread::scope(|scope| -> Result<()> {
-        let workers: Vec<_> = (0..LOOKING)
+        let workers: Vec<_> = (0..SEARCH_THREADS)
             .map(|_| {
                 let receiver = Arc::clone(&receiver);
-                let look = &look;
-                scope.spawn(move || look.through(&receiver))
+                let scan = &scan;
+                scope.spawn(move || scan.run(&receiver))
             })
             .collect();
-        let read = read(conn, holders.as_ref(), &sender, &mut scanned);
+        let read = read(conn, wanted_records.as_ref(), &sender, &mut scanned);
         drop(sender);
         for worker in workers {
             // A panic is a bug. The results of that thread are lost, so the search fails.
@@ -69,9 +69,9 @@ pub(crate) fn scan(
         }
         read
     })?;
-    found.extend(tails(conn, &look, among)?);
+    found.extend(tails(conn, &scan, among)?);
     let entries = with_copies(conn, found, among)?;
-    Ok(Found { entries, scanned })
+    Ok(ScanResult { entries, scanned })
 }
 
 /// Consecutive records with their bytes.
@@ -90,19 +90,19 @@ struct Record {
     /// The length of the record, if it is too long to be decoded whole.
     too_long: Option<u64>,
     /// The source of the record. `None` if the record is skipped.
-    home: Option<Arc<Home>>,
+    info: Option<Arc<GenerationInfo>>,
 }
 
 /// The expressions and columns of a scan.
-struct Look<'p> {
+struct Scan<'p> {
     literals: &'p [Regex],
     without: &'p [Regex],
     mask: u8,
 }
 
-impl Look<'_> {
+impl Scan<'_> {
     /// Searches units until the queue is closed.
-    fn through(&self, units: &Mutex<Receiver<Unit>>) -> Result<Vec<(i64, u8)>> {
+    fn run(&self, units: &Mutex<Receiver<Unit>>) -> Result<Vec<(i64, u8)>> {
         let mut found = Vec::new();
         loop {
             let unit = match units.lock() {
@@ -130,15 +130,15 @@ impl Look<'_> {
             }
         }
         let mut rest = raw.as_slice();
-        for Record { seq, length, too_long, home } in &unit.records {
+        for Record { seq, length, too_long, info } in &unit.records {
             let (record, after) = rest
                 .split_at_checked(*length)
                 .ok_or_else(|| Error::damaged(format!("record {seq} is cut off")))?;
             rest = after;
-            let Some(home) = home else { continue };
-            let texts = home.drafter().texts(record, *too_long);
+            let Some(info) = info else { continue };
+            let texts = info.drafter().texts(record, *too_long);
             for (ordinal, text) in texts.iter().enumerate() {
-                let columns = self.at(text);
+                let columns = self.matching_columns(text);
                 if columns != 0 {
                     found.push((EntryId::of(Seq(*seq), ordinal).0, columns));
                 }
@@ -148,7 +148,7 @@ impl Look<'_> {
     }
 
     /// Returns the columns that match, or 0 if not every expression matches.
-    fn at(&self, text: &SearchText) -> u8 {
+    fn matching_columns(&self, text: &SearchText) -> u8 {
         let columns = by_column(text).map(|(column, _, text)| (column & self.mask, text));
         let has = |expression: &Regex| {
             columns.iter().fold(0, |found, (column, text)| {
@@ -176,11 +176,11 @@ impl Look<'_> {
 /// Reads all chunks and all records that wait to be packed, and puts them into the queue.
 fn read(
     conn: &Connection,
-    holders: Option<&HashSet<i64>>,
+    wanted_records: Option<&HashSet<i64>>,
     sender: &SyncSender<Unit>,
     scanned: &mut Scanned,
 ) -> Result<()> {
-    let mut homes: HashMap<GenerationId, Option<Arc<Home>>> = HashMap::new();
+    let mut infos: HashMap<GenerationId, Option<Arc<GenerationInfo>>> = HashMap::new();
     let mut chunks = conn.prepare_cached(
         "SELECT first_seq, first_offset, last_seq, raw_length, data FROM chunks
           ORDER BY first_seq, first_offset",
@@ -199,10 +199,10 @@ fn read(
             Some(row) => row.get::<_, i64>(1)? == 0,
         };
         if begins_a_record && let Some((mut unit, first, last)) = open.take() {
-            let mut records = Records { conn, holders, homes: &mut homes, scanned };
-            unit.records = records.between(first, last, &skipped)?;
+            let mut records = Records { conn, wanted_records, infos: &mut infos, scanned };
+            unit.records = records.records_of_unit(first, last, &skipped)?;
             skipped.clear();
-            let is_wanted = unit.records.iter().any(|record| record.home.is_some());
+            let is_wanted = unit.records.iter().any(|record| record.info.is_some());
             if is_wanted && sender.send(unit).is_err() {
                 return Ok(());
             }
@@ -227,13 +227,13 @@ fn read(
     let mut rows = pending.query([])?;
     while let Some(row) = rows.next()? {
         let (seq, bytes): (i64, Vec<u8>) = (row.get(0)?, row.get(2)?);
-        if holders.is_some_and(|holders| !holders.contains(&seq)) {
+        if wanted_records.is_some_and(|wanted_records| !wanted_records.contains(&seq)) {
             continue;
         }
-        let home = home(conn, &mut homes, row.get(1)?)?;
-        scanned.records += u64::from(home.is_some());
+        let info = info(conn, &mut infos, row.get(1)?)?;
+        scanned.records += u64::from(info.is_some());
         scanned.bytes += bytes.len() as u64;
-        let records = vec![Record { seq, length: bytes.len(), too_long: None, home }];
+        let records = vec![Record { seq, length: bytes.len(), too_long: None, info }];
         if sender.send(Unit { parts: vec![(bytes, None)], records }).is_err() {
             return Ok(());
         }
@@ -252,14 +252,14 @@ fn length_of(conn: &Connection, seq: i64) -> Result<usize> {
 /// Reads the list of records.
 struct Records<'r, 'c> {
     conn: &'c Connection,
-    holders: Option<&'r HashSet<i64>>,
-    homes: &'r mut HashMap<GenerationId, Option<Arc<Home>>>,
+    wanted_records: Option<&'r HashSet<i64>>,
+    infos: &'r mut HashMap<GenerationId, Option<Arc<GenerationInfo>>>,
     scanned: &'r mut Scanned,
 }
 
 impl Records<'_, '_> {
     /// Returns the records of a unit.
-    fn between(
+    fn records_of_unit(
         &mut self,
         first: i64,
         last: i64,
@@ -274,53 +274,55 @@ impl Records<'_, '_> {
         while let Some(row) = rows.next()? {
             let seq: i64 = row.get(0)?;
             let length = usize::try_from(row.get::<_, i64>(1)?).unwrap_or_default();
-            let is_wanted = self.holders.is_none_or(|holders| holders.contains(&seq));
+            let is_wanted =
+                self.wanted_records.is_none_or(|wanted_records| wanted_records.contains(&seq));
             let too_long = (length > DECODE_LIMIT).then_some(length as u64);
-            let home = match is_wanted {
-                true => home(self.conn, self.homes, row.get(2)?)?,
+            let info = match is_wanted {
+                true => info(self.conn, self.infos, row.get(2)?)?,
                 false => None,
             };
-            if home.is_some() {
+            if info.is_some() {
                 let looked_into = if too_long.is_some() { OVERSIZE_HEAD } else { length };
                 self.scanned.records += 1;
                 self.scanned.bytes += looked_into as u64;
                 self.scanned.too_long += u64::from(too_long.is_some());
             }
             let length = length.saturating_sub(skipped.get(&seq).copied().unwrap_or_default());
-            records.push(Record { seq, length, too_long, home });
+            records.push(Record { seq, length, too_long, info });
         }
         Ok(records)
     }
 }
 
-fn home(
+fn info(
     conn: &Connection,
-    homes: &mut HashMap<GenerationId, Option<Arc<Home>>>,
+    infos: &mut HashMap<GenerationId, Option<Arc<GenerationInfo>>>,
     generation: GenerationId,
-) -> Result<Option<Arc<Home>>> {
-    if let Some(known) = homes.get(&generation) {
+) -> Result<Option<Arc<GenerationInfo>>> {
+    if let Some(known) = infos.get(&generation) {
         return Ok(known.clone());
     }
-    let home = Home::of(conn, generation)?.map(Arc::new);
-    homes.insert(generation, home.clone());
-    Ok(home)
+    let info = GenerationInfo::of(conn, generation)?.map(Arc::new);
+    infos.insert(generation, info.clone());
+    Ok(info)
 }
 
 /// Returns the records that hold the bytes of entries.
-fn holders(conn: &Connection, entries: &[i64]) -> Result<HashSet<i64>> {
+fn records_of(conn: &Connection, entries: &[i64]) -> Result<HashSet<i64>> {
     let mut statement =
         conn.prepare_cached("SELECT coalesce(same_as, seq) FROM records WHERE seq = ?1")?;
-    let mut holders = HashSet::default();
+    let mut wanted_records = HashSet::default();
     for entry in entries {
         if let Some(Seq(seq)) = EntryId(*entry).seq() {
-            holders.extend(statement.query_row([seq], |row| row.get::<_, i64>(0)).optional()?);
+            wanted_records
+                .extend(statement.query_row([seq], |row| row.get::<_, i64>(0)).optional()?);
         }
     }
-    Ok(holders)
+    Ok(wanted_records)
 }
 
 /// Searches the bytes after the last newline of each file.
-fn tails(conn: &Connection, look: &Look<'_>, among: Option<&[i64]>) -> Result<Vec<(i64, u8)>> {
+fn tails(conn: &Connection, scan: &Scan<'_>, among: Option<&[i64]>) -> Result<Vec<(i64, u8)>> {
     let provisional: Vec<i64> = conn
         .prepare_cached("SELECT id FROM entry_rows WHERE id < 0 ORDER BY id")?
         .query_map([], |row| row.get(0))?
@@ -329,7 +331,7 @@ fn tails(conn: &Connection, look: &Look<'_>, among: Option<&[i64]>) -> Result<Ve
     let mut found = Vec::new();
     for entry in provisional {
         if among.is_none_or(|among| among.binary_search(&entry).is_ok()) {
-            let columns = look.at(&texts.of(EntryId(entry))?);
+            let columns = scan.matching_columns(&texts.of(EntryId(entry))?);
             if columns != 0 {
                 found.push((entry, columns));
             }

@@ -10,7 +10,7 @@ use super::columns;
 use crate::Result;
 use crate::base::ids::{EntryId, GenerationId, Seq};
 use crate::project::draft::Drafter;
-use crate::project::rebuild::{self, Home};
+use crate::project::rebuild::{self, GenerationInfo};
 use crate::project::search::SearchText;
 use crate::truth::chunks::RecordReader;
 use crate::truth::tails;
@@ -19,12 +19,12 @@ use crate::truth::tails;
 pub(crate) struct Texts<'c> {
     conn: &'c Connection,
     reader: RecordReader<'c>,
-    homes: HashMap<GenerationId, Option<Home>>,
+    infos: HashMap<GenerationId, Option<GenerationInfo>>,
 }
 
 impl<'c> Texts<'c> {
     pub(crate) fn new(conn: &'c Connection) -> Texts<'c> {
-        Texts { conn, reader: RecordReader::for_few(conn), homes: HashMap::new() }
+        Texts { conn, reader: RecordReader::for_few(conn), infos: HashMap::new() }
     }
 
     /// Returns the indexed text of an entry. It is empty if the record is gone.
@@ -36,13 +36,13 @@ impl<'c> Texts<'c> {
             .query_row([seq], |row| Ok((row.get(0)?, row.get::<_, i64>(1)?)))
             .optional()?;
         let Some((generation, length)) = place else { return Ok(SearchText::default()) };
-        if let std::collections::hash_map::Entry::Vacant(vacant) = self.homes.entry(generation) {
-            vacant.insert(Home::of(self.conn, generation)?);
+        if let std::collections::hash_map::Entry::Vacant(vacant) = self.infos.entry(generation) {
+            vacant.insert(GenerationInfo::of(self.conn, generation)?);
         }
-        let Some(Some(home)) = self.homes.get(&generation) else {
+        let Some(Some(info)) = self.infos.get(&generation) else {
             return Ok(SearchText::default());
         };
-        let draft = rebuild::read(&mut self.reader, home, seq, length.cast_unsigned())?;
+        let draft = rebuild::read(&mut self.reader, info, seq, length.cast_unsigned())?;
         Ok(nth(draft.entries.into_iter().map(|entry| entry.text), entry, seq))
     }
 

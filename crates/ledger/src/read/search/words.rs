@@ -18,11 +18,11 @@ pub(crate) fn words(text: &str) -> Result<Vec<String>> {
     }
     let conn = Connection::open_in_memory()?;
     conn.execute_batch(
-        "CREATE VIRTUAL TABLE said USING fts5 (text, content = '', tokenize = 'unicode61');
-         CREATE VIRTUAL TABLE words USING fts5vocab (said, instance);",
+        "CREATE VIRTUAL TABLE query_text USING fts5 (text, content = '', tokenize = 'unicode61');
+         CREATE VIRTUAL TABLE words USING fts5vocab (query_text, instance);",
     )?;
     // SQLite ends a text at NUL. The index has a space instead.
-    conn.execute("INSERT INTO said (rowid, text) VALUES (1, ?1)", [text.replace('\0', " ")])?;
+    conn.execute("INSERT INTO query_text (rowid, text) VALUES (1, ?1)", [text.replace('\0', " ")])?;
     let mut statement = conn.prepare("SELECT term FROM words ORDER BY offset")?;
     let words = statement.query_map([], |row| row.get(0))?.collect::<Result<_, _>>()?;
     Ok(words)

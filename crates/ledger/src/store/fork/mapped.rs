@@ -8,7 +8,7 @@ use quipu_transcript::time::Timestamp;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use super::Copied;
+use super::NewLine;
 use crate::Result;
 use crate::base::clock;
 
@@ -16,7 +16,7 @@ use crate::base::clock;
 const UNMAPPED: &str = "quipu.unmapped";
 
 /// Returns the lines of the fork, and the number of messages that pi's format cannot express.
-pub(super) fn lines(seen: &Context) -> Result<(Vec<Copied>, u64)> {
+pub(super) fn lines(seen: &Context) -> Result<(Vec<NewLine>, u64)> {
     let mut unmapped = 0;
     let mut last: Option<String> = None;
     let mut entries = Vec::new();
@@ -31,7 +31,7 @@ pub(super) fn lines(seen: &Context) -> Result<(Vec<Copied>, u64)> {
             Some(entry) => entry,
             None => {
                 unmapped += 1;
-                NewEntry::read(&put_aside(message))?
+                NewEntry::read(&custom_entry(message))?
             }
         });
     }
@@ -39,7 +39,7 @@ pub(super) fn lines(seen: &Context) -> Result<(Vec<Copied>, u64)> {
     for (number, entry) in entries.iter().enumerate() {
         let id = format!("{:08x}", number + 1);
         let text = entry.line(&id, last.as_deref(), Timestamp(clock::now_ms()));
-        lines.push(Copied { text, same_as: None });
+        lines.push(NewLine { text, same_as: None });
         last = Some(id);
     }
     Ok((lines, unmapped))
@@ -76,7 +76,7 @@ fn entry(message: &Message) -> Option<NewEntry> {
 }
 
 /// Returns a `custom` entry that holds the whole message, for people and not for models.
-fn put_aside(message: &Message) -> String {
+fn custom_entry(message: &Message) -> String {
     let data: Value = serde_json::from_str(message.json()).unwrap_or_else(|_| {
         // The JSON is nested too deeply for the parser.
         Value::String(message.json().to_owned())

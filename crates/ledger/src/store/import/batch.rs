@@ -22,25 +22,25 @@ use crate::wire::ImportedFile;
 
 /// The number of bytes after which a batch is full. The last line or session may exceed it. The
 /// limit bounds the memory and the length of a transaction.
-pub(super) const MOST_BYTES: usize = 4 << 20;
+pub(super) const MAX_BATCH_BYTES: usize = 4 << 20;
 
 /// The number of sessions after which a batch is full. It bounds the length of a transaction with
 /// many small sessions.
-const MOST_SESSIONS: usize = 500;
+const MAX_BATCH_SESSIONS: usize = 500;
 
 /// The age at which a transaction takes no further session, so that other processes can write.
-const LONGEST: Duration = Duration::from_millis(200);
+const MAX_TRANSACTION_TIME: Duration = Duration::from_millis(200);
 
 /// A key that leads to a session, and the number of the index that holds it.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Key<'a> {
+pub(super) struct IndexKey<'a> {
     pub(super) binding: &'a Binding,
     pub(super) index: usize,
 }
 
 /// A stored session, and the number of its bytes that equal its files; `None` if it is not stored
 /// yet.
-pub(super) type Known = Option<(NativeSession, u64)>;
+pub(super) type StoredSession = Option<(NativeSession, u64)>;
 
 /// Lines to append to a session, and the keys that lead to it.
 #[derive(Debug)]
@@ -48,9 +48,9 @@ pub(super) struct Piece<'a> {
     pub(super) agent: &'a str,
     pub(super) id: String,
     /// The session, and the number of its bytes that were compared; `None` if it is not stored yet.
-    pub(super) known: Known,
+    pub(super) known: StoredSession,
     pub(super) lines: Vec<Vec<u8>>,
-    pub(super) keys: Vec<Key<'a>>,
+    pub(super) keys: Vec<IndexKey<'a>>,
 }
 
 /// A session whose lines are stored. `is_new` holds, for each of its keys, whether the key is new.
@@ -67,7 +67,7 @@ impl Piece<'_> {
     /// Returns whether the ledger lacks the session, a line or a key.
     pub(super) fn is_new(&self, conn: &Connection) -> Result<bool> {
         for key in &self.keys {
-            if !is_noted(conn, self.agent, &key.binding.key)? {
+            if !is_key_stored(conn, self.agent, &key.binding.key)? {
                 return Ok(true);
             }
         }
@@ -115,7 +115,7 @@ fn length(conn: &Connection, session: &NativeSession) -> Result<Option<u64>> {
 
 /// Stores a key unless it is stored already. Returns whether it is new.
 fn bind_new(work: &mut Work<'_, '_>, session: &NativeSession, binding: &Binding) -> Result<bool> {
-    if is_noted(work.tx, &session.agent, &binding.key)? {
+    if is_key_stored(work.tx, &session.agent, &binding.key)? {
         return Ok(false);
     }
     // A plain file name adds nothing to the key and the id.
@@ -127,7 +127,7 @@ fn bind_new(work: &mut Work<'_, '_>, session: &NativeSession, binding: &Binding)
     Ok(true)
 }
 
-fn is_noted(conn: &Connection, agent: &str, key: &str) -> Result<bool> {
+fn is_key_stored(conn: &Connection, agent: &str, key: &str) -> Result<bool> {
     let Some(index) = index_of(conn, agent)? else { return Ok(false) };
     Ok(conn
         .prepare_cached(
@@ -140,7 +140,7 @@ fn is_noted(conn: &Connection, agent: &str, key: &str) -> Result<bool> {
 pub(super) struct Waiting<'a> {
     pub(super) step: Step<'a>,
     /// The reports on its files.
-    pub(super) told: Vec<ImportedFile>,
+    pub(super) reports: Vec<ImportedFile>,
     /// Its files, in case they must be read again.
     pub(super) group: Group,
 }
@@ -148,11 +148,11 @@ pub(super) struct Waiting<'a> {
 /// The next step for a session.
 pub(super) enum Step<'a> {
     /// Compares the content of the files with the stored session.
-    Compare { content: Content, known: Option<NativeSession>, keys: Vec<Key<'a>> },
+    Compare { content: Content, known: Option<NativeSession>, keys: Vec<IndexKey<'a>> },
     /// Stores the new lines and keys.
     Store(Piece<'a>),
     /// Only reports: the session cannot be imported, or is stored already.
-    Tell,
+    Report,
 }
 
 impl Step<'_> {
@@ -160,7 +160,7 @@ impl Step<'_> {
         match self {
             Step::Compare { content, .. } => usize::try_from(content.length).unwrap_or(usize::MAX),
             Step::Store(piece) => piece.bytes(),
-            Step::Tell => 0,
+            Step::Report => 0,
         }
     }
 }
@@ -179,7 +179,7 @@ impl<'a> Batch<'a> {
     }
 
     pub(super) fn is_full(&self) -> bool {
-        self.bytes >= MOST_BYTES || self.waiting.len() >= MOST_SESSIONS
+        self.bytes >= MAX_BATCH_BYTES || self.waiting.len() >= MAX_BATCH_SESSIONS
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -200,7 +200,7 @@ impl<'a> Batch<'a> {
         let began = Instant::now();
         let mut stored = Vec::new();
         for waiting in &self.waiting {
-            if !stored.is_empty() && began.elapsed() > LONGEST {
+            if !stored.is_empty() && began.elapsed() > MAX_TRANSACTION_TIME {
                 break;
             }
             stored.push(match &waiting.step {
@@ -212,7 +212,7 @@ impl<'a> Batch<'a> {
     }
 
     /// Returns the result of [`Batch::store`] for a batch with nothing to write.
-    pub(super) fn nothing(&self) -> Vec<Option<Stored>> {
+    pub(super) fn nothing_stored(&self) -> Vec<Option<Stored>> {
         self.waiting.iter().map(|_| None).collect()
     }
 

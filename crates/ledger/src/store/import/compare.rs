@@ -6,7 +6,7 @@ use rusqlite::{Connection, OptionalExtension};
 
 use super::super::sessions::NativeSession;
 use super::super::work::FORMAT;
-use super::batch::Known;
+use super::batch::StoredSession;
 use super::path_of;
 use super::read::{Content, Folder, Group};
 use crate::base::ids::SessionRow;
@@ -50,7 +50,7 @@ pub(super) fn compare(
     group: &Group,
     content: &Content,
     known: Option<NativeSession>,
-) -> Result<Known> {
+) -> Result<StoredSession> {
     let Some(session) = known else { return Ok(None) };
     let mut stored = Prefix::of(content.length);
     spans::stream_from(reader, session.generation, &mut |part| {
@@ -78,10 +78,10 @@ pub(super) fn new_lines(
     group: &Group,
     content: &Content,
     mut skip: u64,
-    told: &mut [ImportedFile],
+    reports: &mut [ImportedFile],
     each: &mut dyn FnMut(&[u8]) -> Result<()>,
 ) -> Result<()> {
-    for file in &mut *told {
+    for file in &mut *reports {
         file.stored = file.rows;
     }
     folder.each(group, content, &mut |file, line| {
@@ -89,7 +89,7 @@ pub(super) fn new_lines(
             skip = skip.saturating_sub(line.len() as u64);
             return Ok(());
         }
-        if let Some(file) = told.get_mut(file) {
+        if let Some(file) = reports.get_mut(file) {
             file.added += 1;
         }
         each(line)

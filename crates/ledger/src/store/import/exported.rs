@@ -16,14 +16,14 @@ use crate::store::openclaw_names;
 /// The lines of one file.
 pub(super) struct Exported {
     /// True if the preceding file is present.
-    goes_on: bool,
+    continues_previous: bool,
     /// The ids of removed entries.
-    made: HashSet<String>,
+    removed_ids: HashSet<String>,
 }
 
 impl Exported {
-    pub(super) fn new(goes_on: bool) -> Exported {
-        Exported { goes_on, made: HashSet::new() }
+    pub(super) fn new(continues_previous: bool) -> Exported {
+        Exported { continues_previous, removed_ids: HashSet::new() }
     }
 
     /// Returns the original line; `None` if the export added it.
@@ -36,31 +36,33 @@ impl Exported {
         {
             return kept;
         }
-        let Ok(said) = serde_json::from_slice::<Value>(line) else { return kept };
-        let text = |name: &str| said.get(name).and_then(Value::as_str);
+        let Ok(value) = serde_json::from_slice::<Value>(line) else { return kept };
+        let text = |name: &str| value.get(name).and_then(Value::as_str);
         let id = text("id").unwrap_or_default();
         let own = text(OWN_ID).and_then(|own| openclaw_names::header_id(own, id));
-        if own.is_some() || said.get(GOES_ON).is_some() {
+        if own.is_some() || value.get(GOES_ON).is_some() {
             let header = std::str::from_utf8(line).ok().and_then(|line| own_header(line, own));
             if let Some(header) = header {
                 return Some(Cow::Owned(header.into_bytes()));
             }
         }
         let is_left_out = match text(MADE) {
-            Some(AGAIN) => self.goes_on,
+            Some(AGAIN) => self.continues_previous,
             Some(FOOTHOLD) => true,
             _ => false,
         };
         if is_left_out {
-            self.made.extend(text("id").map(str::to_owned));
+            self.removed_ids.extend(text("id").map(str::to_owned));
             return None;
         }
-        let hangs_off_made = text("parentId").is_some_and(|parent| self.made.contains(parent));
-        let Some(own) = text(OWN_LINE).filter(|_| self.goes_on || hangs_off_made) else {
+        let parent_was_removed =
+            text("parentId").is_some_and(|parent| self.removed_ids.contains(parent));
+        let Some(own) = text(OWN_LINE).filter(|_| self.continues_previous || parent_was_removed)
+        else {
             return kept;
         };
         let Ok(before) = serde_json::from_str::<Value>(own) else { return kept };
-        let is_same = |name: &str| before.get(name) == said.get(name);
+        let is_same = |name: &str| before.get(name) == value.get(name);
         match is_same("id") && is_same("type") && !own.contains('\n') {
             true => Some(Cow::Owned(format!("{own}\n").into_bytes())),
             false => kept,
@@ -74,20 +76,21 @@ mod tests {
 
     #[test]
     fn only_what_an_export_added_is_left_out() {
-        let made = br#"{"type":"model_change","id":"m","parentId":null,"quipuMade":"again"}"#;
+        let removed_ids =
+            br#"{"type":"model_change","id":"m","parentId":null,"quipuMade":"again"}"#;
         let reset = br#"{"type":"reset","id":"r","parentId":"m","quipuLine":"{\"type\":\"reset\",\"id\":\"r\",\"parentId\":\"a\"}"}"#;
         let other = br#"{"type":"reset","id":"r","parentId":"m","quipuLine":"{\"type\":\"reset\",\"id\":\"x\"}"}"#;
         let spoken =
             br#"{"type":"message","id":"s","message":{"role":"user","content":"quipuMade"}}"#;
         let mut after = Exported::new(true);
-        assert_eq!(after.original(made), None);
+        assert_eq!(after.original(removed_ids), None);
         let was: &[u8] = b"{\"type\":\"reset\",\"id\":\"r\",\"parentId\":\"a\"}\n";
         assert_eq!(after.original(reset).as_deref(), Some(was));
         assert_eq!(after.original(other).as_deref(), Some(&other[..]));
         assert_eq!(after.original(spoken).as_deref(), Some(&spoken[..]));
         // Without the preceding file, the added lines are the only copy.
-        let mut alone = Exported::new(false);
-        assert_eq!(alone.original(made).as_deref(), Some(&made[..]));
-        assert_eq!(alone.original(reset).as_deref(), Some(&reset[..]));
+        let mut store_long_session = Exported::new(false);
+        assert_eq!(store_long_session.original(removed_ids).as_deref(), Some(&removed_ids[..]));
+        assert_eq!(store_long_session.original(reset).as_deref(), Some(&reset[..]));
     }
 }

@@ -20,7 +20,7 @@ use crate::wire::ImportedFile;
 use crate::{Error, Result};
 
 /// The folder for files that OpenClaw has moved into its database. It contains one folder per move.
-const MOVED: &str = "session-sqlite-import-archive";
+const MOVED_FOLDER: &str = "session-sqlite-import-archive";
 
 /// The path of an agent's database, below the agent's folder.
 const DATABASE: &str = "agent/openclaw-agent.sqlite";
@@ -42,7 +42,7 @@ pub(super) struct AgentFiles {
 
 impl AgentFiles {
     /// Returns an empty report on one of the files.
-    pub(super) fn told(&self, path: &Path, kind: &'static str) -> ImportedFile {
+    pub(super) fn empty_report(&self, path: &Path, kind: &'static str) -> ImportedFile {
         let path = path.strip_prefix(&self.root).unwrap_or(path);
         let (path, agent) = (path.to_string_lossy().into_owned(), self.agent.clone());
         ImportedFile { path, kind, agent, ..ImportedFile::default() }
@@ -244,7 +244,7 @@ impl Tree {
             files.scan(self, &agent.sessions, &claimed("sessions"))?;
         }
         if let Some(home) = &agent.home {
-            for below in [MOVED.to_owned(), format!("agent/{MOVED}")] {
+            for below in [MOVED_FOLDER.to_owned(), format!("agent/{MOVED_FOLDER}")] {
                 if self.is_folder(&home.join(&below)) {
                     files.scan(self, &home.join(&below), &claimed(&below))?;
                 }
@@ -253,10 +253,10 @@ impl Tree {
                 files.scan(self, &home.join("agent"), &claimed("agent"))?;
             }
         }
-        if let Some(moved) = agent.state.as_ref().map(|state| state.join(MOVED))
+        if let Some(moved) = agent.state.as_ref().map(|state| state.join(MOVED_FOLDER))
             && self.is_folder(&moved)
         {
-            files.scan(self, &moved, MOVED.as_bytes())?;
+            files.scan(self, &moved, MOVED_FOLDER.as_bytes())?;
         }
         Ok(files)
     }

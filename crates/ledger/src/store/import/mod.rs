@@ -30,7 +30,7 @@ use crate::wire::{ImportedFile, LeftRow};
 use crate::{Error, Result};
 
 /// The largest size of an index, in bytes. Only that much of a file is read, to bound the memory.
-const LARGEST_INDEX: u64 = 1 << 30;
+const MAX_INDEX_BYTES: u64 = 1 << 30;
 
 /// The reported kind of files that are not imported.
 const OTHER: &str = "other";
@@ -39,12 +39,12 @@ impl Store {
     /// Imports the sessions in a folder of OpenClaw, and passes a report on each file to `each`. A
     /// file that cannot be imported does not stop the rest.
     pub fn import(&self, folder: &Path, each: &mut dyn FnMut(ImportedFile)) -> Result<()> {
-        self.import_beside(folder, &[], each)
+        self.import_with_roots(folder, &[], each)
     }
 
     /// Imports like [`Store::import`], but leaves out hard links of files with secrets below
     /// `roots`.
-    pub fn import_beside(
+    pub fn import_with_roots(
         &self,
         folder: &Path,
         roots: &[PathBuf],
@@ -56,26 +56,26 @@ impl Store {
             let mut keys = Keys::default();
             if let Some((path, file)) = files.database.clone() {
                 let claimed = format!("agents/{}/agent/openclaw-agent.sqlite", files.agent);
-                let told = files.told(&path, "index");
+                let report = files.empty_report(&path, "index");
                 match dump(&files.root, (&path, file), (&OpenClaw, claimed.as_bytes()), &ledger) {
                     Ok(mut dump) => {
                         let none = || b"{}".to_vec();
-                        keys.add(&files, told, Ok(dump.keys.take().unwrap_or_else(none)));
+                        keys.add(&files, report, Ok(dump.keys.take().unwrap_or_else(none)));
                         files.add(&path, dump);
                     }
-                    Err(error) if is_the_ledgers(&error) => return Err(error),
-                    Err(error) => keys.add(&files, told, Err(error)),
+                    Err(error) if is_ledger_error(&error) => return Err(error),
+                    Err(error) => keys.add(&files, report, Err(error)),
                 }
             }
             if let Some((path, file)) = &files.index {
                 let bytes = read_index(&files.root, path, *file);
-                keys.add(&files, files.told(path, "index"), bytes);
+                keys.add(&files, files.empty_report(path, "index"), bytes);
             }
-            let mut told = keys.told;
-            Import::new(self, &files, scratch, &mut told, each).agent(&keys.indexes)?;
-            told.into_iter().for_each(&mut *each);
+            let mut reports = keys.reports;
+            Import::new(self, &files, scratch, &mut reports, each).agent(&keys.indexes)?;
+            reports.into_iter().for_each(&mut *each);
             for (path, why) in &files.left_out {
-                each(ImportedFile { why: Some(why.clone()), ..files.told(path, OTHER) });
+                each(ImportedFile { why: Some(why.clone()), ..files.empty_report(path, OTHER) });
             }
         }
         Ok(())
@@ -86,24 +86,24 @@ impl Store {
 #[derive(Default)]
 struct Keys {
     indexes: Vec<Index>,
-    told: Vec<ImportedFile>,
+    reports: Vec<ImportedFile>,
     known: HashSet<String>,
 }
 
 impl Keys {
     /// Adds an index: the keys of its own agent, and a report on its problems. A key that an
     /// earlier index holds is skipped.
-    fn add(&mut self, files: &AgentFiles, mut told: ImportedFile, bytes: Result<Vec<u8>>) {
+    fn add(&mut self, files: &AgentFiles, mut report: ImportedFile, bytes: Result<Vec<u8>>) {
         let mut index = match bytes {
             Ok(bytes) => whole_index(&bytes),
             Err(error) => {
-                (told.why, told.failed) = (Some(said(&error)), true);
+                (report.why, report.failed) = (Some(error_text(&error)), true);
                 Index::default()
             }
         };
-        told.rows = (index.bindings.len() + index.unread.len()) as u64;
+        report.rows = (index.bindings.len() + index.unread.len()) as u64;
         let unread = index.unread.iter().map(|(key, why)| LeftRow { key: key.clone(), why });
-        told.left_out = unread.collect();
+        report.left_out = unread.collect();
         let mut problems: Vec<String> =
             index.problems.iter().map(|problem| problem.detail.to_string()).collect();
         // Each unread row is reported separately.
@@ -121,29 +121,29 @@ impl Keys {
         }
         let before = index.bindings.len();
         index.bindings.retain(|binding| self.known.insert(binding.key.to_string()));
-        told.stored = (before - index.bindings.len()) as u64;
+        report.stored = (before - index.bindings.len()) as u64;
         for binding in &mut index.bindings {
             // These fields were added when the database was read.
             binding.fields.retain(|name, _| !name.starts_with("quipu:"));
             binding.written.retain(|name, _| !name.starts_with("quipu:"));
             if binding.session.is_none() {
                 let (key, why) = (binding.key.clone(), "it names no session");
-                told.left_out.push(LeftRow { key, why });
+                report.left_out.push(LeftRow { key, why });
             }
         }
         if !problems.is_empty() {
-            told.why = Some(problems.join(", "));
+            report.why = Some(problems.join(", "));
         }
-        told.failed |= index.is_damaged;
+        report.failed |= index.is_damaged;
         self.indexes.push(index);
-        self.told.push(told);
+        self.reports.push(report);
     }
 }
 
 fn read_index(root: &Path, path: &Path, file: FileId) -> Result<Vec<u8>> {
     let mut file = foreign::open(root, path, file).map_err(Error::io("open", path))?;
     let mut bytes = Vec::new();
-    let mut limited = std::io::Read::take(&mut file, LARGEST_INDEX);
+    let mut limited = std::io::Read::take(&mut file, MAX_INDEX_BYTES);
     std::io::Read::read_to_end(&mut limited, &mut bytes).map_err(Error::io("read", path))?;
     Ok(bytes)
 }
@@ -166,12 +166,12 @@ fn path_of(agent: &str, id: &str) -> Result<String> {
 }
 
 /// Returns whether an error concerns the whole ledger instead of one file.
-fn is_the_ledgers(error: &Error) -> bool {
+fn is_ledger_error(error: &Error) -> bool {
     !matches!(error, Error::Refused { .. } | Error::Exists { .. } | Error::Io { .. })
 }
 
 /// Returns the text of an error with its cause.
-fn said(error: &Error) -> String {
+fn error_text(error: &Error) -> String {
     match std::error::Error::source(error) {
         Some(cause) => format!("{error}: {cause}"),
         None => error.to_string(),

@@ -17,7 +17,7 @@ use quipu_transcript::record;
 use serde_json::{Map, Value};
 
 use super::super::work::FORMAT;
-use super::batch::MOST_BYTES;
+use super::batch::MAX_BATCH_BYTES;
 use super::exported::Exported;
 use super::find::Transcript;
 use crate::base::foreign;
@@ -28,7 +28,7 @@ use crate::{Error, Result};
 
 /// The number of bytes in which a file with several hard links must have a record. Transcripts have
 /// one in their first lines.
-const PROBE: usize = 64 << 10;
+const PROBE_BYTES: usize = 64 << 10;
 
 /// A callback for a line of a session: the number of its file, the line, and whether the line is
 /// new.
@@ -134,7 +134,7 @@ impl Folder<'_> {
                     return Ok(true);
                 };
                 let line = &*original;
-                let hash = (group.files.len() > 1).then(|| print(line));
+                let hash = (group.files.len() > 1).then(|| fingerprint(line));
                 let is_new = hash.is_none_or(|hash| !before.contains(&hash));
                 own.extend(hash);
                 each(number, line, is_new)?;
@@ -159,7 +159,7 @@ impl Folder<'_> {
             }
             content.length += line.len() as u64;
             content.has_entry = content.has_entry || !drafter.draft(line).entries.is_empty();
-            content.lines.take_if(|_| content.length > MOST_BYTES as u64);
+            content.lines.take_if(|_| content.length > MAX_BATCH_BYTES as u64);
             if let Some(lines) = &mut content.lines {
                 lines.push((file, line.to_owned()));
             }
@@ -191,7 +191,7 @@ impl Folder<'_> {
         let mut groups: Vec<Group> = Vec::new();
         for file in files {
             match groups.last_mut() {
-                Some(group) if self.goes_on(group, &file) => group.files.push(file),
+                Some(group) if self.continues_previous(group, &file) => group.files.push(file),
                 _ => groups.push(Group { id: session.to_owned(), files: vec![file] }),
             }
         }
@@ -209,21 +209,23 @@ impl Folder<'_> {
     /// Before the reset, the file may have only its header, lines that the reset keeps, and changes
     /// of the model or its thinking level. A header may also state that the file continues. A file
     /// that cannot be read is reported when it is imported.
-    fn goes_on(&self, group: &Group, file: &Transcript) -> bool {
+    fn continues_previous(&self, group: &Group, file: &Transcript) -> bool {
         let mut before = HashSet::new();
         let known = self.lines(group, &mut |_, line, _| {
-            before.insert(print(line));
+            before.insert(fingerprint(line));
             Ok(())
         });
         let mut found = false;
         let read = self.file_lines(file, &mut |line| {
-            if before.contains(&print(line)) {
+            if before.contains(&fingerprint(line)) {
                 return Ok(true);
             }
-            let said: Option<Value> = serde_json::from_slice(line).ok();
-            let kind = said.as_ref().and_then(|line| line.get("type")).and_then(Value::as_str);
-            let goes_on = said.as_ref().and_then(|line| line.get(GOES_ON)).and_then(Value::as_bool);
-            found = kind == Some("reset") || kind == Some("session") && goes_on == Some(true);
+            let value: Option<Value> = serde_json::from_slice(line).ok();
+            let kind = value.as_ref().and_then(|line| line.get("type")).and_then(Value::as_str);
+            let continues_previous =
+                value.as_ref().and_then(|line| line.get(GOES_ON)).and_then(Value::as_bool);
+            found = kind == Some("reset")
+                || kind == Some("session") && continues_previous == Some(true);
             Ok(!found && matches!(kind, Some("session" | "model_change" | "thinking_level_change")))
         });
         known.is_ok() && read.is_ok() && found
@@ -235,7 +237,7 @@ impl Folder<'_> {
         for group in groups {
             // A file that cannot be read is reported when it is imported.
             let _ = self.lines(group, &mut |_, line, _| {
-                known.insert(print(line));
+                known.insert(fingerprint(line));
                 Ok(())
             });
         }
@@ -251,7 +253,7 @@ impl Folder<'_> {
     ) -> Result<bool> {
         let mut has_more = false;
         self.file_lines(file, &mut |line| {
-            has_more |= known.insert(print(line)) && !is_header(line);
+            has_more |= known.insert(fingerprint(line)) && !is_header(line);
             Ok(true)
         })?;
         Ok(has_more)
@@ -261,8 +263,9 @@ impl Folder<'_> {
     pub(super) fn session(&self, file: &Transcript) -> Result<Option<String>> {
         let mut session = None;
         self.file_lines(file, &mut |line| {
-            let said: Option<Value> = serde_json::from_slice(line).ok().filter(|_| is_header(line));
-            let id = said.as_ref().and_then(|line| line.get("id")).and_then(Value::as_str);
+            let value: Option<Value> =
+                serde_json::from_slice(line).ok().filter(|_| is_header(line));
+            let id = value.as_ref().and_then(|line| line.get("id")).and_then(Value::as_str);
             session = id.filter(|id| !id.is_empty()).map(str::to_owned);
             Ok(session.is_none())
         })?;
@@ -274,8 +277,8 @@ impl Folder<'_> {
         let file = group.files.last()?;
         let mut own = None;
         let read = self.file_lines(file, &mut |line| {
-            let said: Option<Value> = serde_json::from_slice(line).ok();
-            let text = |name: &str| said.as_ref()?.get(name)?.as_str().map(str::to_owned);
+            let value: Option<Value> = serde_json::from_slice(line).ok();
+            let text = |name: &str| value.as_ref()?.get(name)?.as_str().map(str::to_owned);
             let id = text("id").unwrap_or_default();
             own = text(OWN_ID).filter(|own| openclaw_names::header_id(own, &id).is_some());
             Ok(false)
@@ -290,7 +293,7 @@ fn refuse_secrets(file: &Transcript, opened: &File) -> Result<()> {
     if !file.is_shared {
         return Ok(());
     }
-    let mut head = vec![0; PROBE];
+    let mut head = vec![0; PROBE_BYTES];
     let length = opened.read_at(&mut head, 0).map_err(Error::io("read", &file.path))?;
     head.truncate(length);
     let origin = FORMAT.origin(b"");
@@ -323,13 +326,13 @@ impl Read for Rows {
 }
 
 fn is_header(line: &[u8]) -> bool {
-    let said: Option<Value> = serde_json::from_slice(line).ok();
-    said.is_some_and(|line| line.get("type").and_then(Value::as_str) == Some("session"))
+    let value: Option<Value> = serde_json::from_slice(line).ok();
+    value.is_some_and(|line| line.get("type").and_then(Value::as_str) == Some("session"))
 }
 
 /// Returns the fingerprint of a line, without its parent. A reset repeats the kept lines, and a
 /// repeated line may have another parent.
-fn print(line: &[u8]) -> [u8; 32] {
+fn fingerprint(line: &[u8]) -> [u8; 32] {
     let entry: Option<Map<String, Value>> = serde_json::from_slice(line).ok();
     let hash = match entry {
         Some(mut entry) if entry.contains_key("parentId") => {

@@ -13,10 +13,10 @@ use quipu_transcript::time::Timestamp;
 use super::super::Store;
 use super::super::sessions::NativeSession;
 use super::super::work::FORMAT;
-use super::batch::{Batch, Key, MOST_BYTES, Piece, Step, Waiting};
+use super::batch::{Batch, IndexKey, MAX_BATCH_BYTES, Piece, Step, Waiting};
 use super::find::{AgentFiles, Transcript};
 use super::read::{Content, Folder, Group};
-use super::{OTHER, compare, is_the_ledgers, path_of, said, session_of};
+use super::{OTHER, compare, error_text, is_ledger_error, path_of, session_of};
 use crate::base::clock;
 use crate::truth::chunks::RecordReader;
 use crate::wire::ImportedFile;
@@ -24,7 +24,7 @@ use crate::{Error, Result};
 
 /// The number of times that a session is compared if another process keeps writing to it. After
 /// that, the import reports it as failed.
-const TRIES: usize = 8;
+const MAX_ATTEMPTS: usize = 8;
 
 /// The reason that is reported for a file without lines.
 const EMPTY: &str = "it is empty";
@@ -55,11 +55,11 @@ impl<'a, 'e> Import<'a, 'e> {
     pub(super) fn agent(mut self, indexes: &'a [Index]) -> Result<()> {
         let sessions = self.by_session()?;
         let names: HashSet<&str> = sessions.keys().map(String::as_str).collect();
-        let mut keys: HashMap<&str, Vec<Key<'a>>> = HashMap::new();
+        let mut keys: HashMap<&str, Vec<IndexKey<'a>>> = HashMap::new();
         for (number, index) in indexes.iter().enumerate() {
             for binding in &index.bindings {
                 if let Some(session) = session_of(binding, &names) {
-                    keys.entry(session).or_default().push(Key { binding, index: number });
+                    keys.entry(session).or_default().push(IndexKey { binding, index: number });
                 }
             }
         }
@@ -87,9 +87,9 @@ impl<'a, 'e> Import<'a, 'e> {
             let Some(keys) = keys.remove(id) else { continue };
             let index = keys.first().map_or(0, |key| key.index);
             match self.without_transcript(id, keys) {
-                Err(error) if !is_the_ledgers(&error) => {
-                    if let Some(told) = self.indexes.get_mut(index) {
-                        (told.why, told.failed) = (Some(said(&error)), true);
+                Err(error) if !is_ledger_error(&error) => {
+                    if let Some(report) = self.indexes.get_mut(index) {
+                        (report.why, report.failed) = (Some(error_text(&error)), true);
                     }
                 }
                 done => done?,
@@ -112,11 +112,11 @@ impl<'a, 'e> Import<'a, 'e> {
                     continue;
                 }
                 Ok(None) => "no line of it names its session".to_owned(),
-                Err(error) if is_the_ledgers(&error) => return Err(error),
-                Err(error) => said(&error),
+                Err(error) if is_ledger_error(&error) => return Err(error),
+                Err(error) => error_text(&error),
             };
-            let told = self.files.told(&file.path, file.kind());
-            (self.each)(ImportedFile { why: Some(why), failed: true, ..told });
+            let report = self.files.empty_report(&file.path, file.kind());
+            (self.each)(ImportedFile { why: Some(why), failed: true, ..report });
         }
         Ok(sessions)
     }
@@ -144,9 +144,9 @@ impl<'a, 'e> Import<'a, 'e> {
             match self.folder.has_more(&copy, &mut known) {
                 Ok(false) => {
                     let why = Some("a copy: all of its lines are in other files".to_owned());
-                    (self.each)(ImportedFile { why, ..self.files.told(&copy.path, OTHER) });
+                    (self.each)(ImportedFile { why, ..self.files.empty_report(&copy.path, OTHER) });
                 }
-                Err(error) if is_the_ledgers(&error) => return Err(error),
+                Err(error) if is_ledger_error(&error) => return Err(error),
                 // The import reads the file again and reports the error.
                 Ok(true) | Err(_) => {
                     let id = format!("{name}.{}", copy.suffix());
@@ -159,47 +159,47 @@ impl<'a, 'e> Import<'a, 'e> {
     }
 
     /// Counts the keys of a stored session in the reports on their indexes.
-    fn count(&mut self, keys: &[Key<'_>], is_new: &[bool]) {
+    fn count(&mut self, keys: &[IndexKey<'_>], is_new: &[bool]) {
         for (number, key) in keys.iter().enumerate() {
-            if let Some(told) = self.indexes.get_mut(key.index) {
-                told.stored += 1;
-                told.added += u64::from(is_new.get(number) == Some(&true));
+            if let Some(report) = self.indexes.get_mut(key.index) {
+                report.stored += 1;
+                report.added += u64::from(is_new.get(number) == Some(&true));
             }
         }
     }
 
     /// Reads a session and adds it to the batch. Stores a long session at once.
-    fn session(&mut self, group: Group, keys: Vec<Key<'a>>) -> Result<()> {
-        let mut told = self.told(&group);
-        let step = match self.read(&group, &mut told) {
+    fn session(&mut self, group: Group, keys: Vec<IndexKey<'a>>) -> Result<()> {
+        let mut reports = self.new_reports(&group);
+        let step = match self.read(&group, &mut reports) {
             // A file without lines is skipped, but keys may lead to its session.
             Ok((content, None)) if content.length == 0 => {
-                for file in &mut told {
+                for file in &mut reports {
                     (file.session, file.why) = (None, Some(EMPTY.to_owned()));
                 }
                 if !keys.is_empty() {
                     self.without_transcript(&group.id, keys)?;
                 }
-                Step::Tell
+                Step::Report
             }
             // The batch is stored first, so that reports keep their order.
             Ok((content, _)) if !content.is_kept() => {
                 self.flush()?;
-                return self.alone(&group, keys);
+                return self.store_long_session(&group, keys);
             }
             Ok((content, known)) => Step::Compare { content, known, keys },
             // An error of the ledger affects every file.
-            Err(error) if is_the_ledgers(&error) => return Err(error),
+            Err(error) if is_ledger_error(&error) => return Err(error),
             Err(error) => {
-                fail(&mut told, &error);
-                Step::Tell
+                fail(&mut reports, &error);
+                Step::Report
             }
         };
-        self.wait(Waiting { step, told, group })
+        self.enqueue(Waiting { step, reports, group })
     }
 
     /// Adds a session that has keys but no transcript.
-    fn without_transcript(&mut self, id: &str, keys: Vec<Key<'a>>) -> Result<()> {
+    fn without_transcript(&mut self, id: &str, keys: Vec<IndexKey<'a>>) -> Result<()> {
         let group = Group { id: id.to_owned(), files: Vec::new() };
         let known = compare::known(self.store.core().ledger.conn(), &self.files.agent, &group.id)?
             .map(|session| (session, 0));
@@ -212,23 +212,23 @@ impl<'a, 'e> Import<'a, 'e> {
             true => Step::Store(piece),
             false => {
                 self.count(&piece.keys, &[]);
-                Step::Tell
+                Step::Report
             }
         };
-        self.wait(Waiting { step, told: Vec::new(), group })
+        self.enqueue(Waiting { step, reports: Vec::new(), group })
     }
 
-    /// Compares the waiting sessions with the stored ones. One reader reads them all, because
-    /// sessions that were stored together share compressed chunks.
+    /// Compares the waiting sessions with the stored ones. One reader reads them all: it keeps the
+    /// last few chunks open, so a chunk with lines of several sessions is not opened for each.
     fn compare_all(&mut self) -> Result<()> {
         let core = self.store.core();
         let conn = core.ledger.conn();
         let mut reader = RecordReader::new(conn);
         let agent = &*self.files.agent;
-        let mut there = Vec::new();
+        let mut unchanged_keys = Vec::new();
         for waiting in self.batch.waiting_mut() {
-            let Waiting { step, told, group } = waiting;
-            let (content, known, keys) = match std::mem::replace(step, Step::Tell) {
+            let Waiting { step, reports, group } = waiting;
+            let (content, known, keys) = match std::mem::replace(step, Step::Report) {
                 Step::Compare { content, known, keys } => (content, known, keys),
                 other => {
                     *step = other;
@@ -237,29 +237,29 @@ impl<'a, 'e> Import<'a, 'e> {
             };
             let known = match compare::compare(&mut reader, &self.folder, group, &content, known) {
                 Ok(known) => known,
-                Err(error) if is_the_ledgers(&error) => return Err(error),
+                Err(error) if is_ledger_error(&error) => return Err(error),
                 Err(error) => {
-                    fail(told, &error);
+                    fail(reports, &error);
                     continue;
                 }
             };
             let skip = known.as_ref().map_or(0, |(_, length)| *length);
             let mut lines = Vec::new();
-            compare::new_lines(&self.folder, group, &content, skip, told, &mut |line| {
+            compare::new_lines(&self.folder, group, &content, skip, reports, &mut |line| {
                 lines.push(line.to_owned());
                 Ok(())
             })?;
             let piece = Piece { agent, id: group.id.clone(), known, lines, keys };
             match piece.is_new(conn)? {
                 true => *step = Step::Store(piece),
-                false => there.extend(piece.keys),
+                false => unchanged_keys.extend(piece.keys),
             }
         }
-        self.count(&there, &[]);
+        self.count(&unchanged_keys, &[]);
         Ok(())
     }
 
-    fn wait(&mut self, waiting: Waiting<'a>) -> Result<()> {
+    fn enqueue(&mut self, waiting: Waiting<'a>) -> Result<()> {
         self.batch.push(waiting);
         match self.batch.is_full() {
             true => self.flush(),
@@ -273,13 +273,13 @@ impl<'a, 'e> Import<'a, 'e> {
         while !self.batch.is_empty() {
             let stored = match self.batch.writes() {
                 true => self.store.write(&mut |work| self.batch.store(work))?,
-                false => self.batch.nothing(),
+                false => self.batch.nothing_stored(),
             };
             for (waiting, stored) in self.batch.take(stored.len()).into_iter().zip(stored) {
                 match (waiting.step, stored) {
                     // Another process has written to the session.
                     (Step::Store(piece), None) => {
-                        self.alone(&waiting.group, piece.keys)?;
+                        self.store_long_session(&waiting.group, piece.keys)?;
                         continue;
                     }
                     (Step::Store(piece), Some(stored)) => {
@@ -287,19 +287,19 @@ impl<'a, 'e> Import<'a, 'e> {
                     }
                     _ => {}
                 }
-                waiting.told.into_iter().for_each(&mut *self.each);
+                waiting.reports.into_iter().for_each(&mut *self.each);
             }
         }
         Ok(())
     }
 
     /// Stores one session in as many transactions as needed.
-    fn alone(&mut self, group: &Group, keys: Vec<Key<'a>>) -> Result<()> {
-        let mut told = self.told(group);
+    fn store_long_session(&mut self, group: &Group, keys: Vec<IndexKey<'a>>) -> Result<()> {
+        let mut reports = self.new_reports(group);
         let mut stored = Ok(false);
-        for _ in 0..TRIES {
-            told = self.told(group);
-            stored = self.in_pieces(group, &keys, &mut told);
+        for _ in 0..MAX_ATTEMPTS {
+            reports = self.new_reports(group);
+            stored = self.try_in_pieces(group, &keys, &mut reports);
             if !matches!(stored, Ok(false)) {
                 break;
             }
@@ -310,22 +310,22 @@ impl<'a, 'e> Import<'a, 'e> {
         });
         match stored {
             Ok(()) => {}
-            Err(error) if is_the_ledgers(&error) => return Err(error),
-            Err(error) => fail(&mut told, &error),
+            Err(error) if is_ledger_error(&error) => return Err(error),
+            Err(error) => fail(&mut reports, &error),
         }
-        told.into_iter().for_each(&mut *self.each);
+        reports.into_iter().for_each(&mut *self.each);
         Ok(())
     }
 
     /// Tries to store the session once. Returns false if another process wrote to it in the
     /// meantime.
-    fn in_pieces(
+    fn try_in_pieces(
         &mut self,
         group: &Group,
-        keys: &[Key<'a>],
-        told: &mut [ImportedFile],
+        keys: &[IndexKey<'a>],
+        reports: &mut [ImportedFile],
     ) -> Result<bool> {
-        let (content, known) = self.read(group, told)?;
+        let (content, known) = self.read(group, reports)?;
         let known = {
             let core = self.store.core();
             let mut reader = RecordReader::new(core.ledger.conn());
@@ -335,14 +335,14 @@ impl<'a, 'e> Import<'a, 'e> {
         let mut piece = Piece { agent, id, known, lines: Vec::new(), keys: Vec::new() };
         let skip = piece.known.as_ref().map_or(0, |(_, length)| *length);
         let (mut bytes, mut is_same) = (0, true);
-        compare::new_lines(&self.folder, group, &content, skip, told, &mut |line| {
+        compare::new_lines(&self.folder, group, &content, skip, reports, &mut |line| {
             if is_same {
                 piece.lines.push(line.to_owned());
                 bytes += line.len();
             }
-            if bytes >= MOST_BYTES {
+            if bytes >= MAX_BATCH_BYTES {
                 bytes = 0;
-                is_same = put(self.store, &mut piece)?.is_some();
+                is_same = store_piece(self.store, &mut piece)?.is_some();
             }
             Ok(())
         })?;
@@ -350,7 +350,7 @@ impl<'a, 'e> Import<'a, 'e> {
             return Ok(false);
         }
         piece.keys = keys.to_vec();
-        let Some(is_new) = put(self.store, &mut piece)? else { return Ok(false) };
+        let Some(is_new) = store_piece(self.store, &mut piece)? else { return Ok(false) };
         self.count(keys, &is_new);
         Ok(true)
     }
@@ -359,11 +359,11 @@ impl<'a, 'e> Import<'a, 'e> {
     fn read(
         &self,
         group: &Group,
-        told: &mut [ImportedFile],
+        reports: &mut [ImportedFile],
     ) -> Result<(Content, Option<NativeSession>)> {
         let path = path_of(&self.files.agent, &group.id)?;
         let content = self.folder.content(group, &FORMAT.origin(path.as_bytes()))?;
-        for (file, rows) in told.iter_mut().zip(&content.rows) {
+        for (file, rows) in reports.iter_mut().zip(&content.rows) {
             file.rows = *rows;
         }
         match compare::known(self.store.core().ledger.conn(), &self.files.agent, &group.id)? {
@@ -375,18 +375,18 @@ impl<'a, 'e> Import<'a, 'e> {
     }
 
     /// Returns new reports on a session's files.
-    fn told(&self, group: &Group) -> Vec<ImportedFile> {
-        let told = group.files.iter().map(|file| {
+    fn new_reports(&self, group: &Group) -> Vec<ImportedFile> {
+        let reports = group.files.iter().map(|file| {
             let session = Some(group.id.clone());
-            ImportedFile { session, ..self.files.told(&file.path, file.kind()) }
+            ImportedFile { session, ..self.files.empty_report(&file.path, file.kind()) }
         });
-        told.collect()
+        reports.collect()
     }
 }
 
 /// Stores a piece, and prepares it for the next lines. Returns whether each of its keys is new;
 /// `None` if the session has changed since it was compared.
-fn put(store: &Store, piece: &mut Piece<'_>) -> Result<Option<Vec<bool>>> {
+fn store_piece(store: &Store, piece: &mut Piece<'_>) -> Result<Option<Vec<bool>>> {
     let Some(stored) = store.write(&mut |work| piece.store(work))? else { return Ok(None) };
     let length = piece.known.as_ref().map_or(0, |(_, length)| *length);
     let more: usize = piece.lines.drain(..).map(|line| line.len()).sum();
@@ -395,9 +395,9 @@ fn put(store: &Store, piece: &mut Piece<'_>) -> Result<Option<Vec<bool>>> {
 }
 
 /// Marks the reports on files as failed.
-fn fail(told: &mut [ImportedFile], error: &Error) {
-    for file in told {
+fn fail(reports: &mut [ImportedFile], error: &Error) {
+    for file in reports {
         (file.stored, file.added) = (0, 0);
-        (file.why, file.failed) = (Some(said(error)), true);
+        (file.why, file.failed) = (Some(error_text(error)), true);
     }
 }

@@ -16,14 +16,14 @@ pub(crate) struct RecordReader<'c> {
     conn: &'c Connection,
     /// The open chunks, the most recently used last.
     open: Vec<OpenChunk>,
-    most_open: usize,
+    max_open: usize,
     decompressor: Option<zstd::bulk::Decompressor<'static>>,
     /// The number of chunks opened so far.
     opened: u64,
 }
 
 /// The number of chunks that stay open.
-const MOST_OPEN: usize = 4;
+const MAX_OPEN_CHUNKS: usize = 4;
 
 struct OpenChunk {
     first: i64,
@@ -38,12 +38,18 @@ struct OpenChunk {
 
 impl<'c> RecordReader<'c> {
     pub(crate) fn new(conn: &'c Connection) -> RecordReader<'c> {
-        RecordReader { conn, open: Vec::new(), most_open: MOST_OPEN, decompressor: None, opened: 0 }
+        RecordReader {
+            conn,
+            open: Vec::new(),
+            max_open: MAX_OPEN_CHUNKS,
+            decompressor: None,
+            opened: 0,
+        }
     }
 
     /// Creates a reader for a few scattered records, in order. Only one chunk stays open.
     pub(crate) fn for_few(conn: &'c Connection) -> RecordReader<'c> {
-        RecordReader { most_open: 1, ..RecordReader::new(conn) }
+        RecordReader { max_open: 1, ..RecordReader::new(conn) }
     }
 
     /// Returns the connection that it reads from.
@@ -131,7 +137,7 @@ impl<'c> RecordReader<'c> {
 
     fn open_new(&mut self, seq: Seq, offset: u64) -> Result<OpenChunk> {
         // The buffer of the oldest chunk is reused.
-        let mut raw = match self.open.len() >= self.most_open {
+        let mut raw = match self.open.len() >= self.max_open {
             true => self.open.remove(0).raw,
             false => Vec::new(),
         };

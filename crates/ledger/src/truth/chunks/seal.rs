@@ -5,20 +5,20 @@
 use rusqlite::{Connection, OptionalExtension, Transaction};
 
 use super::read::find_length_and_holder;
-use super::{CHUNK, LONGEST, Packer, RecordReader};
+use super::{CHUNK, MAX_CHUNK_BYTES, Packer, RecordReader};
 use crate::Result;
 use crate::base::ids::Seq;
 use crate::file::ledger::Ledger;
 use crate::truth::sums;
 
 /// The number of pending bytes from which they are sealed.
-const SEAL: usize = 256 << 10;
+const SEAL_BYTES: usize = 256 << 10;
 
 /// The size, in bytes, up to which pending records are joined with the chunk before them.
-const ABSORB: usize = 1280 << 10;
+const ABSORB_BYTES: usize = 1280 << 10;
 
 /// The time, in milliseconds, without a new record after which pending records are sealed.
-const LEFT_ALONE_MS: i64 = 10 * 60 * 1000;
+const MAX_PENDING_AGE_MS: i64 = 10 * 60 * 1000;
 
 /// Returns whether pending records should be sealed: there are enough bytes, or none came for a
 /// while.
@@ -26,9 +26,10 @@ pub(crate) fn wants_sealing(conn: &Connection) -> Result<bool> {
     let (bytes, newest): (i64, Option<i64>) = conn
         .prepare_cached("SELECT coalesce(sum(length(bytes)), 0), max(added_at) FROM pending")?
         .query_row([], |row| Ok((row.get(0)?, row.get(1)?)))?;
-    let is_left_alone = newest
-        .is_some_and(|newest| crate::base::clock::now_ms().saturating_sub(newest) > LEFT_ALONE_MS);
-    Ok(bytes >= SEAL as i64 || is_left_alone)
+    let is_left_alone = newest.is_some_and(|newest| {
+        crate::base::clock::now_ms().saturating_sub(newest) > MAX_PENDING_AGE_MS
+    });
+    Ok(bytes >= SEAL_BYTES as i64 || is_left_alone)
 }
 
 /// Seals pending records if they should be.
@@ -58,7 +59,9 @@ pub(crate) fn seal(tx: &Transaction<'_>) -> Result<()> {
             let mut rows = statement.query([after])?;
             while let Some(row) = rows.next()? {
                 let seq: i64 = row.get(0)?;
-                if run.last().is_some_and(|(last, _)| last + 1 != seq) || bytes >= 4 * LONGEST {
+                if run.last().is_some_and(|(last, _)| last + 1 != seq)
+                    || bytes >= 4 * MAX_CHUNK_BYTES
+                {
                     break;
                 }
                 let record: Vec<u8> = row.get(1)?;
@@ -81,7 +84,7 @@ pub(crate) fn seal(tx: &Transaction<'_>) -> Result<()> {
             })
             .optional()?;
         if let Some((id, first_seq, raw_length)) = before
-            && (raw_length as usize) < CHUNK.max(ABSORB.saturating_sub(bytes))
+            && (raw_length as usize) < CHUNK.max(ABSORB_BYTES.saturating_sub(bytes))
             && holds_whole_records(tx, first_seq, first - 1, raw_length)?
         {
             let mut reader = RecordReader::new(tx);

@@ -29,7 +29,8 @@ pub(crate) fn open_all(
     let mut bytes = 0;
     while let Some(row) = rows.next()? {
         let data = row.get_ref(3)?.as_blob().map_err(rusqlite::Error::from)?;
-        let length = usize::try_from(row.get::<_, i64>(2)?).unwrap_or(0).min(LONGEST_CHUNK);
+        let length =
+            usize::try_from(row.get::<_, i64>(2)?).unwrap_or(0).min(MAX_READABLE_CHUNK_BYTES);
         raw.clear();
         raw.reserve(length);
         let opened = decompressor.decompress_to_buffer(data, &mut raw);
@@ -44,4 +45,4 @@ pub(crate) fn open_all(
 
 /// The limit of a chunk's length before compression, so that a damaged number cannot take all
 /// memory.
-const LONGEST_CHUNK: usize = 16 << 20;
+const MAX_READABLE_CHUNK_BYTES: usize = 16 << 20;

@@ -37,7 +37,7 @@ pub(crate) fn clean(ledger: &mut Ledger, longest: Duration) -> Result<bool> {
 }
 
 /// Continues an interrupted cleaning. An error does not fail the command: the next one tries again.
-pub(crate) fn go_on(ledger: &mut Ledger) {
+pub(crate) fn resume(ledger: &mut Ledger) {
     match clean(ledger, OTHER_WAIT) {
         Ok(true) => {}
         Ok(false) => tracing::info!("Another process keeps a forgotten session in the file."),

@@ -19,7 +19,7 @@ use rustix::io::Errno;
 
 use super::Follow;
 use crate::collect::Folder;
-use crate::collect::watch::hint::{Filter, Happened};
+use crate::collect::watch::hint::{Filter, PathChange};
 
 /// The requested kinds of events.
 const CHANGES: WatchFlags = WatchFlags::MODIFY
@@ -173,23 +173,23 @@ impl Shared {
             return;
         };
         let path = folder.path.join(name);
-        let happened = Happened {
+        let change = PathChange {
             is_folder: what.contains(ReadFlags::ISDIR),
-            is_another: what.intersects(ANOTHER),
+            appeared_or_disappeared: what.intersects(ANOTHER),
         };
-        if happened.is_folder && what.contains(ReadFlags::MOVED_FROM) {
+        if change.is_folder && what.contains(ReadFlags::MOVED_FROM) {
             followed.unfollow_below(&self.inotify, &path);
         }
         drop(followed);
         if folder.is_link {
             self.filter.anything();
         } else {
-            self.filter.event(&path, happened);
+            self.filter.event(&path, change);
         }
     }
 }
 
-const FOLDER: Happened = Happened { is_folder: true, is_another: true };
+const FOLDER: PathChange = PathChange { is_folder: true, appeared_or_disappeared: true };
 
 impl Followed {
     /// Stops following a folder and all folders below it, whose paths are no longer valid.

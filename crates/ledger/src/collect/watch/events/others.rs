@@ -14,7 +14,7 @@ use notify::{ErrorKind, RecommendedWatcher, RecursiveMode, Watcher};
 
 use super::Follow;
 use crate::collect::Folder;
-use crate::collect::watch::hint::{Filter, Happened};
+use crate::collect::watch::hint::{Filter, PathChange};
 
 /// Events of the followed folders.
 #[derive(Debug)]
@@ -67,7 +67,7 @@ impl Events {
 }
 
 fn forward(filter: &Filter, event: &notify::Event) {
-    let is_another = match event.kind {
+    let appeared_or_disappeared = match event.kind {
         EventKind::Access(_) => return,
         EventKind::Modify(ModifyKind::Data(_) | ModifyKind::Metadata(_)) => false,
         _ => true,
@@ -75,9 +75,9 @@ fn forward(filter: &Filter, event: &notify::Event) {
     for path in &event.paths {
         // The kind of a deleted path is unknown, so it counts as a file and as a folder.
         let is_folder = path.is_dir();
-        filter.event(path, Happened { is_folder, is_another });
-        if is_another && !path.exists() {
-            filter.event(path, Happened { is_folder: true, is_another });
+        filter.event(path, PathChange { is_folder, appeared_or_disappeared });
+        if appeared_or_disappeared && !path.exists() {
+            filter.event(path, PathChange { is_folder: true, appeared_or_disappeared });
         }
     }
 }

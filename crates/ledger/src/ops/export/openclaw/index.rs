@@ -66,7 +66,7 @@ fn own(conn: &Connection, row: SessionRow) -> Result<Vec<(String, Fields)>> {
         let fields: String = row.get(1)?;
         let mut fields: Fields = serde_json::from_str(&fields).unwrap_or_default();
         let key: String = row.get(0)?;
-        meta::count_for(conn, &session, &key, &mut fields)?;
+        meta::add_counts_of_key(conn, &session, &key, &mut fields)?;
         keys.push((key, fields));
     }
     Ok(keys)

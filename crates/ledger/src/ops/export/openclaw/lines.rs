@@ -10,12 +10,12 @@ use rusqlite::Connection;
 use serde_json::Value;
 
 use crate::base::ids::SessionRow;
-use crate::read::query::{Life, lives};
+use crate::read::query::{TranscriptGeneration, transcript_generations};
 use crate::{Error, Result};
 
 /// A session whose layout was computed.
 pub(super) struct Laying {
-    generation: Life,
+    generation: TranscriptGeneration,
     pub(super) layout: Layout,
     /// Lines that are needed out of order.
     texts: HashMap<usize, String>,
@@ -34,7 +34,9 @@ pub struct Wrote {
 impl Laying {
     /// Computes the layout of a session; `None` for a session without lines.
     pub(super) fn of(conn: &Connection, session: SessionRow) -> Result<Option<Laying>> {
-        let Some(generation) = lives(conn, session)?.into_iter().next() else { return Ok(None) };
+        let Some(generation) = transcript_generations(conn, session)?.into_iter().next() else {
+            return Ok(None);
+        };
         let mut read = Session::new(generation.reader);
         generation.lines(conn, &mut |line| read.push(&String::from_utf8_lossy(line)))?;
         let mut texts = HashMap::new();
@@ -138,7 +140,7 @@ impl From<std::io::Error> for Failure {
 /// Reads some lines of a session into `texts`.
 fn take(
     conn: &Connection,
-    generation: &Life,
+    generation: &TranscriptGeneration,
     wanted: &[usize],
     texts: &mut HashMap<usize, String>,
 ) -> Result<()> {

@@ -129,7 +129,7 @@ impl Plan<'_> {
         let mut stem = names::stem(&session_id, thread);
         // Some file systems ignore case.
         if !taken.insert((folder.to_lowercase(), stem.to_lowercase())) {
-            session_id = names::made_of(&session.id);
+            session_id = names::derived_uuid(&session.id);
             stem = names::stem(&session_id, thread);
             taken.insert((folder.to_lowercase(), stem.to_lowercase()));
         }
@@ -202,7 +202,7 @@ impl Plan<'_> {
             id: &session.session_id,
             time: &Timestamp(time).to_iso(),
             parent: parent.as_deref(),
-            own: (session.is_native && !names::is_of(&session.stem, &session.id))
+            own: (session.is_native && !names::names_session(&session.stem, &session.id))
                 .then_some(&*session.id),
             goes_on: file.place.1 > 0,
         };

@@ -9,7 +9,7 @@ use quipu_transcript::context::{Context, Session};
 use quipu_transcript::native;
 use rusqlite::{Connection, OptionalExtension};
 
-use super::{Life, text};
+use super::{TranscriptGeneration, text};
 use crate::Result;
 use crate::base::ids::{EntryId, PackedId, Seq, SessionRow};
 use crate::truth::chunks::RecordReader;
@@ -17,25 +17,29 @@ use crate::truth::spans;
 
 /// The size of a session, in bytes, below which all lines are read: that takes no longer than
 /// reading the rows.
-const WORTH_IT: u64 = 1 << 20;
+const MIN_BYTES: u64 = 1 << 20;
 
 /// Returns the context for the session's own leaf, or `None` if more lines are needed.
 pub(super) fn context(
     conn: &Connection,
-    life: &Life,
+    generation: &TranscriptGeneration,
     session: SessionRow,
 ) -> Result<Option<Context>> {
-    if life.size < WORTH_IT {
+    if generation.size < MIN_BYTES {
         return Ok(None);
     }
-    from(conn, life, session)
+    context_from_end(conn, generation, session)
 }
 
 /// Returns the same as [`context`], for a session of any length.
-pub(crate) fn from(conn: &Connection, life: &Life, session: SessionRow) -> Result<Option<Context>> {
+pub(crate) fn context_from_end(
+    conn: &Connection,
+    generation: &TranscriptGeneration,
+    session: SessionRow,
+) -> Result<Option<Context>> {
     let Some(first) = first_kept(conn, session)? else { return Ok(None) };
-    let Some((before, since)) = records(conn, life, first)? else { return Ok(None) };
-    let plain = life.reader.plain_types();
+    let Some((before, since)) = records(conn, generation, first)? else { return Ok(None) };
+    let plain = generation.reader.plain_types();
     if !is_plain(conn, session, first, &since, plain)? {
         return Ok(None);
     }
@@ -46,7 +50,7 @@ pub(crate) fn from(conn: &Connection, life: &Life, session: SessionRow) -> Resul
         lines.push(text(reader.read(Seq(seq))?));
     }
     let lines: Vec<&str> = lines.iter().map(|line| line.trim_end_matches('\n')).collect();
-    let mut read = Session::new(life.reader);
+    let mut read = Session::new(generation.reader);
     read.extend(&lines);
     let Some((mut plan, says_thinking)) = read.plan_of_the_end() else { return Ok(None) };
     if !says_thinking {
@@ -83,29 +87,33 @@ type Records = Vec<(i64, i64)>;
 
 /// Returns the records of a generation before `first`, and from `first` on. `None` if they are not
 /// in the order of their numbers, or if some are not whole lines of this generation.
-fn records(conn: &Connection, life: &Life, first: i64) -> Result<Option<(Records, Records)>> {
+fn records(
+    conn: &Connection,
+    generation: &TranscriptGeneration,
+    first: i64,
+) -> Result<Option<(Records, Records)>> {
     let tail: i64 = conn
         .prepare_cached("SELECT tail_length FROM generations WHERE id = ?1")?
-        .query_row([life.generation], |row| row.get(0))?;
-    let Some(own) = spans::own_records(conn, life.generation)?.filter(|_| tail == 0) else {
+        .query_row([generation.id], |row| row.get(0))?;
+    let Some(own) = spans::own_records(conn, generation.id)?.filter(|_| tail == 0) else {
         return Ok(None);
     };
     let (mut before, mut since) = (Vec::new(), Vec::new());
     let mut last = 0;
-    for (from, to) in own {
-        if from <= last {
+    for (context_from_end, to) in own {
+        if context_from_end <= last {
             return Ok(None);
         }
         last = to;
-        if from < first {
-            before.push((from, to.min(first - 1)));
+        if context_from_end < first {
+            before.push((context_from_end, to.min(first - 1)));
         }
         if to >= first {
-            since.push((from.max(first), to));
+            since.push((context_from_end.max(first), to));
         }
     }
     // The kept entries may be in another file of the session.
-    let is_here = since.first().is_some_and(|(from, _)| *from == first);
+    let is_here = since.first().is_some_and(|(context_from_end, _)| *context_from_end == first);
     Ok(is_here.then_some((before, since)))
 }
 
@@ -126,12 +134,12 @@ fn is_plain(
            FROM entry_rows e CROSS JOIN kinds k ON k.id = e.kind
           WHERE e.id BETWEEN ?1 AND ?2 AND e.session = ?3 ORDER BY e.id",
     )?;
-    for (from, to) in records {
-        if problems.query_row((from, to), |row| row.get(0))? {
+    for (context_from_end, to) in records {
+        if problems.query_row((context_from_end, to), |row| row.get(0))? {
             return Ok(false);
         }
-        let mut next = *from;
-        let mut rows = entries.query((from, to, session))?;
+        let mut next = *context_from_end;
+        let mut rows = entries.query((context_from_end, to, session))?;
         while let Some(row) = rows.next()? {
             let (id, parent): (i64, Option<i64>) = (row.get(0)?, row.get(1)?);
             let hangs = id == first || parent.is_some_and(|parent| parent >= first);
@@ -170,8 +178,8 @@ fn thinking(
           WHERE e.id BETWEEN ?1 AND ?2 AND e.session = ?3 ORDER BY e.id",
     )?;
     let (mut set, mut is_straight, mut previous) = (None, true, None::<i64>);
-    for (from, to) in before {
-        let mut rows = entries.query((from, to, session))?;
+    for (context_from_end, to) in before {
+        let mut rows = entries.query((context_from_end, to, session))?;
         while let Some(row) = rows.next()? {
             let (id, parent): (i64, Option<i64>) = (row.get(0)?, row.get(1)?);
             let type_name = row.get_ref(2)?.as_str().map_err(rusqlite::Error::from)?;

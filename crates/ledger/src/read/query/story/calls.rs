@@ -12,7 +12,7 @@ use rusqlite::Connection;
 
 use crate::Result;
 use crate::base::ids::{EntryId, SessionRow};
-use crate::project::tools::end_of;
+use crate::project::tools::id_ending;
 
 /// The calls of a session by id.
 pub(super) struct Calls<'c> {
@@ -57,7 +57,7 @@ impl<'c> Calls<'c> {
     }
 
     fn get(&mut self, id: &str) -> Result<Option<Call>> {
-        if self.loaded.insert(end_of(id).into()) {
+        if self.loaded.insert(id_ending(id).into()) {
             self.load(id)?;
         }
         Ok(self.by_id.get(&self.hasher.hash_one(id)).copied())

@@ -231,7 +231,7 @@ pub(super) fn find_entry(conn: &Connection, session: SessionRow, name: &str) -> 
             .optional()?;
         found.ok_or_else(no_match)
     };
-    if let Some(entry) = learn::unname(name) {
+    if let Some(entry) = learn::entry_of_name(name) {
         return numbered(entry);
     }
     let exact = conn
@@ -264,7 +264,7 @@ pub(super) fn find_entry(conn: &Connection, session: SessionRow, name: &str) -> 
     }
     match found.as_slice() {
         // A shell takes `#` for the beginning of a comment, so the number alone is enough.
-        [] => learn::unname(&format!("#{name}")).map_or_else(|| Err(no_match()), numbered),
+        [] => learn::entry_of_name(&format!("#{name}")).map_or_else(|| Err(no_match()), numbered),
         [(entry, _)] => Ok(*entry),
         several => {
             let candidates = several.iter().map(|(_, id)| id.clone()).collect();

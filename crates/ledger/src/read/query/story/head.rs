@@ -56,23 +56,23 @@ pub(super) fn read(conn: &Connection, session: SessionRow) -> Result<StoryHead> 
         },
     )?;
     head.fork_of = match head.fork_of {
-        Some(said) => Some(Parents::default().name(conn, session, said)?),
+        Some(parent_name) => Some(Parents::default().name(conn, session, parent_name)?),
         None => forks::original(conn, session)?,
     };
-    let known = lost::prompts(conn, session, prompts::LONGEST_PROMPT)?;
+    let known = lost::prompts(conn, session, prompts::MAX_PROMPT_CHARS)?;
     head.first_prompt = head.first_prompt.or_else(|| known.first().cloned());
     if head.state == lost::LOST {
         head.turns = known.len() as u64;
-        head.left = Some(lost::left(conn, session, head.turns)?);
+        head.left = Some(lost::remains(conn, session, head.turns)?);
     }
     if head.title.is_none() {
-        head.title = lost::telling(&known).cloned();
+        head.title = lost::descriptive_prompt(&known).cloned();
     }
     if head.title.is_none() {
         head.title = prompts::real_prompt(conn, session)?.or_else(|| head.first_prompt.clone());
     }
     let (slug, cwd) = (head.slug.as_deref(), head.cwd.as_deref().filter(|cwd| !cwd.is_empty()));
-    let place = listed::place(conn, slug, cwd)?;
+    let place = listed::project_folder(conn, slug, cwd)?;
     let name = listed::project_name(place.as_deref(), slug);
     head.project = Some(name.to_owned()).filter(|name| !name.is_empty());
     Ok(head)

@@ -14,7 +14,7 @@ use rusqlite::{Connection, OptionalExtension};
 
 use super::calls::Calls;
 use super::plan::Plan;
-use super::queued::Said;
+use super::queued::HumanTexts;
 use super::rows::Row;
 use crate::Result;
 use crate::base::ids::{EntryId, GenerationId, PackedId, Seq, SessionRow};
@@ -22,7 +22,7 @@ use crate::project::family::{agent_ids, works_for};
 use crate::read::query::lost;
 
 /// The data of the session that items need.
-pub(super) struct Learned<'c> {
+pub(super) struct ItemFields<'c> {
     conn: &'c Connection,
     session: SessionRow,
     pub(super) plan: &'c Plan,
@@ -33,22 +33,22 @@ pub(super) struct Learned<'c> {
     error_words_count: bool,
     /// The previous entry and its name. It is mostly the parent of the next one.
     last: Option<(EntryId, String)>,
-    said: Said,
+    human_texts: HumanTexts,
     pub(super) calls: Calls<'c>,
 }
 
-impl<'c> Learned<'c> {
+impl<'c> ItemFields<'c> {
     pub(super) fn new(
         conn: &'c Connection,
         session: SessionRow,
         plan: &'c Plan,
-    ) -> Result<Learned<'c>> {
+    ) -> Result<ItemFields<'c>> {
         let format: String =
             conn.query_row("SELECT format FROM sessions WHERE id = ?1", [session], |row| {
                 row.get(0)
             })?;
         let turns = turns(conn, session, plan)?;
-        Ok(Learned {
+        Ok(ItemFields {
             conn,
             session,
             plan,
@@ -57,7 +57,7 @@ impl<'c> Learned<'c> {
             error_words_count: format::by_name(&format)
                 .is_some_and(|format| format.error_words_count()),
             last: None,
-            said: Said::default(),
+            human_texts: HumanTexts::default(),
             calls: Calls::new(conn, session),
         })
     }
@@ -92,7 +92,7 @@ impl<'c> Learned<'c> {
             item.is_absent =
                 self.conn.prepare_cached("SELECT 1 FROM absent WHERE seq = ?1")?.exists([seq])?;
         }
-        self.said.unfold(self.conn, self.session, self.plan, row, item)?;
+        self.human_texts.unfold(self.conn, self.session, self.plan, row, item)?;
         if item.is_relayed {
             // The calls of a sub-agent are in its own session.
             return Ok(());
@@ -172,7 +172,7 @@ pub(super) fn turns(conn: &Connection, session: SessionRow, plan: &Plan) -> Resu
 }
 
 /// Returns the turns in the order in which they are shown, for a caller without a plan.
-pub(crate) fn turns_told(conn: &Connection, session: SessionRow) -> Result<Vec<EntryId>> {
+pub(crate) fn shown_turns(conn: &Connection, session: SessionRow) -> Result<Vec<EntryId>> {
     turns(conn, session, &Plan::of(conn, session)?)
 }
 
@@ -219,7 +219,7 @@ pub(crate) fn name(entry: EntryId, uuid: Option<&PackedId>) -> String {
 }
 
 /// Returns the entry with a name that the ledger made.
-pub(super) fn unname(name: &str) -> Option<EntryId> {
+pub(super) fn entry_of_name(name: &str) -> Option<EntryId> {
     let number = name.strip_prefix('#')?;
     if let Some(generation) = number.strip_prefix("tail") {
         return generation.parse().ok().map(|id| EntryId::provisional(GenerationId(id)));

@@ -12,7 +12,7 @@ use rusqlite::{Connection, OptionalExtension};
 use super::calls::Calls;
 use crate::Result;
 use crate::base::ids::{EntryId, GenerationId};
-use crate::project::rebuild::Home;
+use crate::project::rebuild::GenerationInfo;
 use crate::truth::chunks::RecordReader;
 
 /// Replaces the beginnings of outputs by the whole outputs.
@@ -46,14 +46,15 @@ impl<'c> Outputs<'c> {
             .query_row([output], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))
             .optional()?;
         let Some((entry, generation, length)) = file else { return Ok(None) };
-        let (Some(seq), Some(home)) = (entry.seq(), Home::of(self.conn, generation)?) else {
+        let (Some(seq), Some(info)) = (entry.seq(), GenerationInfo::of(self.conn, generation)?)
+        else {
             return Ok(None);
         };
         if length.cast_unsigned() > DECODE_LIMIT as u64 {
             return Ok(None);
         }
         let bytes = RecordReader::for_few(self.conn).read(seq)?;
-        let text = home.drafter().texts(&bytes, None).into_iter().next().unwrap_or_default();
+        let text = info.drafter().texts(&bytes, None).into_iter().next().unwrap_or_default();
         let text = text.tool_result.as_str();
         Ok((!text.is_empty()).then(|| text.to_owned()))
     }

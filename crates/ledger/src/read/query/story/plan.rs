@@ -87,7 +87,7 @@ impl Plan {
             }
             files => {
                 plan.was_rewritten = files.iter().any(|file| file.generations.len() > 1);
-                for seq in lay_over(conn, session, files)? {
+                for seq in merge_generations(conn, session, files)? {
                     plan.push(seq, seq);
                 }
             }
@@ -189,7 +189,7 @@ fn needed(conn: &Connection, session: SessionRow, is_conversation: bool) -> Resu
 }
 
 /// Merges the generations of several files into one order.
-fn lay_over(conn: &Connection, session: SessionRow, files: &[File]) -> Result<Vec<i64>> {
+fn merge_generations(conn: &Connection, session: SessionRow, files: &[File]) -> Result<Vec<i64>> {
     let mut needed: HashSet<i64> = needed(conn, session, true)?.into_iter().collect();
     let mut order = Order::default();
     // The newest generation of each file comes first. Older ones follow, for records that the
@@ -201,13 +201,13 @@ fn lay_over(conn: &Connection, session: SessionRow, files: &[File]) -> Result<Ve
             break;
         }
         let lines = lines(conn, *generation)?;
-        order.lay(conn, &lines, &mut needed)?;
+        order.insert_lines(conn, &lines, &mut needed)?;
     }
     let mut rest: Vec<i64> = needed.into_iter().collect();
     rest.sort_unstable();
-    let mut told = order.told();
-    told.extend(rest);
-    Ok(told)
+    let mut in_order = order.in_order();
+    in_order.extend(rest);
+    Ok(in_order)
 }
 
 /// Returns the records of a generation in order. A record that repeats an entry is replaced by the
@@ -246,7 +246,12 @@ impl Order {
     }
 
     /// Inserts the needed lines of a file, each after the line that precedes it there.
-    fn lay(&mut self, conn: &Connection, lines: &[i64], needed: &mut HashSet<i64>) -> Result<()> {
+    fn insert_lines(
+        &mut self,
+        conn: &Connection,
+        lines: &[i64],
+        needed: &mut HashSet<i64>,
+    ) -> Result<()> {
         let shared = lines.iter().position(|seq| self.holds(*seq));
         let mut at = match shared {
             Some(_) => None,
@@ -302,13 +307,13 @@ impl Order {
         }
     }
 
-    fn told(&self) -> Vec<i64> {
-        let mut told = Vec::with_capacity(self.next.len() + 1);
+    fn in_order(&self) -> Vec<i64> {
+        let mut in_order = Vec::with_capacity(self.next.len() + 1);
         let mut at = self.first;
         while let Some(seq) = at {
-            told.push(seq);
+            in_order.push(seq);
             at = self.next.get(&seq).copied();
         }
-        told
+        in_order
     }
 }

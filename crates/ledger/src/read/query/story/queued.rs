@@ -18,9 +18,9 @@ use crate::base::ids::{EntryId, SessionRow};
 /// The texts of the human in a session. They are read at the first queued text, since most sessions
 /// have none.
 #[derive(Default)]
-pub(super) struct Said(Option<Lines>);
+pub(super) struct HumanTexts(Option<Lines>);
 
-impl Said {
+impl HumanTexts {
     /// Unfolds a queued text that no later entry repeats.
     pub(super) fn unfold(
         &mut self,
@@ -33,12 +33,12 @@ impl Said {
         if item.folded != Some(Folded::Queued) {
             return Ok(());
         }
-        let said = match &mut self.0 {
-            Some(said) => said,
+        let seen = match &mut self.0 {
+            Some(seen) => seen,
             none => none.insert(Lines::read(conn, session, plan)?),
         };
-        let is_said_again = said.again(&item.words(), row.position).is_some();
-        if !is_said_again {
+        let is_repeated = seen.repeated_in(&item.words(), row.position).is_some();
+        if !is_repeated {
             item.folded = None;
         }
         Ok(())
@@ -48,20 +48,20 @@ impl Said {
 /// The queue of a session, for callers that do not show its story.
 pub(crate) struct Queue {
     plan: Plan,
-    said: Lines,
+    seen: Lines,
 }
 
 impl Queue {
     pub(crate) fn of(conn: &Connection, session: SessionRow) -> Result<Queue> {
         let plan = Plan::of(conn, session)?;
-        let said = Lines::read(conn, session, &plan)?;
-        Ok(Queue { plan, said })
+        let seen = Lines::read(conn, session, &plan)?;
+        Ok(Queue { plan, seen })
     }
 
     /// Returns the entries that repeat a queued text, or `None` if a part of it is repeated
     /// nowhere.
-    pub(crate) fn again(&self, queued: EntryId, words: &str) -> Option<Vec<EntryId>> {
-        self.said.again(words, self.plan.position(queued))
+    pub(crate) fn repeated_in(&self, queued: EntryId, words: &str) -> Option<Vec<EntryId>> {
+        self.seen.repeated_in(words, self.plan.position(queued))
     }
 }
 
@@ -71,7 +71,7 @@ struct Lines(HashMap<u64, (u64, EntryId)>);
 
 impl Lines {
     fn read(conn: &Connection, session: SessionRow, plan: &Plan) -> Result<Lines> {
-        let mut said = HashMap::new();
+        let mut seen = HashMap::new();
         let mut statement = conn.prepare_cached(
             "SELECT e.id, m.text
                FROM entry_rows e CROSS JOIN kinds k ON k.id = e.kind
@@ -84,18 +84,18 @@ impl Lines {
             let place = (plan.position(entry), entry);
             if let Ok(text) = row.get_ref(1)?.as_str() {
                 for line in lines(text) {
-                    let last = said.entry(line).or_insert(place);
+                    let last = seen.entry(line).or_insert(place);
                     *last = place.max(*last);
                 }
             }
         }
-        Ok(Lines(said))
+        Ok(Lines(seen))
     }
 
     /// Returns the entries after a position that repeat all lines of a text.
-    fn again(&self, words: &str, position: u64) -> Option<Vec<EntryId>> {
-        let behind = |line| self.0.get(&line).filter(|last| last.0 > position).map(|last| last.1);
-        let entries: Vec<EntryId> = lines(words).map(behind).collect::<Option<_>>()?;
+    fn repeated_in(&self, words: &str, position: u64) -> Option<Vec<EntryId>> {
+        let later = |line| self.0.get(&line).filter(|last| last.0 > position).map(|last| last.1);
+        let entries: Vec<EntryId> = lines(words).map(later).collect::<Option<_>>()?;
         (!entries.is_empty()).then_some(entries)
     }
 }

@@ -13,23 +13,24 @@ use quipu_transcript::entry::Role;
 use quipu_transcript::story::{Folded, ItemKind, Piece, Rewind, StoryItem};
 use rusqlite::{Connection, OptionalExtension};
 
-use super::learn::{self, Learned};
+use super::learn::{self, ItemFields};
 use super::rows::Row;
 use crate::Result;
 use crate::base::ids::EntryId;
-use crate::read::query::story::ancestors::{Met, Ways};
+use crate::read::query::story::ancestors::{Ancestors, NearestShown};
 
+/// The state of the conversation at the current item of a story.
 pub(super) struct Rewinds<'c> {
     conn: &'c Connection,
-    ways: Ways<'c>,
+    ancestors: Ancestors<'c>,
     /// The last text: a prompt or an answer.
-    spoken: Option<EntryId>,
+    last_text: Option<EntryId>,
     /// True if the history was compacted since the last text. A new root is then no rewind.
-    is_fresh: bool,
+    is_compacted: bool,
     /// The current answer.
     answer: Answer,
     /// The answer of the last text, if that text is the agent's.
-    spoken_in: Answer,
+    last_text_answer: Answer,
     /// True if an answer was shown since the last prompt.
     is_answered: bool,
 }
@@ -60,22 +61,22 @@ impl<'c> Rewinds<'c> {
     pub(super) fn new(conn: &'c Connection) -> Rewinds<'c> {
         Rewinds {
             conn,
-            ways: Ways::new(conn),
-            spoken: None,
-            is_fresh: false,
+            ancestors: Ancestors::new(conn),
+            last_text: None,
+            is_compacted: false,
             answer: Answer::default(),
-            spoken_in: Answer::default(),
+            last_text_answer: Answer::default(),
             is_answered: false,
         }
     }
 
     /// Records an item that is shown. Returns the place that it goes back to, if it does.
-    pub(super) fn notice(
+    pub(super) fn record_shown(
         &mut self,
         row: &Row,
         item: &StoryItem<'_>,
         response: Option<&str>,
-        learned: &Learned<'_>,
+        fields: &ItemFields<'_>,
     ) -> Result<Option<Rewind>> {
         if item.is_prompt && row.turn.is_none() {
             // A prompt of a list has no parent, so the abandoned entries are unknown.
@@ -83,104 +84,111 @@ impl<'c> Rewinds<'c> {
         }
         // An answer without a response id is a separate answer.
         let is_other_answer = is_answer(item)
-            && !self.spoken_in.is_empty()
-            && (response.is_none() || response != self.spoken_in.response.as_deref());
+            && !self.last_text_answer.is_empty()
+            && (response.is_none() || response != self.last_text_answer.response.as_deref());
         let is_first_answer = item.role == Some(Role::Assistant)
-            && self.spoken.is_some()
-            && self.spoken_in.is_empty()
+            && self.last_text.is_some()
+            && self.last_text_answer.is_empty()
             && (!self.is_answered || is_answer(item));
-        let is_beside = is_beside(row, item);
-        let may_go_back = !is_beside
+        let is_sidechain = is_sidechain(row, item);
+        let may_go_back = !is_sidechain
             && row.id.seq().is_some()
             && (item.is_prompt
                 || is_other_answer
                 || is_first_answer
                 || matches!(item.kind, ItemKind::BranchSummary { .. }));
-        let rewind = match self.spoken {
-            Some(spoken) if may_go_back => self.way_back(row, spoken, learned)?,
+        let rewind = match self.last_text {
+            Some(last_text) if may_go_back => self.find_rewind(row, last_text, fields)?,
             _ => None,
         };
-        let rewind = rewind
-            .filter(|(_, at)| !is_other_answer || at.is_some_and(|at| !self.spoken_in.holds(at)));
+        let rewind = rewind.filter(|(_, at)| {
+            !is_other_answer || at.is_some_and(|at| !self.last_text_answer.holds(at))
+        });
         let rewind = rewind.map(|(rewind, _)| Rewind {
             is_within_turn: is_other_answer && rewind.to_turn == item.turn,
             ..rewind
         });
-        self.pass(row, item, response);
+        self.record_hidden(row, item, response);
         if rewind.is_some() {
-            self.spoken = Some(row.id);
+            self.last_text = Some(row.id);
             if is_first_answer {
-                self.spoken_in = self.answer.clone();
+                self.last_text_answer = self.answer.clone();
             }
         }
-        self.is_answered |= is_first_answer && !is_beside;
+        self.is_answered |= is_first_answer && !is_sidechain;
         Ok(rewind)
     }
 
     /// Records an item that is not shown.
-    pub(super) fn pass(&mut self, row: &Row, item: &StoryItem<'_>, response: Option<&str>) {
-        if is_beside(row, item) {
+    pub(super) fn record_hidden(
+        &mut self,
+        row: &Row,
+        item: &StoryItem<'_>,
+        response: Option<&str>,
+    ) {
+        if is_sidechain(row, item) {
             return;
         }
         if matches!(item.kind, ItemKind::Compaction(_) | ItemKind::Reset { .. }) {
-            self.is_fresh = true;
+            self.is_compacted = true;
         }
         if item.role == Some(Role::Assistant) {
             if response.is_none() || response != self.answer.response.as_deref() {
                 self.answer = Answer { response: response.map(str::to_owned), ..Answer::default() };
             }
             self.answer.push(row.id);
-            if response.is_some() && response == self.spoken_in.response.as_deref() {
-                self.spoken_in.push(row.id);
+            if response.is_some() && response == self.last_text_answer.response.as_deref() {
+                self.last_text_answer.push(row.id);
             }
         }
         if item.is_prompt || is_answer(item) {
-            self.spoken = Some(row.id);
-            self.spoken_in = if item.is_prompt { Answer::default() } else { self.answer.clone() };
-            self.is_fresh = false;
+            self.last_text = Some(row.id);
+            self.last_text_answer =
+                if item.is_prompt { Answer::default() } else { self.answer.clone() };
+            self.is_compacted = false;
             self.is_answered &= !item.is_prompt;
         }
     }
 
     /// Returns the place that an entry goes back to, and the entry that it continues from.
-    fn way_back(
+    fn find_rewind(
         &mut self,
         row: &Row,
-        spoken: EntryId,
-        learned: &Learned<'_>,
+        last_text: EntryId,
+        fields: &ItemFields<'_>,
     ) -> Result<Option<(Rewind, Option<EntryId>)>> {
-        match self.ways.meets(learned.plan, row.id, spoken)? {
-            Met::Told(told) if told == spoken => Ok(None),
-            Met::Told(told) => {
+        match self.ancestors.nearest_shown(fields.plan, row.id, last_text)? {
+            NearestShown::Shown(shown) if shown == last_text => Ok(None),
+            NearestShown::Shown(shown) => {
                 let turn: Option<EntryId> = self
                     .conn
                     .prepare_cached("SELECT turn FROM entry_rows WHERE id = ?1")?
-                    .query_row([told], |row| row.get(0))
+                    .query_row([shown], |row| row.get(0))
                     .optional()?
                     .flatten();
                 let rewind = Rewind {
-                    to_turn: turn.and_then(|turn| learned.turn(turn)),
-                    to: Some(learn::name_of(self.conn, told)?),
+                    to_turn: turn.and_then(|turn| fields.turn(turn)),
+                    to: Some(learn::name_of(self.conn, shown)?),
                     is_within_turn: false,
                 };
-                Ok(Some((rewind, Some(told))))
+                Ok(Some((rewind, Some(shown))))
             }
-            Met::Root(root) => {
-                let is_new_start = !self.is_fresh && self.is_beginning(root)?;
+            NearestShown::Root(root) => {
+                let is_new_start = !self.is_compacted && self.begins_conversation(root)?;
                 Ok(is_new_start.then(|| (Rewind::default(), None)))
             }
-            Met::Nowhere => Ok(None),
+            NearestShown::Unknown => Ok(None),
         }
     }
 
     /// Returns whether a root begins a conversation. The root of a compacted history does not.
-    fn is_beginning(&self, root: EntryId) -> Result<bool> {
+    fn begins_conversation(&self, root: EntryId) -> Result<bool> {
         Ok(!self.conn.prepare_cached("SELECT 1 FROM compactions WHERE id = ?1")?.exists([root])?)
     }
 }
 
 /// Returns whether the entry is a sub-agent's, which has separate branches.
-fn is_beside(row: &Row, item: &StoryItem<'_>) -> bool {
+fn is_sidechain(row: &Row, item: &StoryItem<'_>) -> bool {
     row.is_sidechain || item.folded == Some(Folded::Sidechain)
 }
 

@@ -61,12 +61,12 @@ impl Agents {
             std::iter::once(session).chain(found.iter().map(|(agent, _)| agent.row)).collect();
         let mut callers = Callers::of(conn, &family)?;
         for (agent, call) in &found {
-            callers.want(agent, call.as_deref());
+            callers.add_wanted(agent, call.as_deref());
         }
-        callers.look(conn, &family)?;
+        callers.read_wanted(conn, &family)?;
         let mut agents = Agents::default();
         for (agent, call) in found {
-            match callers.of_agent(&agent, call.as_deref()) {
+            match callers.caller_of(&agent, call.as_deref()) {
                 Some((owner, entry)) if owner == session => {
                     agents.by_entry.entry(entry).or_default().push(agent);
                 }
@@ -126,17 +126,20 @@ impl Callers {
     }
 
     /// Adds the calls that may have started an agent to the wanted ones.
-    fn want(&mut self, agent: &Agent, call: Option<&str>) {
+    fn add_wanted(&mut self, agent: &Agent, call: Option<&str>) {
         let calls: Vec<(Option<SessionRow>, String)> = match call {
             Some(call) => vec![(None, call.to_owned())],
-            None => self.said(agent).map(|(owner, call)| (Some(*owner), call.clone())).collect(),
+            None => self
+                .recorded_starts(agent)
+                .map(|(owner, call)| (Some(*owner), call.clone()))
+                .collect(),
         };
         self.calls.extend(calls.iter().map(|(_, call)| (call.clone(), Vec::new())));
         self.missing.extend(calls);
     }
 
     /// Reads the entries of the wanted calls, until all are found.
-    fn look(&mut self, conn: &Connection, family: &[SessionRow]) -> Result<()> {
+    fn read_wanted(&mut self, conn: &Connection, family: &[SessionRow]) -> Result<()> {
         let mut statement = conn.prepare_cached(
             "SELECT call, entry FROM tool_call_rows WHERE session = ?1 AND call IS NOT NULL",
         )?;
@@ -162,12 +165,12 @@ impl Callers {
     }
 
     /// Returns the session and the entry that started a sub-agent.
-    fn of_agent(&self, agent: &Agent, call: Option<&str>) -> Option<(SessionRow, EntryId)> {
+    fn caller_of(&self, agent: &Agent, call: Option<&str>) -> Option<(SessionRow, EntryId)> {
         let made = |call: &str| self.calls.get(call).into_iter().flatten();
         match call {
             Some(call) => made(call).next().copied(),
             None => self
-                .said(agent)
+                .recorded_starts(agent)
                 .filter_map(|(owner, call)| made(call).find(|(session, _)| session == owner))
                 .next()
                 .copied(),
@@ -175,7 +178,7 @@ impl Callers {
     }
 
     /// Returns the recorded starts of an agent.
-    fn said(&self, agent: &Agent) -> impl Iterator<Item = &(SessionRow, String)> {
+    fn recorded_starts(&self, agent: &Agent) -> impl Iterator<Item = &(SessionRow, String)> {
         agent_ids(&agent.session_id).filter_map(|id| self.spawned.get(id)).flatten()
     }
 }

@@ -35,7 +35,7 @@ pub(super) struct Node {
     size: u64,
     is_voiced: bool,
     /// True if the subtree begins with a prompt, or with the summary of an abandoned branch.
-    is_begun: bool,
+    begins_with_prompt: bool,
 }
 
 /// A kind of entry that gets a separate line.
@@ -74,8 +74,8 @@ impl Nodes {
             Nodes { nodes: Vec::new(), roots: Vec::new(), missing: HashMap::new(), sidechain: 0 };
         let parents = nodes.read(conn, session)?;
         nodes.link(&parents);
-        nodes.mark_way(conn, session)?;
-        nodes.weigh();
+        nodes.mark_path_to_leaf(conn, session)?;
+        nodes.measure();
         Ok(nodes)
     }
 
@@ -93,20 +93,20 @@ impl Nodes {
     }
 
     /// Returns the branches after a node, the main one last.
-    pub(super) fn ways(&self, index: usize) -> Vec<usize> {
+    pub(super) fn branches(&self, index: usize) -> Vec<usize> {
         let Some(node) = self.nodes.get(index) else { return Vec::new() };
         let Some(main) = self.main(node) else { return Vec::new() };
         if !self.is_fork(node) {
             return vec![main];
         }
         let voiced = node.children.iter().filter(|child| self.is(**child, |node| node.is_voiced));
-        let mut ways: Vec<usize> = voiced.copied().filter(|child| *child != main).collect();
-        ways.push(main);
-        ways
+        let mut branches: Vec<usize> = voiced.copied().filter(|child| *child != main).collect();
+        branches.push(main);
+        branches
     }
 
     /// Returns whether a descendant of a node has text.
-    pub(super) fn goes_on(&self, index: usize) -> bool {
+    pub(super) fn has_later_text(&self, index: usize) -> bool {
         let children = self.nodes.get(index).into_iter().flat_map(|node| &node.children);
         children.into_iter().any(|child| self.is(*child, |node| node.is_voiced))
     }
@@ -132,7 +132,8 @@ impl Nodes {
     fn is_fork(&self, node: &Node) -> bool {
         let voiced =
             || node.children.iter().filter(|child| self.is(**child, |node| node.is_voiced));
-        voiced().nth(1).is_some() && voiced().any(|child| self.is(*child, |node| node.is_begun))
+        voiced().nth(1).is_some()
+            && voiced().any(|child| self.is(*child, |node| node.begins_with_prompt))
     }
 
     /// Returns the main child: the one on the path to the leaf, or the one with the largest
@@ -213,7 +214,7 @@ impl Nodes {
                 children: Vec::new(),
                 size: 1,
                 is_voiced: is_prompt || has_words,
-                is_begun: is_prompt || notable == Some(Notable::BranchSummary),
+                begins_with_prompt: is_prompt || notable == Some(Notable::BranchSummary),
             });
         }
         // A child of an older version becomes a child of the newest. A child of a queue entry
@@ -243,7 +244,7 @@ impl Nodes {
         for index in 0..self.nodes.len() {
             if is_seen.get(index).copied() == Some(false) {
                 // One cut in the cycle makes all its nodes reachable.
-                let first = self.first_in_circle(index);
+                let first = self.first_in_cycle(index);
                 if let Some(parent) = self.nodes.get_mut(first).and_then(|node| node.parent.take())
                     && let Some(parent) = self.nodes.get_mut(parent)
                 {
@@ -257,7 +258,7 @@ impl Nodes {
     }
 
     /// Returns the first node of the cycle that the ancestors of a node end in.
-    fn first_in_circle(&self, from: usize) -> usize {
+    fn first_in_cycle(&self, from: usize) -> usize {
         let above = |index: usize| self.nodes.get(index).and_then(|node| node.parent);
         let mut walked = HashSet::new();
         let mut at = from;
@@ -286,7 +287,7 @@ impl Nodes {
     }
 
     /// Marks the leaf and the path to it.
-    fn mark_way(&mut self, conn: &Connection, session: SessionRow) -> Result<()> {
+    fn mark_path_to_leaf(&mut self, conn: &Connection, session: SessionRow) -> Result<()> {
         let leaf: Option<EntryId> =
             conn.query_row("SELECT leaf FROM sessions WHERE id = ?1", [session], |row| row.get(0))?;
         let mut at = self.nodes.iter().position(|node| Some(node.id) == leaf);
@@ -303,7 +304,7 @@ impl Nodes {
     }
 
     /// Computes the size of each subtree, and marks the nodes next to the branches.
-    fn weigh(&mut self) {
+    fn measure(&mut self) {
         let mut order = Vec::with_capacity(self.nodes.len());
         let mut open = self.roots.clone();
         while let Some(index) = open.pop() {
@@ -312,15 +313,16 @@ impl Nodes {
         }
         for index in order.iter().rev() {
             let Some(node) = self.nodes.get(*index) else { continue };
-            let (parent, size, is_voiced, is_begun) =
-                (node.parent, node.size, node.is_voiced, node.is_begun);
+            let (parent, size, is_voiced, begins_with_prompt) =
+                (node.parent, node.size, node.is_voiced, node.begins_with_prompt);
             let Some(parent) = parent.and_then(|parent| self.nodes.get_mut(parent)) else {
                 continue;
             };
             parent.size += size;
             parent.is_voiced |= is_voiced;
             // Bookkeeping before a prompt belongs to the prompt.
-            parent.is_begun |= is_begun && !parent.has_role && parent.notable.is_none();
+            parent.begins_with_prompt |=
+                begins_with_prompt && !parent.has_role && parent.notable.is_none();
         }
         // Goes from the roots down, so that all descendants of an aside are asides.
         for index in order {

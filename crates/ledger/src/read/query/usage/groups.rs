@@ -47,7 +47,7 @@ struct Session {
     /// The session that it works for.
     parent: Option<i64>,
     project: Option<String>,
-    said: UsageSession,
+    wire: UsageSession,
 }
 
 impl Groups {
@@ -196,7 +196,7 @@ impl Groups {
             let line = tally.line(self.by.name(), std::mem::take(name), models);
             let head = self.heads.get(group).copied();
             let mut session =
-                head.and_then(|head| self.sessions.get(&head)).map(|head| head.said.clone());
+                head.and_then(|head| self.sessions.get(&head)).map(|head| head.wire.clone());
             if let (Some(head), Some(session)) = (head, &mut session) {
                 session.title = super::super::sessions::title(conn, SessionRow(head))?;
             }
@@ -223,7 +223,7 @@ fn period(by: UsageBy, quarter: i64, zone: &TimeZone) -> Option<(String, i64, i6
 /// Returns the format and its agent, for example `format/main`, or the format alone if it has no
 /// agent.
 fn agent(session: &Session) -> String {
-    let UsageSession { format, agent, .. } = &session.said;
+    let UsageSession { format, agent, .. } = &session.wire;
     if agent.is_empty() { format.clone() } else { format!("{format}/{agent}") }
 }
 
@@ -242,7 +242,7 @@ fn sessions(conn: &Connection) -> Result<HashMap<i64, Session>> {
             id: row.get(1)?,
             parent: row.get(6)?,
             project: None,
-            said: UsageSession {
+            wire: UsageSession {
                 format: row.get(2)?,
                 agent: row.get(3)?,
                 cwd,

@@ -19,7 +19,7 @@ pub struct Costs(HashMap<SessionRow, Tally>);
 impl Costs {
     /// Sets the tokens and the cost of a session: the responses that count for it, without copies
     /// of responses of another session.
-    pub fn bill(&self, row: SessionRow, session: &mut Session) {
+    pub fn add_to(&self, row: SessionRow, session: &mut Session) {
         let tally = self.0.get(&row);
         session.tokens = tally.map_or(0, Tally::total);
         session.cost_usd = tally.map_or(Some(0.0), Tally::cost);

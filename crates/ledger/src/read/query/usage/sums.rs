@@ -5,13 +5,13 @@ use std::ops::Range;
 use rusqlite::Connection;
 
 use crate::Result;
-use crate::project::usage_rollup::{Key, Sums};
+use crate::project::usage_rollup::{RollupKey, Sums};
 
 /// Passes every sum of these quarters to `each`.
 pub(super) fn each_sum(
     conn: &Connection,
     quarters: Range<i64>,
-    each: &mut dyn FnMut(&Key, &Sums),
+    each: &mut dyn FnMut(&RollupKey, &Sums),
 ) -> Result<()> {
     let mut statement = conn.prepare_cached(
         "SELECT quarter, session, model, is_fast, prompt_over, is_recorded, responses, input,
@@ -20,7 +20,7 @@ pub(super) fn each_sum(
     )?;
     let mut rows = statement.query((quarters.start, quarters.end))?;
     while let Some(row) = rows.next()? {
-        let key = Key {
+        let key = RollupKey {
             quarter: row.get(0)?,
             session: row.get(1)?,
             model: row.get(2)?,

@@ -13,67 +13,69 @@ use rusqlite::Connection;
 use crate::Result;
 use crate::base::ids::{EntryId, SessionRow};
 
-/// A call: its entry, and its place in that entry. Ordered by time of arrival.
+/// A call: its entry, and its position in that entry. Ordered by time of arrival.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct CallPosition {
     pub(super) entry: EntryId,
     pub(super) ordinal: u32,
 }
 
-impl Ord for Place {
-    fn cmp(&self, other: &Place) -> Ordering {
+impl Ord for CallPosition {
+    fn cmp(&self, other: &CallPosition) -> Ordering {
         // Entries of a line with several records have numbers out of order; the numbers of their
         // records are in order.
-        let key = |place: &Place| (place.entry.0 % (1 << 40), place.entry.0, place.ordinal);
+        let key = |position: &CallPosition| {
+            (position.entry.0 % (1 << 40), position.entry.0, position.ordinal)
+        };
         key(self).cmp(&key(other))
     }
 }
 
-impl PartialOrd for Place {
-    fn partial_cmp(&self, other: &Place) -> Option<Ordering> {
+impl PartialOrd for CallPosition {
+    fn partial_cmp(&self, other: &CallPosition) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
 /// The state of an id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum State {
+pub(super) enum IdState {
     /// No call has the id.
     Free,
     /// The oldest waiting call with the id.
-    Waiting(Place),
+    Waiting(CallPosition),
     /// All calls with the id have their results.
     Answered,
 }
 
 /// Calls by their ids.
 #[derive(Debug, Default)]
-pub(super) struct Known {
-    by_id: HashMap<Box<str>, Same>,
+pub(super) struct CallsById {
+    by_id: HashMap<Box<str>, CallsWithId>,
     /// The endings of the ids whose calls were read from the ledger.
     loaded: HashSet<Box<str>>,
 }
 
 /// The calls that share an id.
 #[derive(Debug)]
-enum Same {
+enum CallsWithId {
     /// One call, the usual case, with its result if that has come.
-    One(Place, Option<EntryId>),
+    One(CallPosition, Option<EntryId>),
     Many(Box<Many>),
 }
 
 #[derive(Debug, Default)]
 struct Many {
-    waiting: BTreeSet<Place>,
+    waiting: BTreeSet<CallPosition>,
     /// Calls with a result, sorted by the result.
-    answered: BTreeSet<(EntryId, Place)>,
+    answered: BTreeSet<(EntryId, CallPosition)>,
 }
 
-impl Known {
+impl CallsById {
     /// Reads the calls whose ids have the same ending, unless they were read already. Must come
     /// before any use of the id if memory does not hold the whole session.
     pub(super) fn load(&mut self, conn: &Connection, session: SessionRow, id: &str) -> Result<()> {
-        if !self.loaded.insert(end_of(id).into()) {
+        if !self.loaded.insert(id_ending(id).into()) {
             return Ok(());
         }
         let mut statement = conn.prepare_cached(
@@ -83,50 +85,50 @@ impl Known {
         )?;
         let mut rows = statement.query((session, id))?;
         while let Some(row) = rows.next()? {
-            let place = Place { entry: row.get(1)?, ordinal: row.get(2)? };
-            self.add(&row.get::<_, Box<str>>(0)?, place, row.get(3)?);
+            let position = CallPosition { entry: row.get(1)?, ordinal: row.get(2)? };
+            self.add(&row.get::<_, Box<str>>(0)?, position, row.get(3)?);
         }
         Ok(())
     }
 
-    pub(super) fn state(&self, id: &str) -> State {
+    pub(super) fn state(&self, id: &str) -> IdState {
         match self.by_id.get(id) {
-            None => State::Free,
-            Some(Same::One(place, None)) => State::Waiting(*place),
-            Some(Same::One(_, Some(_))) => State::Answered,
-            Some(Same::Many(many)) => match many.waiting.first() {
-                Some(place) => State::Waiting(*place),
-                None => State::Answered,
+            None => IdState::Free,
+            Some(CallsWithId::One(position, None)) => IdState::Waiting(*position),
+            Some(CallsWithId::One(_, Some(_))) => IdState::Answered,
+            Some(CallsWithId::Many(many)) => match many.waiting.first() {
+                Some(position) => IdState::Waiting(*position),
+                None => IdState::Answered,
             },
         }
     }
 
     /// Returns the call that an entry answered.
-    pub(super) fn answered_by(&self, id: &str, result: EntryId) -> Option<Place> {
+    pub(super) fn call_answered_by(&self, id: &str, result: EntryId) -> Option<CallPosition> {
         match self.by_id.get(id)? {
-            Same::One(place, answer) => (*answer == Some(result)).then_some(*place),
-            Same::Many(many) => {
-                let from = (result, Place { entry: EntryId(1 - (1 << 40)), ordinal: 0 });
-                let (entry, place) = many.answered.range(from..).next()?;
-                (*entry == result).then_some(*place)
+            CallsWithId::One(position, answer) => (*answer == Some(result)).then_some(*position),
+            CallsWithId::Many(many) => {
+                let from = (result, CallPosition { entry: EntryId(1 - (1 << 40)), ordinal: 0 });
+                let (entry, position) = many.answered.range(from..).next()?;
+                (*entry == result).then_some(*position)
             }
         }
     }
 
     /// Adds a call with the id.
-    pub(super) fn add(&mut self, id: &str, place: Place, result: Option<EntryId>) {
+    pub(super) fn add(&mut self, id: &str, position: CallPosition, result: Option<EntryId>) {
         match self.by_id.get_mut(id) {
             None => {
-                self.by_id.insert(id.into(), Same::One(place, result));
+                self.by_id.insert(id.into(), CallsWithId::One(position, result));
             }
-            Some(Same::Many(many)) => many.put(place, result),
+            Some(CallsWithId::Many(many)) => many.insert(position, result),
             Some(one) => {
                 let mut many = Box::<Many>::default();
-                if let Same::One(place, result) = *one {
-                    many.put(place, result);
+                if let CallsWithId::One(position, result) = *one {
+                    many.insert(position, result);
                 }
-                many.put(place, result);
-                *one = Same::Many(many);
+                many.insert(position, result);
+                *one = CallsWithId::Many(many);
             }
         }
     }
@@ -135,27 +137,27 @@ impl Known {
     pub(super) fn answer(
         &mut self,
         id: &str,
-        place: Place,
+        position: CallPosition,
         before: Option<EntryId>,
         result: EntryId,
     ) {
         match self.by_id.get_mut(id) {
             None => {}
-            Some(Same::One(_, answer)) => *answer = Some(result),
-            Some(Same::Many(many)) => {
-                many.take(place, before);
-                many.put(place, Some(result));
+            Some(CallsWithId::One(_, answer)) => *answer = Some(result),
+            Some(CallsWithId::Many(many)) => {
+                many.take(position, before);
+                many.insert(position, Some(result));
             }
         }
     }
 
     /// Removes a call.
-    pub(super) fn remove(&mut self, id: &str, place: Place, result: Option<EntryId>) {
+    pub(super) fn remove(&mut self, id: &str, position: CallPosition, result: Option<EntryId>) {
         let is_last = match self.by_id.get_mut(id) {
             None => false,
-            Some(Same::One(known, _)) => *known == place,
-            Some(Same::Many(many)) => {
-                many.take(place, result);
+            Some(CallsWithId::One(known, _)) => *known == position,
+            Some(CallsWithId::Many(many)) => {
+                many.take(position, result);
                 many.waiting.is_empty() && many.answered.is_empty()
             }
         };
@@ -166,23 +168,23 @@ impl Known {
 }
 
 impl Many {
-    fn put(&mut self, place: Place, result: Option<EntryId>) {
+    fn insert(&mut self, position: CallPosition, result: Option<EntryId>) {
         match result {
-            None => self.waiting.insert(place),
-            Some(result) => self.answered.insert((result, place)),
+            None => self.waiting.insert(position),
+            Some(result) => self.answered.insert((result, position)),
         };
     }
 
-    fn take(&mut self, place: Place, result: Option<EntryId>) {
+    fn take(&mut self, position: CallPosition, result: Option<EntryId>) {
         match result {
-            None => self.waiting.remove(&place),
-            Some(result) => self.answered.remove(&(result, place)),
+            None => self.waiting.remove(&position),
+            Some(result) => self.answered.remove(&(result, position)),
         };
     }
 }
 
 /// Returns the same text as SQLite's `substr(…, -4)`, for which a text ends at the first NUL.
-pub(crate) fn end_of(rest: &str) -> &str {
+pub(crate) fn id_ending(rest: &str) -> &str {
     let text = rest.split('\0').next().unwrap_or_default();
     let start = text.char_indices().rev().nth(3).map_or(0, |(at, _)| at);
     text.get(start..).unwrap_or_default()
@@ -192,8 +194,8 @@ pub(crate) fn end_of(rest: &str) -> &str {
 mod tests {
     use super::*;
 
-    fn place(entry: i64) -> Place {
-        Place { entry: EntryId(entry), ordinal: 0 }
+    fn position(entry: i64) -> CallPosition {
+        CallPosition { entry: EntryId(entry), ordinal: 0 }
     }
 
     fn ledger(ids: &[&str]) -> Connection {
@@ -216,42 +218,42 @@ mod tests {
     #[test]
     fn ids_that_end_alike_are_read_once() {
         let conn = ledger(&["0_exec", "0_exec", "0_exec", "1_exec", "other"]);
-        let mut known = Known::default();
+        let mut known = CallsById::default();
         known.load(&conn, SessionRow(1), "call_0_exec").unwrap();
         // Without the tables, every answer must come from memory.
         conn.execute_batch("DROP VIEW tool_calls; DROP TABLE tool_call_rows").unwrap();
         for id in ["call_0_exec", "call_1_exec", "2_exec", "exec"] {
             known.load(&conn, SessionRow(1), id).unwrap();
         }
-        assert_eq!(known.state("call_0_exec"), State::Waiting(place(1)));
-        assert_eq!(known.state("call_1_exec"), State::Answered);
-        assert_eq!(known.state("2_exec"), State::Free);
+        assert_eq!(known.state("call_0_exec"), IdState::Waiting(position(1)));
+        assert_eq!(known.state("call_1_exec"), IdState::Answered);
+        assert_eq!(known.state("2_exec"), IdState::Free);
         assert!(known.load(&conn, SessionRow(1), "call_other").is_err());
     }
 
     #[test]
     fn the_oldest_that_waits_is_answered_first() {
-        let mut known = Known::default();
+        let mut known = CallsById::default();
         // The record of this entry comes first, although the entry has the largest number.
-        let welded = place((1 << 40) + 1);
-        for call in [place(3), welded, place(2)] {
+        let shares_line = position((1 << 40) + 1);
+        for call in [position(3), shares_line, position(2)] {
             known.add("a", call, None);
         }
-        for (call, result) in [(welded, 11), (place(2), 12), (place(3), 13)] {
-            assert_eq!(known.state("a"), State::Waiting(call));
+        for (call, result) in [(shares_line, 11), (position(2), 12), (position(3), 13)] {
+            assert_eq!(known.state("a"), IdState::Waiting(call));
             known.answer("a", call, None, EntryId(result));
-            assert_eq!(known.answered_by("a", EntryId(result)), Some(call));
+            assert_eq!(known.call_answered_by("a", EntryId(result)), Some(call));
         }
-        assert_eq!(known.state("a"), State::Answered);
+        assert_eq!(known.state("a"), IdState::Answered);
         // A newer version of a result answers the same call.
-        known.answer("a", place(2), Some(EntryId(12)), EntryId(14));
-        assert_eq!(known.answered_by("a", EntryId(12)), None);
-        assert_eq!(known.answered_by("a", EntryId(14)), Some(place(2)));
-        for (call, result) in [(welded, 11), (place(2), 14), (place(3), 13)] {
-            assert_eq!(known.state("a"), State::Answered);
+        known.answer("a", position(2), Some(EntryId(12)), EntryId(14));
+        assert_eq!(known.call_answered_by("a", EntryId(12)), None);
+        assert_eq!(known.call_answered_by("a", EntryId(14)), Some(position(2)));
+        for (call, result) in [(shares_line, 11), (position(2), 14), (position(3), 13)] {
+            assert_eq!(known.state("a"), IdState::Answered);
             known.remove("a", call, Some(EntryId(result)));
         }
-        assert_eq!(known.state("a"), State::Free);
+        assert_eq!(known.state("a"), IdState::Free);
     }
 
     #[test]
@@ -260,7 +262,7 @@ mod tests {
         for id in ["", "a", "abcd", "abcdefgh", "näßé\u{1f469}x", "ab\0cdefgh", "\0"] {
             let end: String =
                 conn.query_row("SELECT substr(?1, -4)", [id], |row| row.get(0)).unwrap();
-            assert_eq!(end_of(id), end, "{id:?}");
+            assert_eq!(id_ending(id), end, "{id:?}");
         }
     }
 }
