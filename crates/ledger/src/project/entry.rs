@@ -450,18 +450,16 @@ fn supersede(at: tools::CallContext<'_>, session: &mut Session, older: KnownEntr
 
 /// Counts an entry in its session's row.
 fn count_in_session(session: &mut Session, position: &RecordPosition<'_>, entry: &DraftEntry) {
-    let columns = &mut session.columns;
     session.is_dirty = true;
     // A prompt list is not part of the conversation.
     if position.origin.part != Part::PromptHistory {
-        columns.entries += 1;
+        session.columns.entries += 1;
+        session.note_beginning(entry.uuid.as_ref(), entry.time);
     }
+    let columns = &mut session.columns;
     columns.messages += i64::from(entry.is_message);
     columns.tool_calls += entry.calls.len() as i64;
     columns.compactions += i64::from(matches!(entry.detail, Detail::Compaction(_)));
-    if columns.first_uuid.is_none() {
-        columns.first_uuid.clone_from(&entry.uuid);
-    }
     // A sub-agent's progress entry names the sub-agent's model, so it is skipped.
     if let (Some(Role::Assistant), Some(model)) = (entry.role, &entry.model)
         && !entry.marks.is_side

@@ -64,6 +64,13 @@ pub(crate) struct Columns {
     pub(crate) compactions: i64,
     pub(crate) leaf: Option<EntryId>,
     pub(crate) first_uuid: Option<PackedId>,
+    /// The time of the first line, if it has no entry id: copying a session repeats only lines that
+    /// have one, so this line is the session's own.
+    pub(crate) opened_at: Option<i64>,
+    /// True if the first entry is older than `opened_at`, or names the session that it was copied
+    /// from. Decided at the first entry, so that no later line changes which copy of a response is
+    /// counted.
+    pub(crate) is_copy: bool,
 }
 
 /// The name of a session: format, agent, id.
@@ -133,7 +140,7 @@ impl Session {
                         project, cwd, git_branch, client_version, header_version, title,
                         title_rank, first_prompt, pull_request, model, started_at, updated_at,
                         entries, turns, messages, tool_calls, compactions, leaf, first_uuid,
-                        first_turn
+                        first_turn, opened_at, is_copy
                    FROM sessions WHERE format = ?1 AND agent = ?2 AND session_id = ?3",
             )?
             .query_row((name.format, &name.agent, &name.id), |row| {
@@ -238,6 +245,22 @@ impl Session {
         };
     }
 
+    /// Notes the session's first lines, up to its first entry with an id.
+    pub(crate) fn note_beginning(&mut self, uuid: Option<&PackedId>, time: Option<i64>) {
+        let columns = &mut self.columns;
+        if columns.first_uuid.is_some() {
+            return;
+        }
+        match uuid {
+            None => columns.opened_at = columns.opened_at.or(time),
+            Some(uuid) => {
+                let is_older = columns.opened_at.zip(time).is_some_and(|(own, first)| first < own);
+                columns.is_copy = is_older || columns.fork_of.is_some();
+                columns.first_uuid = Some(uuid.clone());
+            }
+        }
+    }
+
     /// Widens the session's time range to include `time`.
     pub(crate) fn widen_time_range(&mut self, time: Option<i64>) {
         let Some(time) = time else { return };
@@ -287,10 +310,10 @@ impl Session {
                  fork_of, continued_in, project, cwd, git_branch, client_version, header_version,
                  title, title_rank, first_prompt, pull_request, model, started_at, updated_at,
                  entries, turns, messages, tool_calls, compactions, leaf, first_uuid, key,
-                 parent_agent, first_turn)
+                 parent_agent, first_turn, opened_at, is_copy)
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17,
                      ?18, ?19, ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29, ?30, ?31, ?32,
-                     ?33)
+                     ?33, ?34, ?35)
              ON CONFLICT (id) DO UPDATE SET
                 part = ?5, parent_id = ?7, parent_call = ?8, agent_type = ?9,
                 fork_of = ?10, continued_in = ?11, project = ?12, cwd = ?13, git_branch = ?14,
@@ -298,7 +321,7 @@ impl Session {
                 first_prompt = ?19, pull_request = ?20, model = ?21, started_at = ?22,
                 updated_at = ?23, entries = ?24, turns = ?25, messages = ?26, tool_calls = ?27,
                 compactions = ?28, leaf = ?29, first_uuid = ?30, key = ?31, parent_agent = ?32,
-                first_turn = ?33",
+                first_turn = ?33, opened_at = ?34, is_copy = ?35",
         )?
         .execute(rusqlite::params![
             self.row,
@@ -334,6 +357,8 @@ impl Session {
             link.key,
             link.parent_agent,
             c.first_turn,
+            c.opened_at,
+            c.is_copy,
         ])?;
         self.is_dirty = false;
         Ok(())
@@ -369,6 +394,8 @@ impl Columns {
             leaf: row.get("leaf")?,
             first_uuid: row.get("first_uuid")?,
             first_turn: row.get("first_turn")?,
+            opened_at: row.get("opened_at")?,
+            is_copy: row.get("is_copy")?,
         })
     }
 

@@ -41,6 +41,7 @@ mod outputs;
 mod priorities;
 mod properties;
 mod ranking;
+mod real_claude_code;
 mod restores;
 mod rewrites;
 mod room;

@@ -36,6 +36,8 @@ CREATE TABLE sessions (
     first_uuid     ANY,                   -- first entry id: copies and forks share it
     key            TEXT,                  -- the session key that last led to it
     parent_agent   TEXT,                  -- the parent's agent, where it is another
+    opened_at      INTEGER,               -- time of the first line, if it has no entry id
+    is_copy        INTEGER NOT NULL,      -- its first entry is older than that, or names an original
     UNIQUE (format, agent, session_id)
 ) STRICT;
 

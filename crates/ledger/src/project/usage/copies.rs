@@ -52,15 +52,21 @@ struct ResponseCopy {
     entry: EntryId,
     is_counted: bool,
     is_sidechain: bool,
+    /// True if the session was copied from another one.
+    is_copied: bool,
+    /// The time at which the session began, if a line of its own has it.
+    opened_at: Option<i64>,
     session_id: String,
 }
 
 impl ResponseCopy {
     /// Returns the rank of a copy; the highest one is counted. The main conversation comes before a
-    /// side chain, then the largest usage, then the earliest time. Names decide the rest, never the
-    /// order of collecting.
+    /// side chain, then the largest usage, then the earliest time, then the original session. Names
+    /// decide the rest, never the order of collecting.
     fn rank(&self) -> impl Ord {
-        let first = Reverse((self.counted.time, &self.session_id, self.entry));
+        let opened_at = self.opened_at.unwrap_or(i64::MAX);
+        let session = (self.is_copied, opened_at, &self.session_id);
+        let first = Reverse((self.counted.time, session, self.entry));
         (!self.is_sidechain, response_size(&self.counted.usage), first)
     }
 }
@@ -70,7 +76,7 @@ fn copies(conn: &Connection, message: i64) -> Result<Vec<ResponseCopy>> {
     let mut statement = conn.prepare_cached(
         "SELECT u.input, u.output, u.cache_read, u.cache_write, u.cache_write_1h, u.cost_usd,
                 u.is_fast, u.session, u.model, u.time, u.request, u.entry, u.is_counted,
-                u.is_sidechain, s.session_id
+                u.is_sidechain, s.session_id, s.is_copy, s.opened_at
            FROM usage u LEFT JOIN sessions s ON s.id = u.session
           WHERE u.message % 2147483647 = ?1 % 2147483647 AND u.message = ?1",
     )?;
@@ -88,6 +94,8 @@ fn copies(conn: &Connection, message: i64) -> Result<Vec<ResponseCopy>> {
                 is_counted: row.get(12)?,
                 is_sidechain: row.get(13)?,
                 session_id: row.get::<_, Option<String>>(14)?.unwrap_or_default(),
+                is_copied: row.get::<_, Option<bool>>(15)?.unwrap_or_default(),
+                opened_at: row.get(16)?,
             })
         })?
         .collect::<Result<_, _>>()?)

@@ -2,8 +2,9 @@
 //!
 //! An agent may copy the lines of a session into a new file under a new session id. The entries
 //! keep their ids, so both sessions have the same first entry, and `sessions_by_first_uuid` finds
-//! one from the other. The original is the session with the earliest entry that the other one
-//! lacks. Each new line may change that result, so it is computed by each query and never stored.
+//! one from the other. Which of them is the original shows in their first lines, or else in the
+//! earliest entry that the other one lacks. Each new line may change that, so it is computed by each
+//! query and never stored.
 
 use rusqlite::Connection;
 
@@ -154,14 +155,28 @@ const MAX_FORK_CHECKS: usize = 16;
 /// The largest number of copies that are compared to find an original. It bounds the work.
 const MAX_COPIES: i64 = 64;
 
-/// Returns whether one session is older than the other: it has no entry of its own, or its first
-/// own entry is earlier.
+/// Returns whether one session is older than the other.
+///
+/// A copy repeats the entries of its original, but its file begins with a line of its own, which is
+/// later than the first entry (`is_copy`, `opened_at`). Without such a line the session that has no
+/// entry of its own, or whose first own entry is earlier, is the older one.
 fn is_before(
     conn: &Connection,
     one: (SessionRow, &str),
     other: (SessionRow, &str),
 ) -> Result<bool> {
-    let went_on = |of: SessionRow, without: SessionRow| -> Result<Option<i64>> {
+    let beginning = |row: SessionRow| -> Result<(bool, i64)> {
+        Ok(conn
+            .prepare_cached("SELECT is_copy, opened_at FROM sessions WHERE id = ?1")?
+            .query_row([row], |row| {
+                Ok((row.get(0)?, row.get::<_, Option<i64>>(1)?.unwrap_or(i64::MAX)))
+            })?)
+    };
+    let (one_began, other_began) = (beginning(one.0)?, beginning(other.0)?);
+    if one_began != other_began {
+        return Ok(one_began < other_began);
+    }
+    let first_own_entry = |of: SessionRow, without: SessionRow| -> Result<Option<i64>> {
         Ok(conn
             .prepare_cached(
                 "SELECT min(e.time) FROM entry_rows e
@@ -171,10 +186,8 @@ fn is_before(
             )?
             .query_row((of, without), |row| row.get(0))?)
     };
-    let last_shared_entry = (went_on(one.0, other.0)?, one.1);
-    let other_parted = (went_on(other.0, one.0)?, other.1);
     // `None` is the smallest value: that session has no entry of its own.
-    Ok(last_shared_entry < other_parted)
+    Ok((first_own_entry(one.0, other.0)?, one.1) < (first_own_entry(other.0, one.0)?, other.1))
 }
 
 fn shared(conn: &Connection, one: SessionRow, other: SessionRow) -> Result<i64> {
