@@ -1,6 +1,6 @@
 //! Options for how much of a session is shown.
 
-use quipu_transcript::story::{Telling, Tools};
+use quipu_transcript::story::{StoryDetail, Tools};
 
 /// Options that show more of a story.
 #[derive(Debug, Clone, Copy, clap::Args)]
@@ -23,7 +23,7 @@ pub(crate) struct Args {
     compactions: bool,
 }
 
-/// How much of tool calls to show.
+/// The parts of tool calls to show.
 #[derive(Debug, Clone, Copy, clap::ValueEnum)]
 enum ToolsArg {
     /// Only names.
@@ -36,16 +36,16 @@ enum ToolsArg {
 
 impl Args {
     /// Returns the details to show, starting from `default`.
-    pub(crate) fn telling(self, default: Telling) -> Telling {
-        let mut telling = if self.full { Telling::FULL } else { default };
-        telling.thinking |= self.thinking;
-        telling.compactions |= self.compactions;
+    pub(crate) fn story_detail(self, default: StoryDetail) -> StoryDetail {
+        let mut detail = if self.full { StoryDetail::FULL } else { default };
+        detail.thinking |= self.thinking;
+        detail.compactions |= self.compactions;
         match self.tools {
-            Some(ToolsArg::Names) => telling.tools = Tools::Names,
-            Some(ToolsArg::Inputs) => telling.tools = Tools::Inputs,
-            Some(ToolsArg::Full) => telling.tools = Tools::Full,
+            Some(ToolsArg::Names) => detail.tools = Tools::Names,
+            Some(ToolsArg::Inputs) => detail.tools = Tools::Inputs,
+            Some(ToolsArg::Full) => detail.tools = Tools::Full,
             None => {}
         }
-        telling
+        detail
     }
 }

@@ -18,7 +18,7 @@ pub(crate) struct CommandError {
     pub(crate) kind: Kind,
     /// The message and its causes.
     source: anyhow::Error,
-    /// What to do next.
+    /// Suggestions for the next step.
     pub(crate) hints: Vec<String>,
 }
 
@@ -131,7 +131,7 @@ fn hints(error: &quipu_ledger::Error) -> Vec<String> {
             "its agent created the file and wrote nothing to it; `quipu restore ID --to DIR` restores the file"
         }
         Error::NoContext { .. } => "`quipu show` and `quipu export` read it all the same",
-        Error::Vanished => "run it again; if it fails again, `quipu doctor` says what is wrong",
+        Error::Vanished => "run it again; if it fails again, `quipu doctor` lists what is wrong",
         Error::NoMatch { what: "turn", .. } => {
             "`quipu show ID --count` prints how many turns there are"
         }

@@ -175,7 +175,7 @@ impl Reading {
             }
             Err(error) => Err(error.into()),
             Ok(row) => {
-                self.note_others(context, name, row)?;
+                self.note_other_sessions(context, name, row)?;
                 Ok(name.to_owned())
             }
         }
@@ -191,7 +191,7 @@ impl Reading {
     }
 
     /// Prints a note if an older index maps the key to another session.
-    fn note_others(&self, context: &Context, name: &str, row: SessionRow) -> Result<()> {
+    fn note_other_sessions(&self, context: &Context, name: &str, row: SessionRow) -> Result<()> {
         if name.contains(':') {
             let others = quipu_ledger::query::other_sessions_of_key(&self.ledger, name, row)?;
             if !others.is_empty() {

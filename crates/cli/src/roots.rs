@@ -24,7 +24,7 @@ pub(crate) struct FormatRoots {
     pub(crate) paths: Vec<PathBuf>,
     /// The origin of the paths.
     pub(crate) origin: Origin,
-    /// How long the agent keeps its transcripts.
+    /// The time for which the agent keeps its transcripts.
     pub(crate) retention: Setting<Retention>,
 }
 

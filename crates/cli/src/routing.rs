@@ -5,7 +5,7 @@
 use std::path::{Path, PathBuf};
 
 use quipu_transcript::routing::openclaw;
-use quipu_transcript::routing::settings::{Said, Settings as Routing};
+use quipu_transcript::routing::settings::{FileSettings, Settings as Routing};
 
 use crate::config::{LARGEST, Store};
 use crate::error::{CommandError, Result};
@@ -16,7 +16,7 @@ use crate::settings::Origin;
 #[derive(Debug)]
 pub(crate) struct StoreSettings {
     /// The settings in quipu's own file.
-    pub(crate) said: Said,
+    pub(crate) file_settings: FileSettings,
     /// The `openclaw.json` that it names.
     pub(crate) openclaw_config: Option<PathBuf>,
     /// The path of quipu's own file.
@@ -29,7 +29,7 @@ pub(crate) struct RoutingSettings {
     /// The effective settings.
     pub(crate) settings: Routing,
     /// The settings in the `openclaw.json`.
-    pub(crate) openclaw: Said,
+    pub(crate) openclaw: FileSettings,
 }
 
 impl StoreSettings {
@@ -41,7 +41,7 @@ impl StoreSettings {
             resolve(&path, home, folder).map_err(|error| error.about(what()))
         });
         Ok(StoreSettings {
-            said: store.said,
+            file_settings: store.file_settings,
             openclaw_config: named.transpose()?,
             origin: Origin::File(file.display().to_string()),
         })
@@ -51,14 +51,14 @@ impl StoreSettings {
     pub(crate) fn routing(&self) -> Result<RoutingSettings> {
         let openclaw = match &self.openclaw_config {
             Some(path) => read(path)?,
-            None => Said::default(),
+            None => FileSettings::default(),
         };
-        let settings = Routing::default().with(openclaw.clone()).with(self.said.clone());
+        let settings = Routing::default().with(openclaw.clone()).with(self.file_settings.clone());
         Ok(RoutingSettings { settings, openclaw })
     }
 }
 
-fn read(path: &Path) -> Result<Said> {
+fn read(path: &Path) -> Result<FileSettings> {
     let failed = |error: anyhow::Error| {
         let what = format!("cannot use the OpenClaw configuration {}", path.display());
         CommandError::from_source(error.context(what))

@@ -64,7 +64,7 @@ fn is_in(ranges: &[(u32, u32)], at: u32) -> bool {
     ranges.iter().any(|(first, last)| (*first..=*last).contains(&at))
 }
 
-/// How a range of characters is folded.
+/// The folding of a range of characters.
 enum Fold {
     /// All become the same character.
     All(u32),

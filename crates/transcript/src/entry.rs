@@ -46,7 +46,7 @@ pub struct Entry<'a> {
     /// Yes-or-no properties.
     pub marks: Marks,
     /// Facts about the session rather than about the conversation.
-    pub says: Vec<Says<'a>>,
+    pub facts: Vec<SessionFact<'a>>,
     /// Oddities of the record that did not prevent reading it.
     pub problems: Vec<Problem>,
     /// The byte range of this record in its line, if the line holds more: filler, a fragment,
@@ -59,7 +59,7 @@ pub struct Entry<'a> {
 pub enum Parent<'a> {
     /// Not given: the entry follows the one before it in the file.
     #[default]
-    Unsaid,
+    Implicit,
     /// Explicitly none.
     Root,
     /// The entry with this id.
@@ -160,7 +160,7 @@ pub enum Kind<'a> {
     /// A step of the agent's queue: text that the human typed while the agent worked goes in or
     /// comes out. It is no node of the tree; another entry may repeat the text as a prompt.
     Queue,
-    /// Bookkeeping of a known type; all that matters is in `says`.
+    /// Bookkeeping of a known type; all that matters is in `facts`.
     Note,
     /// A type that this version does not know. Stored, counted and shown as unknown.
     #[default]
@@ -432,7 +432,7 @@ pub struct Marks {
 
 /// A fact about the session, found in a record.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Says<'a> {
+pub enum SessionFact<'a> {
     /// The working directory.
     Cwd(Cow<'a, str>),
     /// The agent's release.

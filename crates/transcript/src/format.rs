@@ -300,7 +300,7 @@ impl Origin {
 pub enum Archive {
     /// The session was deleted.
     Deleted,
-    /// The session was reset and goes on under a new id.
+    /// The session was reset and continues under a new id.
     Reset,
     /// A copy from before a repair or rewrite.
     Backup,

@@ -4,7 +4,7 @@
 //! use quipu_transcript::format::{self, Origin, Part};
 //! use quipu_transcript::record;
 //! use quipu_transcript::render::{Header, Markdown, Rendering};
-//! use quipu_transcript::story::{Telling, tell};
+//! use quipu_transcript::story::{StoryDetail, story_item};
 //!
 //! fn main() -> Result<(), Box<dyn std::error::Error>> {
 //!     let format = format::by_name("claude-code").ok_or("unknown format")?;
@@ -17,12 +17,12 @@
 //!
 //!     // Decode each record, and write its story as Markdown.
 //!     let mut page = Vec::new();
-//!     let mut markdown = Markdown::new(Telling::DEFAULT);
+//!     let mut markdown = Markdown::new(StoryDetail::DEFAULT);
 //!     markdown.begin(&Header::default(), &mut page)?;
 //!     for line in lines {
 //!         let mut written = Ok(());
 //!         let problems = record::read(format, &origin, line.as_bytes(), &mut |entry| {
-//!             written = markdown.item(&tell(format, entry), &mut page);
+//!             written = markdown.item(&story_item(format, entry), &mut page);
 //!         });
 //!         written?;
 //!         assert!(problems.is_empty());

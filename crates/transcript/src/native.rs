@@ -254,9 +254,9 @@ impl NewEntry {
         let (message, other) = (written.take("message"), again.take("message"));
         let is_same_message = match (&message, &other) {
             (Some(message), Some(other)) => {
-                let said = self.fields.iter().find(|(name, _)| name == "message");
-                let said = said.and_then(|(_, message)| Object::read(message.get()));
-                let is_timed = said.is_some_and(|message| message.has("timestamp"));
+                let own = self.fields.iter().find(|(name, _)| name == "message");
+                let own = own.and_then(|(_, message)| Object::read(message.get()));
+                let is_timed = own.is_some_and(|message| message.has("timestamp"));
                 is_same_message(message, other, is_timed)
             }
             (None, None) => true,

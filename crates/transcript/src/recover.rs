@@ -329,7 +329,7 @@ impl Evidence {
                 Kind::Prompt => entry.time.is_some(),
                 // A sub-agent's message inside a progress line has a type and an id, but no parent.
                 // A message of the session itself with an id also has a parent.
-                Kind::Message if entry.parent == Parent::Unsaid && entry.id.is_some() => false,
+                Kind::Message if entry.parent == Parent::Implicit && entry.id.is_some() => false,
                 _ => has_type() && entry.type_name != "bare",
             },
         }

@@ -27,7 +27,7 @@ enum Place {
     Cut,
     /// Behind a backslash there.
     CutEscape,
-    /// What is left is longer than a line may be.
+    /// The shortened line is longer than a line may be.
     TooLong,
 }
 
@@ -60,12 +60,12 @@ impl Shortened {
         }
     }
 
-    /// How long the shortened line is so far.
+    /// Returns the length of the shortened line so far, in bytes.
     pub fn len(&self) -> usize {
         self.line.len()
     }
 
-    /// Whether nothing is left of the line.
+    /// Returns whether the shortened line is empty.
     pub fn is_empty(&self) -> bool {
         self.line.is_empty()
     }

@@ -5,7 +5,9 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use proptest::prelude::*;
-use quipu_transcript::entry::{Block, Entry, Kind, Parent, Role, Says, Stop, TitleRank, Usage};
+use quipu_transcript::entry::{
+    Block, Entry, Kind, Parent, Role, SessionFact, Stop, TitleRank, Usage,
+};
 use quipu_transcript::format::{Claim, Format, Node, Origin, Part};
 use quipu_transcript::formats::claude_code::ClaudeCode;
 use quipu_transcript::problem::{Problem, ProblemKind};
@@ -147,8 +149,8 @@ fn subagents_are_linked_to_their_parent() {
     );
     let mut spawned = Vec::new();
     each_entry(&session(4), |entry| {
-        spawned.extend(entry.says.iter().filter_map(|fact| match fact {
-            Says::Spawned { call, agent_id } => Some(format!("{call} {agent_id}")),
+        spawned.extend(entry.facts.iter().filter_map(|fact| match fact {
+            SessionFact::Spawned { call, agent_id } => Some(format!("{call} {agent_id}")),
             _ => None,
         }));
     });
@@ -162,9 +164,9 @@ fn standalone_agents_say_their_parent() {
     assert_eq!(ClaudeCode.origin(path.as_bytes()).part, Part::Agent);
     each_entry(&path, |entry| {
         assert!(
-            entry
-                .says
-                .contains(&Says::ParentSession("00000001-0000-4000-8000-000000000001".into()))
+            entry.facts.contains(&SessionFact::ParentSession(
+                "00000001-0000-4000-8000-000000000001".into()
+            ))
         );
         assert!(!entry.marks.is_sidechain);
     });
@@ -226,12 +228,12 @@ fn top_level_fields_are_read() {
         assert_eq!(entry.parent, Parent::Id("a".into()));
         assert_eq!(entry.time.map(|time| time.0), Some(1_768_213_800_000));
         assert_eq!(
-            entry.says,
+            entry.facts,
             [
-                Says::SessionId("other".into()),
-                Says::Cwd("/home/alice".into()),
-                Says::ClientVersion("2.1.32".into()),
-                Says::GitBranch("main".into()),
+                SessionFact::SessionId("other".into()),
+                SessionFact::Cwd("/home/alice".into()),
+                SessionFact::ClientVersion("2.1.32".into()),
+                SessionFact::GitBranch("main".into()),
             ]
         );
         assert!(entry.marks.is_sidechain);
@@ -258,7 +260,7 @@ fn top_level_fields_are_read() {
 #[test]
 fn parents_are_said_unsaid_or_logical() {
     check(r#"{"type":"user","parentUuid":null}"#, |entry| assert_eq!(entry.parent, Parent::Root));
-    check(r#"{"type":"user"}"#, |entry| assert_eq!(entry.parent, Parent::Unsaid));
+    check(r#"{"type":"user"}"#, |entry| assert_eq!(entry.parent, Parent::Implicit));
     check(r#"{"type":"system","parentUuid":null,"logicalParentUuid":"z"}"#, |entry| {
         assert_eq!(entry.parent, Parent::After("z".into()));
     });
@@ -274,7 +276,7 @@ fn wrong_value_types_are_problems_not_errors() {
     });
     let line = r#"{"type":"user","cwd":"/a","cwd":null,"cwd":"/b","message":{"content":"x"}}"#;
     check(line, |entry| {
-        assert_eq!(entry.says, [Says::Cwd("/b".into())]);
+        assert_eq!(entry.facts, [SessionFact::Cwd("/b".into())]);
         assert_eq!(problems(&entry.problems), "duplicate_key cwd");
     });
 }
@@ -398,10 +400,13 @@ fn titles_have_ranks() {
             TitleRank::Custom,
         ),
     ] {
-        check(line, |entry| assert_eq!(entry.says, [Says::Title(expected, "t".into())]));
+        check(line, |entry| assert_eq!(entry.facts, [SessionFact::Title(expected, "t".into())]));
     }
     check(r#"{"type":"summary","summary":"t","leafUuid":"x"}"#, |entry| {
-        assert_eq!(entry.says, [Says::Summary { title: "t".into(), leaf: Some("x".into()) }]);
+        assert_eq!(
+            entry.facts,
+            [SessionFact::Summary { title: "t".into(), leaf: Some("x".into()) }]
+        );
     });
 }
 
@@ -615,7 +620,7 @@ fn summary_of(entry: &Entry<'_>) -> String {
     }];
     words.extend(entry.id.as_deref().map(|id| format!("id={id}")));
     match &entry.parent {
-        Parent::Unsaid => {}
+        Parent::Implicit => {}
         Parent::Root => words.push("root".to_owned()),
         Parent::Id(id) => words.push(format!("<{id}")),
         Parent::After(id) => words.push(format!("after={id}")),
@@ -651,10 +656,10 @@ fn summary_of(entry: &Entry<'_>) -> String {
         format!("response={}/{}", response.id, response.request.as_deref().unwrap_or("?"))
     }));
     words.extend(entry.blocks.iter().map(|piece| format!("[{}]", block(piece))));
-    for fact in &entry.says {
+    for fact in &entry.facts {
         match fact {
             // These are on every line and would hide the rest.
-            Says::Cwd(_) | Says::ClientVersion(_) | Says::GitBranch(_)
+            SessionFact::Cwd(_) | SessionFact::ClientVersion(_) | SessionFact::GitBranch(_)
                 if !matches!(entry.kind, Kind::Prompt) => {}
             fact => words.push(format!("{fact:?}")),
         }

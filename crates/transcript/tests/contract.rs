@@ -13,7 +13,7 @@ use proptest::prelude::*;
 
 use quipu_transcript::entry::Kind;
 use quipu_transcript::format::{Claim, FORMATS, Format, Framing, Node, Part, by_name};
-use quipu_transcript::story::{ItemKind, Piece, tell};
+use quipu_transcript::story::{ItemKind, Piece, story_item};
 use quipu_transcript::{names, record};
 
 use acme::Acme;
@@ -34,7 +34,7 @@ fn a_new_format_is_one_file() {
     let mut told = Vec::new();
     for line in bytes.split_inclusive(|byte| *byte == b'\n') {
         let problems = record::read(&Acme, &origin, line, &mut |entry| {
-            let item = tell(&Acme, entry);
+            let item = story_item(&Acme, entry);
             if matches!(item.kind, ItemKind::Message)
                 && let [Piece::Words(words)] = &*item.pieces
             {

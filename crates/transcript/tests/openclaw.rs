@@ -9,7 +9,7 @@
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-use quipu_transcript::entry::{Block, Entry, Kind, Parent, Role, Says};
+use quipu_transcript::entry::{Block, Entry, Kind, Parent, Role, SessionFact};
 use quipu_transcript::format::{Archive, Claim, Format, Framing, Node, Part};
 use quipu_transcript::formats::openclaw::OpenClaw;
 use quipu_transcript::problem::{Problem, ProblemKind};
@@ -73,7 +73,7 @@ fn r10_header_version_as_number_or_string() {
         let line = format!(r#"{{"type":"session","version":{written},"id":"s","cwd":"/a"}}"#);
         check(&line, |entry| {
             assert!(matches!(entry.kind, Kind::Header));
-            assert!(entry.says.contains(&Says::HeaderVersion(expected.into())));
+            assert!(entry.facts.contains(&SessionFact::HeaderVersion(expected.into())));
             assert_eq!(has(&entry.problems, ProblemKind::NewerVersion), expected == "999");
         });
     }
@@ -82,7 +82,7 @@ fn r10_header_version_as_number_or_string() {
 #[test]
 fn r12_a_missing_parent_is_not_a_null_parent() {
     check(r#"{"type":"message","id":"a","message":{"role":"user","content":"x"}}"#, |entry| {
-        assert_eq!(entry.parent, Parent::Unsaid);
+        assert_eq!(entry.parent, Parent::Implicit);
     });
     check(r#"{"type":"message","parentId":null,"message":{"role":"user"}}"#, |entry| {
         assert_eq!((entry.parent.clone(), entry.id.clone()), (Parent::Root, None));
@@ -228,7 +228,7 @@ fn compact(entry: &Entry<'_>) -> String {
     write!(line, " {}", kind.replace("Borrowed(RawValue(", "(").replace("))", ")")).unwrap();
     write!(line, " {}", entry.id.as_deref().unwrap_or("-")).unwrap();
     match &entry.parent {
-        Parent::Unsaid => {}
+        Parent::Implicit => {}
         Parent::Root => line.push_str("<-root"),
         Parent::Id(id) => write!(line, "<-{id}").unwrap(),
         Parent::After(id) => write!(line, "<~{id}").unwrap(),
@@ -310,7 +310,7 @@ fn compact(entry: &Entry<'_>) -> String {
     if let Some(response) = &entry.response {
         write!(line, " response={}", response.id).unwrap();
     }
-    for fact in &entry.says {
+    for fact in &entry.facts {
         write!(line, " says:{fact:?}").unwrap();
     }
     if !entry.problems.is_empty() {

@@ -6,7 +6,7 @@
 
 use proptest::prelude::*;
 
-use quipu_transcript::entry::{Entry, Kind, Says};
+use quipu_transcript::entry::{Entry, Kind, SessionFact};
 use quipu_transcript::format::{Format, Origin};
 use quipu_transcript::formats::openclaw::OpenClaw;
 use quipu_transcript::problem::ProblemKind::{self, *};
@@ -148,7 +148,7 @@ fn a13_byte_order_mark_at_the_start() {
     let line = "\u{feff}{\"type\":\"session\",\"version\":3,\"id\":\"s\",\"cwd\":\"/a\"}";
     let mut has_cwd = false;
     record::read(&OpenClaw, &origin(), line.as_bytes(), &mut |entry| {
-        has_cwd = entry.says.contains(&Says::Cwd("/a".into()));
+        has_cwd = entry.facts.contains(&SessionFact::Cwd("/a".into()));
     });
     assert!(has_cwd);
     check(line, &["session/-/"], &[ByteOrderMark]);

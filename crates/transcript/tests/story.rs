@@ -8,28 +8,28 @@ use quipu_transcript::format::{Format, Origin, Part};
 use quipu_transcript::formats::claude_code::ClaudeCode;
 use quipu_transcript::formats::openclaw::OpenClaw;
 use quipu_transcript::record;
-use quipu_transcript::story::{ItemKind, Outcome, Piece, StoryItem, Telling, tell};
+use quipu_transcript::story::{ItemKind, Outcome, Piece, StoryDetail, StoryItem, story_item};
 
 /// Returns a short form of what a line shows; empty if it shows nothing.
-fn shown(format: &dyn Format, line: &str, telling: Telling) -> String {
+fn shown(format: &dyn Format, line: &str, detail: StoryDetail) -> String {
     let mut text = String::new();
     let origin = Origin::of(Part::Transcript, "a.jsonl");
     let problems = record::read(format, &origin, line.as_bytes(), &mut |entry| {
-        let item = tell(format, entry);
-        if item.is_told(telling) {
-            describe(&item, telling, &mut text);
+        let item = story_item(format, entry);
+        if item.is_shown(detail) {
+            describe(&item, detail, &mut text);
         }
     });
     assert!(problems.is_empty(), "{line}: {problems:?}");
     text.trim_end().to_owned()
 }
 
-fn describe(item: &StoryItem<'_>, telling: Telling, text: &mut String) {
+fn describe(item: &StoryItem<'_>, detail: StoryDetail, text: &mut String) {
     if !matches!(item.kind, ItemKind::Message) {
         writeln!(text, "{}", item.kind.as_str()).unwrap();
     }
     let role = item.role.map_or("", |role| role.as_str());
-    for piece in item.pieces.iter().filter(|piece| piece.is_told(telling)) {
+    for piece in item.pieces.iter().filter(|piece| piece.is_shown(detail)) {
         match piece {
             Piece::Words(words) => writeln!(text, "{role}: {words}"),
             Piece::Injected(words) => writeln!(text, "injected: {words}"),
@@ -55,13 +55,13 @@ fn describe(item: &StoryItem<'_>, telling: Telling, text: &mut String) {
 
 #[track_caller]
 fn claude(line: &str, expected: &str) {
-    assert_eq!(shown(&ClaudeCode, line, Telling::DEFAULT), expected, "{line}");
+    assert_eq!(shown(&ClaudeCode, line, StoryDetail::DEFAULT), expected, "{line}");
 }
 
 #[track_caller]
 fn openclaw(message: &str, expected: &str) {
     let line = format!(r#"{{"type":"message","id":"a","parentId":null,"message":{message}}}"#);
-    assert_eq!(shown(&OpenClaw, &line, Telling::DEFAULT), expected, "{line}");
+    assert_eq!(shown(&OpenClaw, &line, StoryDetail::DEFAULT), expected, "{line}");
 }
 
 #[test]
@@ -181,7 +181,7 @@ fn a_call_is_one_line_of_120_columns() {
     let line = format!(
         r#"{{"type":"assistant","uuid":"a","message":{{"role":"assistant","content":[{{"type":"tool_use","id":"t","name":"Bash","input":{{"command":"one\n  two\t{long}"}}}}]}}}}"#
     );
-    let text = shown(&ClaudeCode, &line, Telling::DEFAULT);
+    let text = shown(&ClaudeCode, &line, StoryDetail::DEFAULT);
     let call = text.strip_prefix("call: ").unwrap();
     assert!(call.starts_with("Bash one two word word"), "{call}");
     assert!(call.ends_with('…'), "{call}");
@@ -199,19 +199,19 @@ fn r46_bookkeeping_of_openclaw_is_not_told() {
         r#"{"type":"label","id":"a","targetId":"b","label":"l"}"#,
         r#"{"type":"session_info","id":"a","name":"n"}"#,
     ] {
-        assert_eq!(shown(&OpenClaw, line, Telling::DEFAULT), "", "{line}");
+        assert_eq!(shown(&OpenClaw, line, StoryDetail::DEFAULT), "", "{line}");
     }
 }
 
 #[test]
 fn r46_a_compaction_is_one_line() {
     let line = r#"{"type":"compaction","id":"a","summary":"what was","tokensBefore":9}"#;
-    assert_eq!(shown(&OpenClaw, line, Telling::DEFAULT), "compaction");
+    assert_eq!(shown(&OpenClaw, line, StoryDetail::DEFAULT), "compaction");
     let boundary = r#"{"type":"system","uuid":"b","subtype":"compact_boundary","content":"Conversation compacted","compactMetadata":{"trigger":"auto","preTokens":9}}"#;
     claude(boundary, "compaction");
     let summary = r#"{"type":"user","uuid":"u","isCompactSummary":true,"message":{"role":"user","content":"This session is being continued"}}"#;
     claude(summary, "");
-    let open = Telling { compactions: true, ..Telling::DEFAULT };
+    let open = StoryDetail { compactions: true, ..StoryDetail::DEFAULT };
     assert_eq!(shown(&ClaudeCode, summary, open), "user: This session is being continued");
 }
 
@@ -235,14 +235,14 @@ fn slash_commands_read_as_typed() {
 fn meta_lines_mirrors_and_reminders_are_folded() {
     let meta = r#"{"type":"user","uuid":"u","isMeta":true,"message":{"role":"user","content":"Caveat: x"}}"#;
     claude(meta, "");
-    assert_eq!(shown(&ClaudeCode, meta, Telling::FULL), "user: Caveat: x");
+    assert_eq!(shown(&ClaudeCode, meta, StoryDetail::FULL), "user: Caveat: x");
     claude(
         r#"{"type":"user","uuid":"u","message":{"role":"user","content":"<system-reminder>x</system-reminder>\nfix it"}}"#,
         "user: fix it",
     );
     let beside = r#"{"type":"user","uuid":"u","message":{"role":"user","content":[{"type":"tool_result","tool_use_id":"t","content":"ok"},{"type":"text","text":"<system-reminder>x</system-reminder>"},{"type":"text","text":"and go on"}]}}"#;
     claude(beside, "result: fine\ntool: and go on");
-    assert!(shown(&ClaudeCode, beside, Telling::FULL).contains("injected: <system-reminder>"));
+    assert!(shown(&ClaudeCode, beside, StoryDetail::FULL).contains("injected: <system-reminder>"));
     openclaw(
         r#"{"role":"assistant","content":[{"type":"text","text":"sent"}],"provider":"openclaw","model":"delivery-mirror"}"#,
         "",
@@ -269,24 +269,24 @@ fn prompts_that_were_queued_are_the_humans() {
 fn words_in_the_queue_wait_until_the_session_is_known() {
     let line = r#"{"type":"queue-operation","operation":"enqueue","content":"and tests"}"#;
     claude(line, "");
-    assert_eq!(shown(&ClaudeCode, line, Telling::FULL), "user: and tests");
+    assert_eq!(shown(&ClaudeCode, line, StoryDetail::FULL), "user: and tests");
     // Text that the program queued is not the human's.
     let task = r#"{"type":"queue-operation","operation":"enqueue","content":"{\"task_id\":\"a\",\"tool_use_id\":\"t\",\"task_type\":\"local_agent\"}"}"#;
-    assert_eq!(shown(&ClaudeCode, task, Telling::FULL), "");
+    assert_eq!(shown(&ClaudeCode, task, StoryDetail::FULL), "");
 }
 
 #[test]
 fn what_a_sub_agent_said_in_a_progress_line_is_folded() {
     let line = r#"{"type":"progress","uuid":"p","parentToolUseID":"t","data":{"type":"agent_progress","agentId":"a","message":{"type":"assistant","message":{"role":"assistant","content":[{"type":"text","text":"Looking around."}]}}}}"#;
     claude(line, "");
-    assert_eq!(shown(&ClaudeCode, line, Telling::FULL), "assistant: Looking around.");
+    assert_eq!(shown(&ClaudeCode, line, StoryDetail::FULL), "assistant: Looking around.");
 }
 
 #[test]
 fn thinking_is_told_when_asked_for() {
     let line = r#"{"type":"assistant","uuid":"a","message":{"role":"assistant","content":[{"type":"thinking","thinking":"hm"}]}}"#;
     claude(line, "");
-    let open = Telling { thinking: true, ..Telling::DEFAULT };
+    let open = StoryDetail { thinking: true, ..StoryDetail::DEFAULT };
     assert_eq!(shown(&ClaudeCode, line, open), "thinking: hm");
 }
 
@@ -303,7 +303,7 @@ fn an_aborted_answer_is_a_stop_and_not_words() {
     let show = |line: String| {
         let mut shown = Vec::new();
         quipu_transcript::record::read(format, &origin, line.as_bytes(), &mut |entry| {
-            let item = quipu_transcript::story::tell(format, entry);
+            let item = quipu_transcript::story::story_item(format, entry);
             shown.push((item.is_interrupt, item.is_error, item.words().into_owned()));
         });
         shown

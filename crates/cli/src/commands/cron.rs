@@ -154,7 +154,7 @@ fn show_runs(context: &mut Context, ids: &ShortIds, runs: &[CronRun]) -> Result<
                 Text::styled(status_style(status), status),
             ];
             if is_wide {
-                row.push(Text::plain(run.duration_ms.map(took).unwrap_or_default()));
+                row.push(Text::plain(run.duration_ms.map(duration).unwrap_or_default()));
                 row.push(Text::plain(run.tokens.map(short).unwrap_or_default()));
                 let session = run.session.as_deref().map(|id| ids.of(id)).unwrap_or_default();
                 row.push(Text::styled(Style::Good, session));
@@ -229,7 +229,7 @@ fn status_style(status: &str) -> Style {
 }
 
 /// Formats a duration: `900 ms`, `24 s`, `3 min`.
-fn took(milliseconds: u64) -> String {
+fn duration(milliseconds: u64) -> String {
     match milliseconds {
         0..1000 => format!("{milliseconds} ms"),
         1000..120_000 => format!("{} s", milliseconds / 1000),

@@ -83,8 +83,8 @@ pub(crate) struct Args {
 
 impl Args {
     fn kind(&self, is_json: bool) -> Result<Kind> {
-        let said = self.to.as_deref().and_then(Path::extension).and_then(|name| name.to_str());
-        let named = said.and_then(|name| Kind::from_str(name, true).ok());
+        let ending = self.to.as_deref().and_then(Path::extension).and_then(|name| name.to_str());
+        let named = ending.and_then(|name| Kind::from_str(name, true).ok());
         let named = named.filter(|kind| !kind.is_agents());
         match (self.format, named) {
             (Some(kind), _) if is_json && self.to.is_none() && kind != Kind::Json => {
@@ -126,7 +126,7 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
     let mut exporter = Exporter::new(
         &reading.ledger,
         kind,
-        args.detail.telling(kind.default_telling()),
+        args.detail.story_detail(kind.default_detail()),
         args.redact,
     );
     learn(&mut exporter, &chosen.sessions, context)?;
@@ -175,7 +175,7 @@ fn learn(
         }
         bar.sessions("looking for secrets", done as u64 + 1, sessions.len() as u64);
     }
-    exporter.settle();
+    exporter.end_learning();
     Ok(())
 }
 
@@ -222,16 +222,16 @@ fn print_report(
         let files = count(report.files.len() as u64, "file");
         let of = count(report.sessions, "session");
         let to = context.show(to);
-        let said = format!(" written to {to}: {files} ({size})");
-        context.output.line(Text::styled(Style::Good, of).and(said))?;
+        let line = format!(" written to {to}: {files} ({size})");
+        context.output.line(Text::styled(Style::Good, of).and(line))?;
         if let Some(redacted) = &report.redacted {
             let kinds = redacted.iter().map(|(kind, count)| (kind.as_str(), *count));
             context.output.line(Text::styled(Style::Dim, masked_kinds(kinds)))?;
         }
         agent_folder::print_left_out(report, context)?;
         for damaged in &report.damaged {
-            let said = format!("{}: {}", damaged.session, damaged.why);
-            context.output.line(Text::styled(Style::Bad, "damaged  ").and(said))?;
+            let line = format!("{}: {}", damaged.session, damaged.why);
+            context.output.line(Text::styled(Style::Bad, "damaged  ").and(line))?;
         }
     }
     match report.damaged.len() as u64 {
@@ -247,7 +247,7 @@ fn print_report(
 }
 
 fn masked(redactor: &Redactor) -> String {
-    masked_kinds(redactor.met())
+    masked_kinds(redactor.counts())
 }
 
 /// Formats a count by kind: `3 secrets masked: 2 github-token, 1 jwt`.

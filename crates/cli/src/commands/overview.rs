@@ -20,7 +20,7 @@ struct Overview<'a> {
 pub(super) fn run(context: &mut Context) -> Result<()> {
     let mut ledger = match context.open_to_collect() {
         Err(error) if matches!(error.trouble(), Some(Trouble::ReadOnly | Trouble::DiskFull)) => {
-            return as_it_is(context);
+            return print_read_only(context);
         }
         opened => opened?,
     };
@@ -42,7 +42,7 @@ pub(super) fn run(context: &mut Context) -> Result<()> {
 }
 
 /// Prints the overview of a ledger that is read-only.
-fn as_it_is(context: &mut Context) -> Result<()> {
+fn print_read_only(context: &mut Context) -> Result<()> {
     let reading = reading::open(context, reading::Args::default())?;
     let status = quipu_ledger::status::status(&reading.ledger, &context.roots())?;
     if context.is_json {

@@ -10,7 +10,7 @@ use clap::ValueEnum;
 use quipu_ledger::query::{Choice, Story};
 use quipu_ledger::wire::{ShownEntry, StoryCounts};
 use quipu_transcript::entry;
-use quipu_transcript::story::Telling;
+use quipu_transcript::story::StoryDetail;
 
 use self::page::Page;
 use super::Context;
@@ -89,7 +89,7 @@ enum RoleArg {
 impl Args {
     fn choice(&self) -> Choice {
         Choice {
-            telling: self.detail.telling(Telling::DEFAULT),
+            detail: self.detail.story_detail(StoryDetail::DEFAULT),
             role: self.role.map(|role| match role {
                 RoleArg::User => entry::Role::User,
                 RoleArg::Assistant => entry::Role::Assistant,
@@ -112,7 +112,7 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
     story.check(&choice)?;
     if args.count {
         let mut counts = StoryCounts::default();
-        story.tell(&choice, &mut |item| {
+        story.each_item(&choice, &mut |item| {
             counts.add(item);
             ControlFlow::Continue(())
         })?;
@@ -123,33 +123,33 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
     }
     if args.entry.is_some() {
         // A single entry is shown in full.
-        choice.telling = Telling::FULL;
+        choice.detail = StoryDetail::FULL;
     }
     if context.is_json {
-        return each(|tell| {
-            story.tell(&choice, &mut |item| {
-                tell(reading.json(context, &ShownEntry::of(item, choice.telling)))
+        return each(|emit| {
+            story.each_item(&choice, &mut |item| {
+                emit(reading.json(context, &ShownEntry::of(item, choice.detail)))
             })
         });
     }
     context.output.page()?;
     let mut page = Page::new(&choice, reading.short_ids()?, context);
     page.head(story.head())?;
-    each(|tell| story.tell(&choice, &mut |item| tell(page.item(item))))?;
+    each(|emit| story.each_item(&choice, &mut |item| emit(page.item(item))))?;
     page.end()
 }
 
 /// Prints the raw records of the entries.
 fn raw(story: &Story<'_>, choice: &Choice, context: &mut Context) -> Result<()> {
     let mut line = Vec::new();
-    each(|tell| {
+    each(|emit| {
         story.raw(choice, &mut |part| {
             if !context.output.is_seen() {
-                return tell(context.output.exact(part).map_err(Into::into));
+                return emit(context.output.exact(part).map_err(Into::into));
             }
             line.extend_from_slice(part);
             if line.ends_with(b"\n") {
-                return tell(context.output.exact(&std::mem::take(&mut line)).map_err(Into::into));
+                return emit(context.output.exact(&std::mem::take(&mut line)).map_err(Into::into));
             }
             ControlFlow::Continue(())
         })
@@ -157,7 +157,7 @@ fn raw(story: &Story<'_>, choice: &Choice, context: &mut Context) -> Result<()> 
     Ok(context.output.exact(&line)?)
 }
 
-/// Runs `tell` until printing fails.
+/// Runs `emit` until printing fails.
 fn each(
     run: impl FnOnce(&mut dyn FnMut(Result<()>) -> ControlFlow<()>) -> quipu_ledger::Result<()>,
 ) -> Result<()> {

@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 
 use quipu_transcript::routing::Channel;
 use quipu_transcript::routing::admission::{
-    DirectPolicy, GroupPolicy, SaidAdmission, SaidPolicies, sender_id,
+    DirectPolicy, FileAdmission, FilePolicies, GroupPolicy, sender_id,
 };
 use quipu_transcript::routing::reset::{ResetMode, ResetRule, ResetType};
-use quipu_transcript::routing::settings::{DmScope, GroupScope, Said, main_key};
+use quipu_transcript::routing::settings::{DmScope, FileSettings, GroupScope, main_key};
 use toml::{Table, Value};
 
 use super::{UnknownKey, nearest, string, wrong_type};
@@ -20,7 +20,7 @@ pub(crate) struct Store {
     /// `openclaw_config`, as written.
     pub(crate) openclaw_config: Option<PathBuf>,
     /// All other settings.
-    pub(crate) said: Said,
+    pub(crate) file_settings: FileSettings,
 }
 
 /// Keys of the table.
@@ -39,7 +39,7 @@ pub(super) fn read(value: &Value, path: &Path, unknown: &mut Vec<UnknownKey>) ->
     let mut reader = Reader { path, unknown };
     let table = reader.table("store", value)?;
     let mut store = Store::default();
-    let said = &mut store.said;
+    let found = &mut store.file_settings;
     for (name, value) in table {
         let key = format!("store.{name}");
         match name.as_str() {
@@ -48,20 +48,21 @@ pub(super) fn read(value: &Value, path: &Path, unknown: &mut Vec<UnknownKey>) ->
             }
             "main_key" => {
                 let name = string(value, &key, path)?;
-                said.main_key = Some(main_key(name).ok_or_else(|| {
+                found.main_key = Some(main_key(name).ok_or_else(|| {
                     reader.refuse(&key, name, "use one word of letters, digits, `-` and `_`")
                 })?);
             }
             "dm_scope" => {
-                said.dm_scope = Some(reader.choice(&key, value, DmScope::NAMES, DmScope::parse)?);
+                found.dm_scope =
+                    Some(reader.choice(&key, value, DmScope::NAMES, DmScope::parse)?);
             }
             "group_scope" => {
                 let names = GroupScope::NAMES;
-                said.group_scope = Some(reader.choice(&key, value, names, GroupScope::parse)?);
+                found.group_scope = Some(reader.choice(&key, value, names, GroupScope::parse)?);
             }
-            "identity_links" => said.identity_links = Some(reader.links(&key, value)?),
-            "reset" => reader.resets(&key, value, said)?,
-            "admission" => said.admission = reader.admission(&key, value)?,
+            "identity_links" => found.identity_links = Some(reader.links(&key, value)?),
+            "reset" => reader.resets(&key, value, found)?,
+            "admission" => found.admission = reader.admission(&key, value)?,
             _ => reader.unknown("store", name, &KEYS),
         }
     }
@@ -82,8 +83,8 @@ impl Reader<'_> {
         })
     }
 
-    fn refuse(&self, key: &str, said: &str, hint: &str) -> CommandError {
-        CommandError::new(format!("`{key}` in {} is `{said}`", self.path.display())).hint(hint)
+    fn refuse(&self, key: &str, value: &str, hint: &str) -> CommandError {
+        CommandError::new(format!("`{key}` in {} is `{value}`", self.path.display())).hint(hint)
     }
 
     fn unknown(&mut self, table: &str, name: &str, known: &[&str]) {
@@ -135,26 +136,26 @@ impl Reader<'_> {
         Ok(links)
     }
 
-    fn resets(&mut self, key: &str, value: &Value, said: &mut Said) -> Result<()> {
+    fn resets(&mut self, key: &str, value: &Value, found: &mut FileSettings) -> Result<()> {
         let table = self.table(key, value)?;
         let mut base = Table::new();
         for (name, value) in table {
             let below = format!("{key}.{name}");
             if let Some(kind) = ResetType::parse(name) {
                 let rule = self.rule(&below, self.table(&below, value)?)?;
-                said.reset_by_type.insert(kind, rule);
+                found.reset_by_type.insert(kind, rule);
             } else if name == "channels" {
                 for (name, value) in self.table(&below, value)? {
                     let below = format!("{below}.{name}");
                     let channel = self.channel(&below, name)?;
                     let rule = self.rule(&below, self.table(&below, value)?)?;
-                    said.reset_by_channel.insert(channel.to_string(), rule);
+                    found.reset_by_channel.insert(channel.to_string(), rule);
                 }
             } else {
                 base.insert(name.clone(), value.clone());
             }
         }
-        said.reset = self.rule(key, &base)?;
+        found.reset = self.rule(key, &base)?;
         Ok(())
     }
 
@@ -186,33 +187,33 @@ impl Reader<'_> {
         Ok(rule)
     }
 
-    fn admission(&mut self, key: &str, value: &Value) -> Result<SaidAdmission> {
-        let mut said = SaidAdmission::default();
+    fn admission(&mut self, key: &str, value: &Value) -> Result<FileAdmission> {
+        let mut found = FileAdmission::default();
         for (name, value) in self.table(key, value)? {
             let below = format!("{key}.{name}");
             match name.as_str() {
-                "owners" => said.owners = Some(self.owners(&below, value)?),
+                "owners" => found.owners = Some(self.owners(&below, value)?),
                 "channels" => {
                     for (name, value) in self.table(&below, value)? {
                         let below = format!("{below}.{name}");
                         let channel = self.channel(&below, name)?;
-                        let mut policies = SaidPolicies::default();
+                        let mut policies = FilePolicies::default();
                         for (name, value) in self.table(&below, value)? {
                             if !self.policy(&below, name, value, &mut policies)? {
                                 self.unknown(&below, name, &["direct", "group"]);
                             }
                         }
-                        said.channels.insert(channel, policies);
+                        found.channels.insert(channel, policies);
                     }
                 }
                 _ => {
-                    if !self.policy(key, name, value, &mut said.policies)? {
+                    if !self.policy(key, name, value, &mut found.policies)? {
                         self.unknown(key, name, &["direct", "group", "owners", "channels"]);
                     }
                 }
             }
         }
-        Ok(said)
+        Ok(found)
     }
 
     /// Reads one policy. Returns false if `name` is not a policy.
@@ -221,7 +222,7 @@ impl Reader<'_> {
         key: &str,
         name: &str,
         value: &Value,
-        policies: &mut SaidPolicies,
+        policies: &mut FilePolicies,
     ) -> Result<bool> {
         let key = format!("{key}.{name}");
         match name {

@@ -63,7 +63,7 @@ impl<'a> Column<'a> {
         Column { title, kind: Kind::Prose }
     }
 
-    fn gives_way(&self) -> bool {
+    fn can_shrink(&self) -> bool {
         matches!(self.kind, Kind::Long | Kind::Title | Kind::Prose)
     }
 }
@@ -88,8 +88,8 @@ pub(crate) fn lay_out(columns: &[Column], rows: Vec<Vec<Text>>, width: Option<us
         let needed = widths.iter().sum::<usize>() + GAP * widths.len().saturating_sub(1);
         let too_much = needed.saturating_sub(available);
         if too_much > 0 {
-            let gives_way = columns.iter().position(Column::gives_way);
-            match gives_way.and_then(|column| widths.get_mut(column)) {
+            let can_shrink = columns.iter().position(Column::can_shrink);
+            match can_shrink.and_then(|column| widths.get_mut(column)) {
                 Some(width) if *width >= LEAST + too_much => *width -= too_much,
                 _ => return blocks(columns, rows, available),
             }

@@ -97,11 +97,11 @@ fn forgets() {
 #[test]
 fn for_machines() {
     let home = furnished();
-    let foreseen = home.run("forget 00000004 --dry-run --json").json();
-    assert_eq!(foreseen["forgotten"], false);
+    let preview = home.run("forget 00000004 --dry-run --json").json();
+    assert_eq!(preview["forgotten"], false);
     let report = home.run("forget 00000004 --yes --json").json();
     assert_eq!((&report["forgotten"], &report["cleaned"]), (&true.into(), &true.into()));
-    assert_eq!(report["records"], foreseen["records"]);
+    assert_eq!(report["records"], preview["records"]);
     assert_eq!(report["sessions"][0]["session_id"], ID);
     assert_eq!(home.run("forget 00000004 --yes --json").json()["already"], true);
 }

@@ -61,7 +61,7 @@ pub enum Error {
         source: std::io::Error,
     },
 
-    /// A source could not be read. Collecting goes on without it.
+    /// A source could not be read. Collecting continues without it.
     #[error("cannot read a source file")]
     Source(#[source] std::io::Error),
 

@@ -61,7 +61,7 @@ pub(crate) struct Piece {
     pub(crate) compressed: Option<Compressed>,
     /// The reason why nothing can be read of the file from here on.
     pub(crate) damage: Option<Damage>,
-    /// True if the file was unchanged for so long that its last line will hardly go on.
+    /// True if the file was unchanged for so long that its last line will hardly grow.
     pub(crate) is_still: bool,
     /// The position in a database session.
     pub(crate) rows: Option<RowCursor>,

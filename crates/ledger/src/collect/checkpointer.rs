@@ -1,4 +1,4 @@
-//! Moves written records to disk while an import goes on: checkpoints the log, or syncs the file if
+//! Moves written records to disk during an import: checkpoints the log, or syncs the file if
 //! there is no log yet. The import then has less to wait for at its end.
 //!
 //! A checkpoint that fails is repeated later, or the import reports it at its end. A failed sync is

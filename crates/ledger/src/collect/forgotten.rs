@@ -4,13 +4,13 @@
 //! The questions, in the order of a sync:
 //! - planning leaves out paths that name a forgotten session, and sources that belong to one;
 //! - a reader leaves out a file whose first lines name one ([`Reader::is_forgotten`]);
-//! - lines of files that many sessions share read as blanks, and an index is stored without what
-//!   it says about forgotten sessions ([`FileGate`]);
+//! - lines of files that many sessions share read as blanks, and an index is stored without its
+//!   entries about forgotten sessions ([`FileGate`]);
 //! - a writer drops what was read before a session was forgotten ([`Gate::changed`]).
 
 use std::borrow::Cow;
 
-use quipu_transcript::entry::Says;
+use quipu_transcript::entry::SessionFact;
 use quipu_transcript::format::{self, Format, Origin, Part};
 use rusqlite::Connection;
 
@@ -113,7 +113,7 @@ pub(crate) struct FileGate<'a> {
     marks: &'a Forgotten,
     format: &'static dyn Format,
     origin: &'a Origin,
-    /// Set if lines of forgotten sessions may be among those of others.
+    /// Set if lines of forgotten sessions may be among those of other sessions.
     judge: Option<Judge<'a>>,
 }
 
@@ -153,7 +153,7 @@ impl FileGate<'_> {
         line
     }
 
-    /// Returns the bytes of an index without what it says about forgotten sessions.
+    /// Returns the bytes of an index without its entries about forgotten sessions.
     pub(super) fn index<'b>(&self, bytes: &'b [u8]) -> Cow<'b, [u8]> {
         self.marks.shorten_index(self.format, self.origin, bytes)
     }
@@ -191,11 +191,11 @@ impl Reader<'_, '_> {
         }
         let gate = self.gate;
         self.any_first_entry(&mut |entry| {
-            let names_forgotten = |says: &Says<'_>| match says {
-                Says::ParentSession(id) => gate.is_session_forgotten(id),
+            let names_forgotten = |fact: &SessionFact<'_>| match fact {
+                SessionFact::ParentSession(id) => gate.is_session_forgotten(id),
                 _ => false,
             };
-            entry.says.iter().any(names_forgotten)
+            entry.facts.iter().any(names_forgotten)
         })
     }
 }

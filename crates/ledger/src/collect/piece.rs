@@ -59,7 +59,7 @@ impl Writer<'_> {
                 self.new_source(tx, piece, Some(why))?
             }
             (Step::Refuse(_), Some(Progress::At(position))) => *position,
-            _ => return Err(Error::damaged("a piece that goes on from nowhere".to_owned())),
+            _ => return Err(Error::damaged("a piece that continues no known position".to_owned())),
         };
         if let Some(compressed) = piece.compressed.take() {
             damaged::store(tx, position.generation, &compressed)?;

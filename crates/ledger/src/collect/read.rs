@@ -10,7 +10,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-use quipu_transcript::entry::{Entry, Kind, Says};
+use quipu_transcript::entry::{Entry, Kind, SessionFact};
 use quipu_transcript::format::{Format, Framing, Origin};
 use quipu_transcript::record;
 use rusqlite::Connection;
@@ -186,8 +186,8 @@ pub(crate) fn session_of(format: &dyn Format, origin: &Origin, head: &[u8]) -> O
     let line = head.split(|byte| *byte == b'\n').next()?;
     let mut session = None;
     record::read(format, origin, line, &mut |entry| {
-        session = session.take().or(entry.says.iter().find_map(|fact| match fact {
-            Says::SessionId(id) => Some(id.to_string()),
+        session = session.take().or(entry.facts.iter().find_map(|fact| match fact {
+            SessionFact::SessionId(id) => Some(id.to_string()),
             _ => None,
         }));
     });

@@ -16,7 +16,7 @@ use rustix::fs::Access;
 use crate::base::sidecar::beside;
 use crate::{Error, Result};
 
-/// The endings of the names that SQLite gives to files beside a ledger.
+/// The endings of the names of the files that SQLite creates beside a ledger.
 const SUFFIXES: [&str; 3] = ["-wal", "-shm", "-journal"];
 
 /// Fails if a companion of the ledger at `path` exists and is not a regular file. Opens no file.

@@ -495,7 +495,7 @@ impl Drop for Ledger {
     fn drop(&mut self) {
         // A held snapshot keeps the log from being written back.
         let _ = self.release_snapshot();
-        // Callers that go on with the new file call `detach_log` themselves and see its error.
+        // Callers that continue with the new file call `detach_log` themselves and see its error.
         let _ = self.detach_log();
     }
 }

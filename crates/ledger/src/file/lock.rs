@@ -3,7 +3,7 @@
 //!
 //! Writers queue on `flock` of a permanent sidecar file. The kernel drops the lock with its
 //! process, so it is never stale. It only orders the writers: SQLite's lock remains the authority,
-//! and a writer that does not get this one in time goes on without it.
+//! and a writer that does not get this one in time continues without it.
 
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::OpenOptionsExt;
@@ -18,7 +18,7 @@ use crate::{Error, Result};
 #[derive(Debug)]
 pub(crate) struct WriteLock {
     path: PathBuf,
-    /// Locked as shared by each waiting writer, so that the current one can see that others wait.
+    /// Locked as shared by each waiting writer, so that the current one can see that another waits.
     waiters: File,
     spare: Arc<Spare>,
 }

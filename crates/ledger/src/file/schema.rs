@@ -55,7 +55,7 @@ pub(crate) fn projection_version() -> i64 {
     PROJECTION_SHAPE * SHAPE_FACTOR
 }
 
-/// How a ledger's projection relates to the one that this version derives.
+/// The relation of a ledger's projection to the one that this version derives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Derived {
     /// It is the same.

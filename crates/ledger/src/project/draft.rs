@@ -6,8 +6,8 @@ use std::borrow::Cow;
 
 use quipu_fts5::{DocNumber, PostingsBuilder};
 use quipu_transcript::entry::{
-    Block, CronJob, CronRun, Entry, Kind, Marks, Parent, Response, Role, Says, Stop, TitleRank,
-    Usage,
+    Block, CronJob, CronRun, Entry, Kind, Marks, Parent, Response, Role, SessionFact, Stop,
+    TitleRank, Usage,
 };
 use quipu_transcript::format::{Format, Origin, Part};
 use quipu_transcript::problem::{Problem, ProblemKind};
@@ -73,14 +73,14 @@ pub(crate) struct DraftEntry {
     pub(crate) stop: Option<Stop>,
     pub(crate) usage: Option<Box<DraftUsage>>,
     pub(crate) detail: Detail,
-    pub(crate) says: Vec<Fact>,
+    pub(crate) facts: Vec<Fact>,
     pub(crate) problems: Vec<Problem>,
 }
 
 /// The parent that an entry names.
 #[derive(Debug)]
 pub(crate) enum DraftParent {
-    Unsaid,
+    Implicit,
     Root,
     Id(PackedId),
     After(PackedId),
@@ -284,7 +284,7 @@ impl<'a> Drafter<'a> {
             kind: kinds::EntryKind::new(type_name, form, entry.role, &marks, story::folded(entry)),
             uuid: entry.id.as_deref().map(PackedId::pack),
             parent: match &entry.parent {
-                Parent::Unsaid => DraftParent::Unsaid,
+                Parent::Implicit => DraftParent::Implicit,
                 Parent::Root => DraftParent::Root,
                 Parent::Id(id) => DraftParent::Id(PackedId::pack(id)),
                 Parent::After(id) => DraftParent::After(PackedId::pack(id)),
@@ -302,35 +302,42 @@ impl<'a> Drafter<'a> {
             stop: entry.stop,
             usage: usage(entry).map(Box::new),
             detail,
-            says: self.facts(&entry.says),
+            facts: self.facts(&entry.facts),
             problems: entry.problems.clone(),
         }
     }
 
-    fn facts(&self, says: &[Says<'_>]) -> Vec<Fact> {
-        says.iter()
-            .filter_map(|said| {
-                Some(match said {
-                    Says::Cwd(cwd) => Fact::Cwd(cwd.as_ref().into()),
-                    Says::ClientVersion(version) => Fact::ClientVersion(version.as_ref().into()),
-                    Says::GitBranch(branch) => Fact::GitBranch(branch.as_ref().into()),
-                    Says::ParentSession(parent) => Fact::ParentSession(parent.as_ref().into()),
-                    Says::HeaderVersion(version) => Fact::HeaderVersion(version.as_ref().into()),
+    fn facts(&self, facts: &[SessionFact<'_>]) -> Vec<Fact> {
+        facts
+            .iter()
+            .filter_map(|fact| {
+                Some(match fact {
+                    SessionFact::Cwd(cwd) => Fact::Cwd(cwd.as_ref().into()),
+                    SessionFact::ClientVersion(version) => {
+                        Fact::ClientVersion(version.as_ref().into())
+                    }
+                    SessionFact::GitBranch(branch) => Fact::GitBranch(branch.as_ref().into()),
+                    SessionFact::ParentSession(parent) => {
+                        Fact::ParentSession(parent.as_ref().into())
+                    }
+                    SessionFact::HeaderVersion(version) => {
+                        Fact::HeaderVersion(version.as_ref().into())
+                    }
                     // The session id in the file's name takes precedence over the one in its
                     // records.
-                    Says::SessionId(_) if self.origin.session.is_some() => return None,
-                    Says::SessionId(id) => Fact::SessionId(id.as_ref().into()),
-                    Says::Title(rank, title) => Fact::Title(*rank, title.as_ref().into()),
-                    Says::Summary { title, leaf } => Fact::Summary {
+                    SessionFact::SessionId(_) if self.origin.session.is_some() => return None,
+                    SessionFact::SessionId(id) => Fact::SessionId(id.as_ref().into()),
+                    SessionFact::Title(rank, title) => Fact::Title(*rank, title.as_ref().into()),
+                    SessionFact::Summary { title, leaf } => Fact::Summary {
                         title: title.as_ref().into(),
                         leaf: leaf.as_deref().map(PackedId::pack),
                     },
-                    Says::ForkOf(of) => Fact::ForkOf(of.as_ref().into()),
-                    Says::ContinuedIn(id) => Fact::ContinuedIn(id.as_ref().into()),
-                    Says::SpawnedByCall(call) => Fact::SpawnedByCall(call.as_ref().into()),
-                    Says::AgentType(kind) => Fact::AgentType(kind.as_ref().into()),
-                    Says::PullRequest(url) => Fact::PullRequest(url.as_ref().into()),
-                    Says::Spawned { call, agent_id } => Fact::Spawned {
+                    SessionFact::ForkOf(of) => Fact::ForkOf(of.as_ref().into()),
+                    SessionFact::ContinuedIn(id) => Fact::ContinuedIn(id.as_ref().into()),
+                    SessionFact::SpawnedByCall(call) => Fact::SpawnedByCall(call.as_ref().into()),
+                    SessionFact::AgentType(kind) => Fact::AgentType(kind.as_ref().into()),
+                    SessionFact::PullRequest(url) => Fact::PullRequest(url.as_ref().into()),
+                    SessionFact::Spawned { call, agent_id } => Fact::Spawned {
                         call: call.as_ref().into(),
                         agent_id: agent_id.as_ref().into(),
                     },
@@ -392,11 +399,10 @@ fn collect_blocks(entry: &Entry<'_>, bytes: u64) -> BlockContents {
         }
     }
     let detail = detail(entry, &mut text, bytes);
-    for fact in &entry.says {
+    for fact in &entry.facts {
         match fact {
-            Says::Title(TitleRank::Ai | TitleRank::Custom, title) | Says::Summary { title, .. } => {
-                text.prose.push(title)
-            }
+            SessionFact::Title(TitleRank::Ai | TitleRank::Custom, title)
+            | SessionFact::Summary { title, .. } => text.prose.push(title),
             // The last prompt is indexed at the entry in which it was typed.
             _ => {}
         }
@@ -455,7 +461,8 @@ fn detail(entry: &Entry<'_>, text: &mut SearchText, bytes: u64) -> Detail {
 }
 
 fn into_owned_run(run: &CronRun<'_>) -> CronRun<'static> {
-    let owned = |said: &Option<Cow<'_, str>>| said.as_deref().map(|said| said.to_owned().into());
+    let owned =
+        |value: &Option<Cow<'_, str>>| value.as_deref().map(|value| value.to_owned().into());
     CronRun {
         job: run.job.to_string().into(),
         action: owned(&run.action),
@@ -509,7 +516,7 @@ fn usage(entry: &Entry<'_>) -> Option<DraftUsage> {
 
 /// Returns the model that an entry names; missing parts are empty.
 fn model(entry: &Entry<'_>) -> Model {
-    let name = |said: &Option<Cow<'_, str>>| said.as_deref().unwrap_or_default().into();
+    let name = |value: &Option<Cow<'_, str>>| value.as_deref().unwrap_or_default().into();
     Model { model: name(&entry.model), provider: name(&entry.provider), api: name(&entry.api) }
 }
 

@@ -255,7 +255,7 @@ impl Fold {
             self.named = Some((position.source, Arc::clone(&name)));
             return Ok(Some(name));
         }
-        let named_session = entry.says.iter().find_map(|fact| match fact {
+        let named_session = entry.facts.iter().find_map(|fact| match fact {
             Fact::SessionId(id) if !id.is_empty() => Some(Name {
                 format: position.format.name(),
                 agent: position.origin.agent.clone().unwrap_or_default(),
@@ -327,7 +327,7 @@ fn store_facts(
     if position.origin.part == Part::PromptHistory {
         return Ok(problems);
     }
-    for fact in &entry.says {
+    for fact in &entry.facts {
         match fact {
             Fact::Spawned { call, agent_id } => insert_spawned(tx, session.row, agent_id, call)?,
             Fact::Summary { leaf: Some(leaf), .. } if session.find(tx, leaf)?.is_none() => {
@@ -371,8 +371,8 @@ fn attach(
     problems: &mut Vec<Problem>,
 ) -> Result<()> {
     match &entry.parent {
-        DraftParent::Unsaid if is_node(entry) => tree_position.parent = state.last_entry,
-        DraftParent::Unsaid | DraftParent::Root => {}
+        DraftParent::Implicit if is_node(entry) => tree_position.parent = state.last_entry,
+        DraftParent::Implicit | DraftParent::Root => {}
         DraftParent::Id(uuid) | DraftParent::After(uuid) if Some(uuid) == entry.uuid.as_ref() => {
             problems.push(Problem::new(ProblemKind::ParentCycle, "its own parent"));
         }

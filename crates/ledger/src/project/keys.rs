@@ -1,8 +1,8 @@
 //! Session keys, and the sessions to which they lead.
 //!
 //! `key_history` comes from the journal and is permanent. `session_keys` shows the newest bytes of
-//! each index, with counters and times, and depends on nothing else. Parents of sessions follow
-//! from the history. The order in which transcripts and indexes are collected never changes them.
+//! each index, with counters and times, and the patched fields of native keys. Parents of sessions
+//! follow from the history, whether a transcript or its index is collected first.
 
 use quipu_transcript::format;
 use quipu_transcript::index::Binding;

@@ -117,7 +117,7 @@ pub(crate) fn has_all_sessions(conn: &Connection) -> Result<bool> {
         return Ok(false);
     }
     // The first line of a native session is its header.
-    let others = conn
+    let has_other_records = conn
         .prepare_cached(
             "SELECT EXISTS (SELECT 1 FROM records r
                               JOIN generations g ON g.id = r.generation
@@ -125,7 +125,7 @@ pub(crate) fn has_all_sessions(conn: &Connection) -> Result<bool> {
                              WHERE r.seq > ?1 AND (s.kind <> 'native' OR r.start = 0))",
         )?
         .query_row([projected.to], |row| row.get::<_, bool>(0))?;
-    Ok(!others)
+    Ok(!has_other_records)
 }
 
 /// The result of [`catch_up_step`].

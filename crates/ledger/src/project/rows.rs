@@ -116,7 +116,7 @@ pub(crate) fn insert_detail(
 ) -> Result<()> {
     match (&entry.detail, tree_position.session) {
         (Detail::Prompt, session) => {
-            let project = entry.says.iter().find_map(|fact| match fact {
+            let project = entry.facts.iter().find_map(|fact| match fact {
                 Fact::Cwd(cwd) => Some(cwd),
                 _ => None,
             });

@@ -20,13 +20,13 @@ use crate::truth::tails;
 const MAX_TAIL_BYTES: u64 = DECODE_LIMIT as u64;
 
 /// The content of a tail.
-struct Read {
+struct TailContent {
     source: SourceId,
     entry: DraftEntry,
 }
 
 /// Reads the tail of a generation. Returns `None` if it is incomplete or may still change.
-fn read(conn: &Connection, generation: GenerationId) -> Result<Option<Read>> {
+fn read(conn: &Connection, generation: GenerationId) -> Result<Option<TailContent>> {
     let found = conn
         .prepare_cached(
             "SELECT s.id, s.format, s.first_path
@@ -54,7 +54,7 @@ fn read(conn: &Connection, generation: GenerationId) -> Result<Option<Read>> {
     {
         usage.model = model;
     }
-    Ok(Some(Read { source, entry }))
+    Ok(Some(TailContent { source, entry }))
 }
 
 /// Returns whether a line with this problem is incomplete. Any other problem, like half a
@@ -66,7 +66,7 @@ fn means_incomplete(kind: ProblemKind) -> bool {
 /// Updates the provisional entry of a generation.
 pub(crate) fn project(tx: &Transaction<'_>, generation: GenerationId) -> Result<()> {
     remove(tx, generation)?;
-    let Some(Read { source, mut entry }) = read(tx, generation)? else { return Ok(()) };
+    let Some(TailContent { source, mut entry }) = read(tx, generation)? else { return Ok(()) };
     // The later record with the same id must not be taken for a repetition.
     entry.uuid = None;
     let id = EntryId::provisional(generation);

@@ -1,7 +1,7 @@
 //! Builds the contexts of open sessions from cached lines.
 //!
-//! Reads and decodes each line once. Sees the lines that other processes append at the next call.
-//! Never appends a record.
+//! Reads and decodes each line once while the session is cached. Sees the lines that other
+//! processes append at the next call. Never appends a record.
 
 use std::collections::HashMap;
 

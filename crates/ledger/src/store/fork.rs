@@ -262,9 +262,9 @@ fn first_kept<'a>(line: &PathLine, lines: &'a [PathLine]) -> Option<&'a str> {
     if !matches!(&*line.node.type_name, "compaction" | "reset") {
         return None;
     }
-    let said: Value = serde_json::from_str(&line.text).ok()?;
-    let said = said.get("firstKeptEntryId")?.as_str()?;
-    let at = lines.iter().position(|line| line.node.id == said)?;
+    let value: Value = serde_json::from_str(&line.text).ok()?;
+    let first_kept = value.get("firstKeptEntryId")?.as_str()?;
+    let at = lines.iter().position(|line| line.node.id == first_kept)?;
     let is_label = |line: &PathLine| line.node.type_name == "label";
     lines.get(at).filter(|line| is_label(line))?;
     lines.iter().skip(at).find(|line| !is_label(line)).map(|line| &*line.node.id)

@@ -2,8 +2,8 @@
 //! [`quipu_transcript::routing::admission`]; this file stores and loads the data for them.
 //!
 //! Decisions and requests are lines of the journal, so they are permanent. Never stores the text of
-//! a message. A message can only add a pairing request, so at most three strangers per hour and
-//! channel make the ledger grow.
+//! a message. A message can only add a pairing request, so at most three strangers per hour,
+//! channel and agent make the ledger grow.
 
 use quipu_transcript::routing::admission::{
     self, Admission, AdmissionSettings, EVERYBODY, PairingCode, REQUEST_LIFETIME, Request,

@@ -85,7 +85,7 @@ impl Forgotten {
         self.ids.contains_key(format.name())
     }
 
-    /// Returns the bytes of an index without what it says about forgotten sessions.
+    /// Returns the bytes of an index without its entries about forgotten sessions.
     pub(crate) fn shorten_index<'b>(
         &self,
         format: &dyn Format,

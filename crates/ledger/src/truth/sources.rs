@@ -11,7 +11,7 @@ use crate::base::foreign::{FileId, Meta};
 use crate::base::ids::{GenerationId, SourceId};
 use crate::truth::forgotten::FORGOTTEN;
 
-/// What identifies a file's content without reading it.
+/// The metadata of a file that identify its content without reading it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Stat {
     pub(crate) device: u64,
@@ -39,7 +39,7 @@ impl Stat {
 /// A fingerprint of some bytes.
 pub(crate) type Print = [u8; 16];
 
-/// What tells a grown file from a rewritten one.
+/// Fingerprints that distinguish a grown file from a rewritten one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Prints {
     pub(crate) head: Print,
@@ -47,7 +47,7 @@ pub(crate) struct Prints {
     pub(crate) marker: Print,
 }
 
-/// How far a generation was read.
+/// The end of the part of a generation that was read.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Reached {
     /// Bytes that are records.

@@ -6,7 +6,7 @@ use std::borrow::Cow;
 
 use quipu_transcript::entry::RawJson;
 use quipu_transcript::story::{
-    Folded, ItemKind, Outcome, Piece, Rewind, StoryItem, Telling, Tools,
+    Folded, ItemKind, Outcome, Piece, Rewind, StoryDetail, StoryItem, Tools,
 };
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -215,8 +215,8 @@ pub struct ShownRewind<'a> {
 }
 
 impl<'a> ShownEntry<'a> {
-    /// Returns the shape of an item, with the parts that `telling` requests.
-    pub fn of(item: &'a StoryItem<'_>, telling: Telling) -> ShownEntry<'a> {
+    /// Returns the shape of an item, with the parts that `detail` requests.
+    pub fn of(item: &'a StoryItem<'_>, detail: StoryDetail) -> ShownEntry<'a> {
         let mut shown = ShownEntry {
             id: item.id.as_deref().unwrap_or_default(),
             parent: item.parent.as_deref(),
@@ -251,7 +251,7 @@ impl<'a> ShownEntry<'a> {
         shown.text = (!words.is_empty()).then_some(words);
         match &item.kind {
             ItemKind::Compaction(compaction) => {
-                if telling.compactions && !compaction.summary.is_empty() {
+                if detail.compactions && !compaction.summary.is_empty() {
                     shown.text = Some(Cow::Borrowed(&compaction.summary));
                 }
                 shown.compaction = Some(ShownCompaction {
@@ -268,15 +268,15 @@ impl<'a> ShownEntry<'a> {
             }
             _ => {}
         }
-        item.pieces.iter().for_each(|piece| shown.add(piece, telling));
+        item.pieces.iter().for_each(|piece| shown.add(piece, detail));
         let called = shown.calls.first().map(|call| call.name);
         shown.tool = called.or(shown.results.iter().find_map(|result| result.name));
         shown
     }
 
-    fn add(&mut self, piece: &'a Piece<'_>, telling: Telling) {
+    fn add(&mut self, piece: &'a Piece<'_>, detail: StoryDetail) {
         match piece {
-            Piece::Thinking(words) if piece.is_told(telling) => {
+            Piece::Thinking(words) if piece.is_shown(detail) => {
                 let thinking = self.thinking.get_or_insert_default();
                 if !thinking.is_empty() {
                     thinking.push('\n');
@@ -286,10 +286,10 @@ impl<'a> ShownEntry<'a> {
             Piece::Call(call) => self.calls.push(ShownCall {
                 id: call.id.as_deref(),
                 name: &call.name,
-                about: call.about.as_deref().filter(|_| telling.tools > Tools::Names),
+                about: call.about.as_deref().filter(|_| detail.tools > Tools::Names),
                 input: match &call.input {
-                    Some(RawJson::Borrowed(raw)) if telling.tools >= Tools::Inputs => Some(raw),
-                    Some(RawJson::Owned(raw)) if telling.tools >= Tools::Inputs => Some(raw),
+                    Some(RawJson::Borrowed(raw)) if detail.tools >= Tools::Inputs => Some(raw),
+                    Some(RawJson::Owned(raw)) if detail.tools >= Tools::Inputs => Some(raw),
                     _ => None,
                 },
                 outcome: call.outcome.map(Outcome::as_str),
@@ -301,7 +301,7 @@ impl<'a> ShownEntry<'a> {
                 about: result.about.as_deref(),
                 outcome: result.outcome.as_str(),
                 bytes: result.text.len(),
-                text: (telling.tools == Tools::Full).then_some(&*result.text),
+                text: (detail.tools == Tools::Full).then_some(&*result.text),
                 output_file: result.output_file.as_deref(),
             }),
             Piece::Image { .. } => self.images += 1,

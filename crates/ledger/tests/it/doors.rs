@@ -159,8 +159,8 @@ fn a_hard_link_to_a_secret_of_another_folder_is_not_stored() {
                 let mut told = |file: quipu_ledger::wire::ImportedFile| why.extend(file.why);
                 store.import_with_roots(&home.path(".openclaw"), &roots, &mut told).unwrap();
                 drop(store);
-                let is_told = why.iter().any(|why| why.contains("may contain secrets"));
-                assert!(is_told, "{place} {number} {kind}: {why:?}");
+                let is_shown = why.iter().any(|why| why.contains("may contain secrets"));
+                assert!(is_shown, "{place} {number} {kind}: {why:?}");
                 home.sync();
                 assert!(everything(&home).iter().any(|bytes| contains(bytes, "lobster")));
                 assert_no_canary(&home);

@@ -138,7 +138,7 @@ fn calls_whose_ids_end_alike_take_linear_work() {
                 let story = Story::find(ledger, &session).unwrap();
                 let all = Choice::default();
                 story
-                    .tell(&all, &mut |_| {
+                    .each_item(&all, &mut |_| {
                         shown += 1;
                         ControlFlow::Continue(())
                     })

@@ -3,7 +3,7 @@
 use quipu_ledger::query::Choice;
 use quipu_ledger::search::{Order, SearchRequest};
 use quipu_ledger::wire::SearchHit;
-use quipu_transcript::story::{Piece, Telling};
+use quipu_transcript::story::{Piece, StoryDetail};
 
 use crate::home::*;
 
@@ -81,8 +81,8 @@ fn filters_hold_for_an_output_as_for_the_result() {
 #[test]
 fn a_story_with_results_shows_the_whole_output() {
     let home = home();
-    let shown = |telling: Telling| {
-        let choice = Choice { telling, ..Choice::default() };
+    let shown = |detail: StoryDetail| {
+        let choice = Choice { detail, ..Choice::default() };
         let results = home.items_of(SESSION, &choice, |item| {
             let texts = item.pieces.iter().filter_map(|piece| match piece {
                 Piece::Result(result) => Some(&*result.text),
@@ -92,9 +92,9 @@ fn a_story_with_results_shows_the_whole_output() {
         });
         results.join("\n")
     };
-    assert!(shown(Telling::FULL).contains("ends badly"));
-    assert!(shown(Telling::FULL).contains("theother"));
-    assert!(!shown(Telling::default()).contains("theneedle"));
+    assert!(shown(StoryDetail::FULL).contains("ends badly"));
+    assert!(shown(StoryDetail::FULL).contains("theother"));
+    assert!(!shown(StoryDetail::default()).contains("theneedle"));
 }
 
 #[test]

@@ -458,7 +458,7 @@ fn a_lost_session_is_listed_by_what_its_prompts_say() {
     let mut shown = Vec::new();
     let third = Choice { turn: Some(3), ..Choice::default() };
     story
-        .tell(&third, &mut |item| {
+        .each_item(&third, &mut |item| {
             shown.push((item.turn, item.words().into_owned()));
             ControlFlow::Continue(())
         })

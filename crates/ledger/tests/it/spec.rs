@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use quipu_ledger::query::Choice;
 use quipu_ledger::wire::{FormatStatus, SyncReport};
-use quipu_transcript::story::{Folded, Telling};
+use quipu_transcript::story::{Folded, StoryDetail};
 
 use crate::child;
 use crate::home::*;
@@ -250,14 +250,14 @@ fn r11_unknown_types_are_kept_and_counted() {
     let unknown = status(&home, "openclaw").unknown_types;
     assert_eq!(unknown.into_iter().collect::<Vec<_>>(), [("hologram".to_owned(), 2)]);
     // They are shown only with everything.
-    let shown = |telling| {
-        let choice = Choice { telling, ..Choice::default() };
+    let shown = |detail| {
+        let choice = Choice { detail, ..Choice::default() };
         home.items_of("s", &choice, |item| (item.type_name.to_string(), item.folded))
     };
     let message = || ("message".to_owned(), None);
     let hologram = || ("hologram".to_owned(), Some(Folded::Unknown));
-    assert_eq!(shown(Telling::FULL), [message(), hologram(), hologram(), message()]);
-    assert_eq!(shown(Telling::DEFAULT), [message(), message()]);
+    assert_eq!(shown(StoryDetail::FULL), [message(), hologram(), hologram(), message()]);
+    assert_eq!(shown(StoryDetail::DEFAULT), [message(), message()]);
     assert!(home.problems().is_empty(), "{:?}", home.problems());
     home.assert_restores_all(&[CLAW]);
 }

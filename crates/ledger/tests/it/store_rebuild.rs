@@ -285,7 +285,7 @@ fn answers(ledger: &Ledger) -> Vec<String> {
     let found = SearchRequest { query: word, ..SearchRequest::default() };
     let mut said = Vec::new();
     let told = Story::find(ledger, "abc").and_then(|story| {
-        story.tell(&<_>::default(), &mut |item| {
+        story.each_item(&<_>::default(), &mut |item| {
             said.push(format!("{item:?}"));
             ControlFlow::Continue(())
         })

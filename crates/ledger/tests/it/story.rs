@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 
 use quipu_ledger::query::{Choice, Story, tree};
 use quipu_transcript::entry::Role;
-use quipu_transcript::story::{ItemKind, Outcome, Piece, StoryItem, Telling};
+use quipu_transcript::story::{ItemKind, Outcome, Piece, StoryDetail, StoryItem};
 
 use crate::home::{Home, fixtures, line};
 
@@ -178,7 +178,7 @@ fn a_branch_is_the_way_from_the_root_and_what_hangs_off_it() {
     let ambiguous = Choice { branch: Some("0000".to_owned()), ..Choice::default() };
     let ledger = home.open();
     let story = Story::find(&ledger, "s").unwrap();
-    let error = story.tell(&ambiguous, &mut |_| ControlFlow::Continue(())).unwrap_err();
+    let error = story.each_item(&ambiguous, &mut |_| ControlFlow::Continue(())).unwrap_err();
     assert!(error.to_string().contains("0000"), "{error}");
 }
 
@@ -206,7 +206,7 @@ fn turns_roles_and_the_last_entries() {
     let ledger = home.open();
     let story = Story::find(&ledger, "s").unwrap();
     let choice = Choice { turn: Some(4), ..Choice::default() };
-    assert!(story.tell(&choice, &mut |_| ControlFlow::Continue(())).is_err());
+    assert!(story.each_item(&choice, &mut |_| ControlFlow::Continue(())).is_err());
 }
 
 #[test]
@@ -338,7 +338,7 @@ fn hearing_stops_when_enough_was_heard() {
     let mut heard = 0;
     Story::find(&ledger, "s")
         .unwrap()
-        .tell(&Choice::default(), &mut |_| {
+        .each_item(&Choice::default(), &mut |_| {
             heard += 1;
             ControlFlow::Break(())
         })
@@ -398,7 +398,7 @@ fn many_sub_agents_take_few_steps() {
     assert!(steps < 1_000 * COUNT, "{steps} steps for {COUNT} sub-agents");
     let (_, steps) = home.steps(|ledger| {
         let story = Story::find(ledger, SESSION).unwrap();
-        story.tell(&Choice::default(), &mut |_| ControlFlow::Continue(())).unwrap();
+        story.each_item(&Choice::default(), &mut |_| ControlFlow::Continue(())).unwrap();
     });
     assert!(steps < 1_000 * COUNT, "{steps} steps to tell of {COUNT} sub-agents");
 }
@@ -459,11 +459,11 @@ fn every_shown_entry_of_every_fixture_is_shown_with_any_choice() {
         if Story::find(&ledger, id).is_err() {
             continue;
         }
-        let entries = |telling| {
-            let choice = Choice { telling, ..Choice::default() };
+        let entries = |detail| {
+            let choice = Choice { detail, ..Choice::default() };
             home.items_of(id, &choice, |item| item.entry)
         };
-        let (few, full) = (entries(Telling::DEFAULT), entries(Telling::FULL));
+        let (few, full) = (entries(StoryDetail::DEFAULT), entries(StoryDetail::FULL));
         assert!(few.iter().all(|entry| full.contains(entry)), "{id}");
         let mut once = full.clone();
         once.sort_unstable();

@@ -78,7 +78,7 @@ fn texts(home: &Home, id: &str) -> Vec<String> {
     let mut shown = Vec::new();
     Story::find(&ledger, id)
         .unwrap()
-        .tell(&Choice::default(), &mut |item: &StoryItem<'_>| {
+        .each_item(&Choice::default(), &mut |item: &StoryItem<'_>| {
             shown.push(item.words().into_owned());
             ControlFlow::Continue(())
         })

@@ -686,7 +686,7 @@ fn count_shown_in_few_steps(home: &Home, session: &str) -> u64 {
     let (shown, steps) = home.steps(|ledger| {
         let mut shown = 0;
         let story = Story::find(ledger, session).unwrap();
-        let told_all = story.tell(&Choice::default(), &mut |_| {
+        let told_all = story.each_item(&Choice::default(), &mut |_| {
             shown += 1;
             ControlFlow::Continue(())
         });

@@ -189,7 +189,7 @@ impl Model {
     }
 }
 
-/// What an answer has to hold.
+/// The texts that an answer must have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Answer {
     /// Every text of the session.

@@ -105,7 +105,7 @@ fn row(line: &str, number: usize, models: &mut Models) -> Option<Row> {
             Parent::Root
         }
         entry::Parent::Root => Parent::Root,
-        entry::Parent::Unsaid => Parent::Unsaid,
+        entry::Parent::Implicit => Parent::Implicit,
     };
     Some(Row {
         line: number,
@@ -157,8 +157,8 @@ fn tree(rows: &[Row]) -> Tree {
         parents.push(match &row.parent {
             Parent::Id(id) => by_id.get(&**id).copied(),
             // Only a message of the conversation follows the line before it.
-            Parent::Unsaid if who(row) != Who::Hidden => before,
-            Parent::Unsaid | Parent::Root => None,
+            Parent::Implicit if who(row) != Who::Hidden => before,
+            Parent::Implicit | Parent::Root => None,
         });
         if who(row) != Who::Hidden && !row.is_side {
             before = Some(index);

@@ -215,7 +215,7 @@ mod tests {
             let mut read = Vec::new();
             let mut maker = Maker::default();
             maker.has_hooks = true;
-            maker.speak(Cow::Borrowed(&raw), None, &mut read);
+            maker.add_message(Cow::Borrowed(&raw), None, &mut read);
             prop_assert_eq!(read.len(), 1);
             prop_assert_eq!(read[0].json(), &message);
             let quick = vec![Message { json: raw.clone(), seen }];

@@ -41,7 +41,7 @@ impl Maker {
             line.get("message").map(|message| Cow::Owned(message.to_owned()))
         };
         if let Some(message) = message {
-            self.speak(message, edit, out);
+            self.add_message(message, edit, out);
         }
     }
 
@@ -54,7 +54,7 @@ impl Maker {
     }
 
     /// Adds a message of any shape. A message without a role is not shown to a model.
-    pub(crate) fn speak(
+    pub(crate) fn add_message(
         &mut self,
         message: Json<'_>,
         edit: Option<&RawValue>,

@@ -37,7 +37,8 @@ pub use row::Model;
 use row::{Kind, Models, Row};
 use tree::Tree;
 pub use written::{
-    AGAIN, FOOTHOLD, GOES_ON, Head, MADE, OWN_ID, OWN_LINE, Writer, line_time, own_header,
+    ADDED_FIELD, CONTINUES_FIELD, Head, LEAF_ONLY, OWN_ID, OWN_LINE, REPEATED_SETTING, Writer,
+    line_time, own_header,
 };
 
 /// The leaf to start from.

@@ -17,7 +17,7 @@ pub(super) fn tree(rows: &[Row]) -> Tree {
         match &row.kind {
             Kind::Header(_) | Kind::Nothing | Kind::Own { .. } => {}
             Kind::Leaf(leaf) => scan.move_leaf(row, index, leaf),
-            Kind::Unknown => scan.see_through(row, index),
+            Kind::Unknown => scan.add_transparent(row, index),
             _ if is_linear => scan.chain(row, index),
             _ => scan.enter(rows, row, index),
         }
@@ -69,35 +69,35 @@ impl<'a> Scan<'a> {
     /// Adds an entry of version 1, which follows the one before it.
     fn chain(&mut self, row: &'a Row, index: usize) {
         set(&mut self.next, index, self.leaf.map_or(Next::Nothing, Next::Entry));
-        self.stand(row, index);
+        self.add_entry(row, index);
         self.leaf = Some(index);
     }
 
     fn enter(&mut self, rows: &'a [Row], row: &'a Row, index: usize) {
-        let goes_on = || self.leaf.map_or(Next::Nothing, Next::Entry);
+        let continues_previous = || self.leaf.map_or(Next::Nothing, Next::Entry);
         let appended_to = self.append.and_then(|row| rows.get(row)).map(|row| row.id.as_deref());
         let next = match &row.parent {
-            Parent::Unsaid => goes_on(),
+            Parent::Implicit => continues_previous(),
             // A row that names the row last appended to continues from the leaf, if they differ.
-            Parent::Root if appended_to.is_none() && !row.is_side => goes_on(),
+            Parent::Root if appended_to.is_none() && !row.is_side => continues_previous(),
             Parent::Root => Next::Nothing,
             Parent::Id(id) => {
                 let names_last = appended_to == Some(Some(&**id));
                 if names_last && !row.is_side && self.leaf != self.append {
-                    goes_on()
+                    continues_previous()
                 } else {
                     Next::Id(id)
                 }
             }
         };
         set(&mut self.next, index, next);
-        self.stand(row, index);
+        self.add_entry(row, index);
         if !row.is_side {
             self.leaf = Some(index);
         }
     }
 
-    fn stand(&mut self, row: &'a Row, index: usize) {
+    fn add_entry(&mut self, row: &'a Row, index: usize) {
         set(&mut self.is_entry, index, true);
         if let Some(id) = &row.id {
             self.entries.insert(id, index);
@@ -105,9 +105,9 @@ impl<'a> Scan<'a> {
         self.append = Some(index);
     }
 
-    fn see_through(&mut self, row: &'a Row, index: usize) {
+    fn add_transparent(&mut self, row: &'a Row, index: usize) {
         let next = match &row.parent {
-            Parent::Unsaid => return,
+            Parent::Implicit => return,
             Parent::Root => Next::Nothing,
             Parent::Id(id) => Next::Id(id),
         };
@@ -119,7 +119,7 @@ impl<'a> Scan<'a> {
 
     fn move_leaf(&mut self, row: &'a Row, index: usize, leaf: &'a LeafMove) {
         let (Some(id), Some(target)) = (&row.id, &leaf.target) else { return };
-        if !leaf.is_known || matches!(row.parent, Parent::Unsaid) {
+        if !leaf.is_known || matches!(row.parent, Parent::Implicit) {
             return;
         }
         let append = leaf.append.as_ref().unwrap_or(target);

@@ -25,8 +25,8 @@ pub(super) fn tree(rows: &[Row]) -> Tree {
             Parent::Id(id) => by_id.get(&**id).copied(),
             // pi does not know bare lines; a message without an envelope follows the line before
             // it.
-            Parent::Unsaid if matches!(row.kind, Kind::Message { is_bare: true, .. }) => before,
-            Parent::Unsaid | Parent::Root => None,
+            Parent::Implicit if matches!(row.kind, Kind::Message { is_bare: true, .. }) => before,
+            Parent::Implicit | Parent::Root => None,
         };
         before = Some(index);
     }

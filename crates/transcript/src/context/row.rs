@@ -53,7 +53,7 @@ pub(crate) fn line_of(name: &str) -> Option<usize> {
 /// The parent that a line names.
 #[derive(Debug)]
 pub(crate) enum Parent {
-    Unsaid,
+    Implicit,
     Root,
     Id(Box<str>),
 }
@@ -248,13 +248,13 @@ pub(crate) fn read(line: &str, number: usize, models: &mut Models) -> Option<Row
         return is_json.then_some(Row {
             line: number,
             id: None,
-            parent: Parent::Unsaid,
+            parent: Parent::Implicit,
             kind: Kind::Nothing,
             is_side: false,
         });
     };
     let parent = match line.parent.take() {
-        None => Parent::Unsaid,
+        None => Parent::Implicit,
         Some(Nullable(id)) => boxed(id).map_or(Parent::Root, Parent::Id),
     };
     let mode = line.append_mode.take();

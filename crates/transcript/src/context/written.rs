@@ -24,29 +24,29 @@ pub struct Head<'a> {
     /// The session's id in the ledger, if its file cannot have that id.
     pub own: Option<&'a str>,
     /// True if the file continues the one before it.
-    pub goes_on: bool,
+    pub continues_previous: bool,
 }
 
 /// The header field for [`Head::own`].
 pub const OWN_ID: &str = "quipuSession";
 
-/// The header field for [`Head::goes_on`]. The reset that begins the file may come after its
+/// The header field for [`Head::continues_previous`]. The reset that begins the file may come after its
 /// children, because the leaf comes last.
-pub const GOES_ON: &str = "quipuGoesOn";
+pub const CONTINUES_FIELD: &str = "quipuGoesOn";
 
-/// The field that marks an entry without a line of the session: [`AGAIN`] if it repeats a setting
-/// from the file before, [`FOOTHOLD`] if it only serves as the leaf.
-pub const MADE: &str = "quipuMade";
-/// The value of [`MADE`] for a repeated setting.
-pub const AGAIN: &str = "again";
-/// The value of [`MADE`] for an entry that only serves as the leaf.
-pub const FOOTHOLD: &str = "leaf";
+/// The field that marks an entry without a line of the session: [`REPEATED_SETTING`] if it repeats a setting
+/// from the file before, [`LEAF_ONLY`] if it only serves as the leaf.
+pub const ADDED_FIELD: &str = "quipuMade";
+/// The value of [`ADDED_FIELD`] for a repeated setting.
+pub const REPEATED_SETTING: &str = "again";
+/// The value of [`ADDED_FIELD`] for an entry that only serves as the leaf.
+pub const LEAF_ONLY: &str = "leaf";
 
 /// The field that holds the session's own line in an entry that is changed because a file begins
 /// with it.
 pub const OWN_LINE: &str = "quipuLine";
 
-/// Returns a header without the [`OWN_ID`] and [`GOES_ON`] that an export wrote into it, and with
+/// Returns a header without the [`OWN_ID`] and [`CONTINUES_FIELD`] that an export wrote into it, and with
 /// the session's own `id`; `None` if it is not a header.
 pub fn own_header(line: &str, id: Option<&str>) -> Option<String> {
     let mut object = Object::read(row::clean(line))?;
@@ -54,7 +54,7 @@ pub fn own_header(line: &str, id: Option<&str>) -> Option<String> {
         return None;
     }
     object.take(OWN_ID);
-    object.take(GOES_ON);
+    object.take(CONTINUES_FIELD);
     if let Some(id) = id {
         object.put("id", &id);
     }
@@ -105,8 +105,8 @@ impl Writer {
         if let Some(own) = head.own {
             object.put(OWN_ID, &own);
         }
-        if head.goes_on {
-            object.put(GOES_ON, &true);
+        if head.continues_previous {
+            object.put(CONTINUES_FIELD, &true);
         }
         text(&object)
     }
@@ -198,8 +198,8 @@ impl Writer {
             _ => object.put("targetId", &None::<&str>),
         }
         match &laid.what {
-            Written::Model(_) | Written::Thinking(_) => object.put(MADE, &AGAIN),
-            Written::Foothold(_) => object.put(MADE, &FOOTHOLD),
+            Written::Model(_) | Written::Thinking(_) => object.put(ADDED_FIELD, &REPEATED_SETTING),
+            Written::Foothold(_) => object.put(ADDED_FIELD, &LEAF_ONLY),
             _ => {}
         }
         Some(object)

@@ -61,7 +61,7 @@ pub(super) struct Scan<'l> {
     /// The start of the part that becomes `null`.
     deep_from: Option<usize>,
     last_closed: Option<(usize, usize)>,
-    /// Where the string that the line ends in begins, and how far it is whole.
+    /// The start of the string in which the line ends, and the end of its whole part.
     unfinished: Option<(usize, usize)>,
     oddities: Oddities,
     walked: usize,
@@ -190,7 +190,7 @@ impl<'l> Scan<'l> {
         &self.copy
     }
 
-    /// Whether a string that begins at `from` is what a message says: each key on the way to it is
+    /// Returns whether a string that begins at `from` is text of a message: each key above it is
     /// one of [`WORDING`].
     fn is_wording(&self, from: usize) -> bool {
         let starts = self.members.iter().skip(1).map(|members| members.start).chain([from]);

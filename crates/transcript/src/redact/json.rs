@@ -72,7 +72,7 @@ impl Redactor {
         let mut found = self.find(&text);
         if let Some(key) = key
             && text.len() <= LONGEST_VALUE
-            && may_tell(key)
+            && may_name_secret(key)
         {
             let start = key.len() + 2;
             let assignment = format!("{key}=\"{text}\"");
@@ -108,7 +108,7 @@ impl Redactor {
 }
 
 /// Returns true if secrets may be stored under this key.
-fn may_tell(key: &str) -> bool {
+fn may_name_secret(key: &str) -> bool {
     let key = key.to_ascii_lowercase();
     ["pass", "secret", "token", "key", "auth", "cred"].iter().any(|word| key.contains(word))
 }

@@ -62,7 +62,7 @@ impl Redactor {
     }
 
     /// Rebuilds the finder, so that every secret met so far is found everywhere.
-    pub fn settle(&mut self) {
+    pub fn rebuild_finder(&mut self) {
         if self.finder_knows == self.known.len() {
             return;
         }
@@ -74,7 +74,7 @@ impl Redactor {
     }
 
     /// Returns the number of different secrets of each kind that were met.
-    pub fn met(&self) -> impl Iterator<Item = (&'static str, u32)> + '_ {
+    pub fn counts(&self) -> impl Iterator<Item = (&'static str, u32)> + '_ {
         self.counts.iter().filter_map(|(rule, count)| Some((RULES.get(*rule)?.name, *count)))
     }
 
@@ -190,7 +190,7 @@ impl Redactor {
         }
         // New secrets are searched for too, but the finder is not rebuilt for each.
         if self.known.len() > self.finder_knows * 2 + 16 {
-            self.settle();
+            self.rebuild_finder();
         }
         let mut found = find::by_rules(text);
         if let Some(finder) = &self.finder {

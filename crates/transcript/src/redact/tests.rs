@@ -66,7 +66,7 @@ fn a_key_tells_that_its_value_is_a_secret() {
     let line = r#"{"env":{"DB_PASSWORD":"sesame-7","SHOP_API_TOKEN" : "q8Zy7Xw1Lk3Jh5Gf9Ds2"},"at":"sesame-7!"}"#;
     let mut redactor = Redactor::new();
     redactor.mask_json(line);
-    redactor.settle();
+    redactor.rebuild_finder();
     assert_eq!(
         redactor.mask_json(line),
         r#"{"env":{"DB_PASSWORD":"[redacted:password:1]","SHOP_API_TOKEN" : "[redacted:secret:1]"},"at":"[redacted:password:1]!"}"#
@@ -87,7 +87,7 @@ fn the_same_secret_has_the_same_number() {
         redactor.mask(&format!("git push https://x-access-token:{one}@example.org/shop")),
         "git push https://x-access-token:[redacted:github-token:1]@example.org/shop"
     );
-    assert_eq!(redactor.met().collect::<Vec<_>>(), [("github-token", 2)]);
+    assert_eq!(redactor.counts().collect::<Vec<_>>(), [("github-token", 2)]);
 }
 
 #[test]
@@ -95,7 +95,7 @@ fn what_was_met_is_masked_without_the_words_around_it() {
     let mut redactor = Redactor::new();
     let text = "it is sesame-7x. password=sesame-7x";
     redactor.mask(text);
-    redactor.settle();
+    redactor.rebuild_finder();
     assert_eq!(redactor.mask(text), "it is [redacted:password:1]. password=[redacted:password:1]");
 }
 
@@ -258,7 +258,7 @@ fn placeholders_stay() {
     for text in &texts {
         let once = redactor.mask(text).into_owned();
         assert!(!once.contains(secret) && once.contains("[redacted:"), "{once}");
-        redactor.settle();
+        redactor.rebuild_finder();
         let twice = redactor.mask(&once).into_owned();
         assert_eq!(once, twice);
         assert_eq!(Redactor::new().mask(&once), once, "by a redactor that knows no secrets");

@@ -2,7 +2,7 @@
 //!
 //! A rendering receives a [`Header`] and then one [`StoryItem`] after the other, and writes as it
 //! goes: its buffer does not grow with the session, except for one short line per turn if there is
-//! a table of contents. [`Telling`](crate::story::Telling) selects what is shown.
+//! a table of contents. [`StoryDetail`](crate::story::StoryDetail) selects what is shown.
 //!
 //! All text from a transcript is hostile. No byte of it may act in the output: as markup, as a
 //! script, as a formula, as something that is loaded, or as a character that reorders text.

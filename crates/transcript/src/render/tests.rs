@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 use super::*;
 use crate::entry::{Compaction, RawJson, Role};
 use crate::story::{
-    Folded, ItemKind, Outcome, Piece, Rewind, StoryCall, StoryResult, Telling, Tools,
+    Folded, ItemKind, Outcome, Piece, Rewind, StoryCall, StoryDetail, StoryResult, Tools,
 };
 use crate::time::Timestamp;
 
@@ -140,11 +140,11 @@ fn header() -> impl Strategy<Value = Header> {
     })
 }
 
-fn telling() -> impl Strategy<Value = Telling> {
+fn detail() -> impl Strategy<Value = StoryDetail> {
     prop_oneof![
-        Just(Telling::FULL),
-        Just(Telling::DEFAULT),
-        Just(Telling { tools: Tools::Inputs, ..Telling::DEFAULT }),
+        Just(StoryDetail::FULL),
+        Just(StoryDetail::DEFAULT),
+        Just(StoryDetail { tools: Tools::Inputs, ..StoryDetail::DEFAULT }),
     ]
 }
 
@@ -283,9 +283,9 @@ proptest! {
 
     #[test]
     fn html_does_nothing(
-        header in header(), items in prop::collection::vec(item(), 0..4), telling in telling(),
+        header in header(), items in prop::collection::vec(item(), 0..4), detail in detail(),
     ) {
-        let html = rendered(Html::new(telling), &header, &items);
+        let html = rendered(Html::new(detail), &header, &items);
         prop_assert!(html.contains("Content-Security-Policy"));
         prop_assert!(!html.contains(ODD));
         check_html(&html)?;
@@ -293,11 +293,11 @@ proptest! {
 
     #[test]
     fn markdown_does_nothing(
-        header in header(), items in prop::collection::vec(item(), 0..4), telling in telling(),
+        header in header(), items in prop::collection::vec(item(), 0..4), detail in detail(),
     ) {
-        let markdown = rendered(Markdown::new(telling), &header, &items);
+        let markdown = rendered(Markdown::new(detail), &header, &items);
         prop_assert!(!markdown.contains(ODD));
-        let prompts = items.iter().filter(|item| item.is_prompt && item.is_told(telling)).count();
+        let prompts = items.iter().filter(|item| item.is_prompt && item.is_shown(detail)).count();
         check_markdown(&markdown, prompts)?;
     }
 
@@ -371,7 +371,7 @@ fn short_header() -> Header {
 
 #[test]
 fn markdown_looks_like_this() {
-    insta::assert_snapshot!(rendered(Markdown::new(Telling::DEFAULT), &short_header(), &story()), @r"
+    insta::assert_snapshot!(rendered(Markdown::new(StoryDetail::DEFAULT), &short_header(), &story()), @r"
     # Two \*decimals\*
 
     - Project: shop
@@ -390,7 +390,7 @@ fn markdown_looks_like_this() {
 
     `toFixed` **rounds**.
     ");
-    insta::assert_snapshot!(rendered(Markdown::new(Telling::FULL), &short_header(), &story()), @r#"
+    insta::assert_snapshot!(rendered(Markdown::new(StoryDetail::FULL), &short_header(), &story()), @r#"
     # Two \*decimals\*
 
     - Project: shop
@@ -433,7 +433,7 @@ fn markdown_looks_like_this() {
 
 #[test]
 fn html_looks_like_this() {
-    let html = rendered(Html::new(Telling::FULL), &short_header(), &story());
+    let html = rendered(Html::new(StoryDetail::FULL), &short_header(), &story());
     let (_, body) = html.split_once("<main>").unwrap();
     insta::assert_snapshot!(body, @r##"
 

@@ -11,7 +11,7 @@ use std::fmt;
 
 use super::inbound::Inbound;
 pub use pairing::{MOST_REQUESTS, PairingCode, REQUEST_LIFETIME, Request, is_open_at};
-pub use policies::{AdmissionSettings, DirectPolicy, GroupPolicy, SaidAdmission, SaidPolicies};
+pub use policies::{AdmissionSettings, DirectPolicy, FileAdmission, FilePolicies, GroupPolicy};
 
 /// The longest sender id in bytes that is accepted.
 const LONGEST_SENDER: usize = 256;
@@ -293,7 +293,7 @@ mod tests {
     #[test]
     fn channels_may_be_different() {
         let mut settings = settings("open", "open");
-        let here = SaidPolicies { direct: Some(DirectPolicy::Allowlist), group: None };
+        let here = FilePolicies { direct: Some(DirectPolicy::Allowlist), group: None };
         settings.channels.insert(Channel::parse("telegram").unwrap(), here);
         let why = Why::NotApproved;
         check(&settings, None, &from(Chat::Direct, "1"), Admission::Refused { why });

@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::reset::{ResetMode, ResetRule, ResetType};
-use super::settings::{Compaction, CompactionMode, DmScope, GroupScope, Said, main_key};
+use super::settings::{Compaction, CompactionMode, DmScope, FileSettings, GroupScope, main_key};
 use crate::formats::openclaw::nests_too_deeply;
 
 /// The reason why the file cannot be used.
@@ -66,7 +66,7 @@ struct Defaults {
 
 /// Reads the settings. If a setting is in both places, that in `session` wins, where releases have
 /// it.
-pub fn read(text: &str) -> Result<Said, ConfigError> {
+pub fn read(text: &str) -> Result<FileSettings, ConfigError> {
     if nests_too_deeply(text) {
         return Err(ConfigError::Syntax { at: None });
     }
@@ -78,7 +78,7 @@ pub fn read(text: &str) -> Result<Said, ConfigError> {
         Some(defaults) => (defaults.session, defaults.compaction),
         None => (None, None),
     };
-    let mut from_file = Said::default();
+    let mut from_file = FileSettings::default();
     if let Some(value) = &inner {
         session(&Reader::of("agents.defaults.session", value)?, &mut from_file)?;
     }
@@ -109,7 +109,7 @@ fn place(text: &str, error: &json5::Error) -> Option<(usize, usize)> {
     error.position().map(|at| (at.line + 1, at.column + 1))
 }
 
-fn session(reader: &Reader<'_>, from_file: &mut Said) -> Result<(), ConfigError> {
+fn session(reader: &Reader<'_>, from_file: &mut FileSettings) -> Result<(), ConfigError> {
     if let Some(scope) = reader.text("scope")?
         && scope != "per-sender"
     {
@@ -131,7 +131,7 @@ fn session(reader: &Reader<'_>, from_file: &mut Said) -> Result<(), ConfigError>
     resets(reader, from_file)
 }
 
-fn resets(reader: &Reader<'_>, from_file: &mut Said) -> Result<(), ConfigError> {
+fn resets(reader: &Reader<'_>, from_file: &mut FileSettings) -> Result<(), ConfigError> {
     let legacy = reader.minutes("idleMinutes")?;
     let base = reader.table("reset")?.map(|reset| rule(&reset)).transpose()?;
     let by_type = reader.table("resetByType")?;
@@ -332,8 +332,8 @@ mod tests {
             (from_file.dm_scope, from_file.main_key.as_deref()),
             (Some(DmScope::Peer), Some("a"))
         );
-        assert_eq!(read("{}"), Ok(Said::default()));
-        assert_eq!(read("{ session: null, agents: null }"), Ok(Said::default()));
+        assert_eq!(read("{}"), Ok(FileSettings::default()));
+        assert_eq!(read("{ session: null, agents: null }"), Ok(FileSettings::default()));
     }
 
     #[test]

@@ -1,12 +1,12 @@
 //! The routing settings: which conversations share a session, who may speak, and when a session
 //! starts over.
 //!
-//! [`Settings`] are the values in effect; [`Said`] are the values in one file. [`Settings::with`]
+//! [`Settings`] are the values in effect; [`FileSettings`] are the values in one file. [`Settings::with`]
 //! applies one file over another, and a value in no file has its default.
 
 use std::collections::BTreeMap;
 
-use super::admission::{AdmissionSettings, SaidAdmission};
+use super::admission::{AdmissionSettings, FileAdmission};
 use super::names::is_name;
 use super::reset::{ResetRule, ResetType, Resets};
 
@@ -114,7 +114,7 @@ impl Default for Settings {
 
 /// The settings in one file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Said {
+pub struct FileSettings {
     /// The name of the main session.
     pub main_key: Option<String>,
     /// The direct conversations that share a session.
@@ -130,7 +130,7 @@ pub struct Said {
     /// The rules for channels.
     pub reset_by_channel: BTreeMap<String, ResetRule>,
     /// The rules for who may speak.
-    pub admission: SaidAdmission,
+    pub admission: FileAdmission,
     /// The rules for compaction.
     pub compaction: Compaction,
 }
@@ -138,7 +138,7 @@ pub struct Said {
 impl Settings {
     /// Returns the settings with those of a file applied over them.
     #[must_use]
-    pub fn with(mut self, from_file: Said) -> Settings {
+    pub fn with(mut self, from_file: FileSettings) -> Settings {
         if let Some(main_key) = from_file.main_key {
             self.main_key = main_key;
         }
@@ -221,12 +221,12 @@ mod tests {
 
     #[test]
     fn the_last_file_counts_and_the_rest_stays() {
-        let below = Said {
+        let below = FileSettings {
             dm_scope: Some(DmScope::PerPeer),
             group_scope: Some(GroupScope::Main),
-            ..Said::default()
+            ..FileSettings::default()
         };
-        let above = Said { dm_scope: Some(DmScope::Peer), ..Said::default() };
+        let above = FileSettings { dm_scope: Some(DmScope::Peer), ..FileSettings::default() };
         let settings = Settings::default().with(below).with(above);
         assert_eq!((settings.dm_scope, settings.group_scope), (DmScope::Peer, GroupScope::Main));
         assert_eq!(settings.main_key, "main");

@@ -3,13 +3,13 @@
 //! A [`StoryItem`] is the part of the story that one entry adds. [`tell()`] makes one from an
 //! [`Entry`](crate::entry::Entry) alone; the caller, who knows the session, adds its turn, the
 //! outcome of its calls, and rewinds. Every rendering (terminal, Markdown, HTML, JSON) starts from
-//! these items and makes no choice of its own: [`Telling`] selects what is shown in full, and
-//! [`StoryItem::is_told`] what is shown at all.
+//! these items and makes no choice of its own: [`StoryDetail`] selects what is shown in full, and
+//! [`StoryItem::is_shown`] what is shown at all.
 //!
 //! Nothing is lost: the text of a folded item is still in the entry.
 
 mod about;
-mod tell;
+mod convert;
 
 use std::borrow::Cow;
 
@@ -17,7 +17,7 @@ use crate::entry::{Compaction, RawJson, Role};
 use crate::time::Timestamp;
 
 pub use about::{ABOUT_KEYS, ERROR_WORDS, about, mentions_error, one_line};
-pub use tell::{folded, tell};
+pub use convert::{folded, story_item};
 
 /// The widest line about a tool call, in columns, with the name of the tool.
 pub const CALL_COLUMNS: usize = 120;
@@ -286,7 +286,7 @@ impl Compaction<'_> {
 
 /// The parts of a story that are shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Telling {
+pub struct StoryDetail {
     /// The model's reasoning.
     pub thinking: bool,
     /// Tool calls.
@@ -297,19 +297,19 @@ pub struct Telling {
     pub folded: bool,
 }
 
-impl Telling {
+impl StoryDetail {
     /// The parts that are shown by default.
-    pub const DEFAULT: Telling =
-        Telling { thinking: false, tools: Tools::About, compactions: false, folded: false };
+    pub const DEFAULT: StoryDetail =
+        StoryDetail { thinking: false, tools: Tools::About, compactions: false, folded: false };
 
     /// All parts.
-    pub const FULL: Telling =
-        Telling { thinking: true, tools: Tools::Full, compactions: true, folded: true };
+    pub const FULL: StoryDetail =
+        StoryDetail { thinking: true, tools: Tools::Full, compactions: true, folded: true };
 }
 
-impl Default for Telling {
-    fn default() -> Telling {
-        Telling::DEFAULT
+impl Default for StoryDetail {
+    fn default() -> StoryDetail {
+        StoryDetail::DEFAULT
     }
 }
 
@@ -329,29 +329,29 @@ pub enum Tools {
 
 impl StoryItem<'_> {
     /// Returns true if the item is shown at all.
-    pub fn is_told(&self, telling: Telling) -> bool {
+    pub fn is_shown(&self, detail: StoryDetail) -> bool {
         let is_open = match self.folded {
             None => true,
-            Some(Folded::Summary) => telling.compactions,
+            Some(Folded::Summary) => detail.compactions,
             Some(
                 Folded::Meta
                 | Folded::Mirror
                 | Folded::Sidechain
                 | Folded::Queued
                 | Folded::Unknown,
-            ) => telling.folded,
+            ) => detail.folded,
             // A line that could not be decoded may be of any type.
-            Some(Folded::Bookkeeping) => telling.folded && self.oversize.is_some(),
+            Some(Folded::Bookkeeping) => detail.folded && self.oversize.is_some(),
         };
         is_open
             && (!matches!(self.kind, ItemKind::Message)
                 || self.is_interrupt
                 || self.oversize.is_some()
-                || self.pieces.iter().any(|piece| piece.is_told(telling)))
+                || self.pieces.iter().any(|piece| piece.is_shown(detail)))
     }
 
     /// Returns true if it has text of its own. A result belongs to its call.
-    pub fn speaks(&self) -> bool {
+    pub fn has_text(&self) -> bool {
         if self.folded == Some(Folded::Unknown) {
             return false;
         }
@@ -373,11 +373,11 @@ impl StoryItem<'_> {
 
 impl Piece<'_> {
     /// Returns true if the piece is shown.
-    pub fn is_told(&self, telling: Telling) -> bool {
+    pub fn is_shown(&self, detail: StoryDetail) -> bool {
         match self {
             Piece::Words(words) => !words.trim().is_empty(),
-            Piece::Thinking(words) => telling.thinking && !words.trim().is_empty(),
-            Piece::Injected(_) => telling.folded,
+            Piece::Thinking(words) => detail.thinking && !words.trim().is_empty(),
+            Piece::Injected(_) => detail.folded,
             Piece::Call(_) | Piece::Result(_) | Piece::Image { .. } | Piece::Other(_) => true,
         }
     }

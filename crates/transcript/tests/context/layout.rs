@@ -17,7 +17,7 @@ fn lay(text: &str) -> Vec<String> {
     let texts: HashMap<usize, String> = wanted.map(|line| (line, lines[line].to_owned())).collect();
     let layout = session.layout(&texts);
     let time = "2026-01-01T00:00:09.000Z";
-    let head = Head { id: "s", time, parent: None, own: None, goes_on: false };
+    let head = Head { id: "s", time, parent: None, own: None, continues_previous: false };
     let header = layout.header.map(|line| lines[line]);
     layout
         .files

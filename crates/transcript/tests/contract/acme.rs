@@ -6,7 +6,7 @@
 
 use std::borrow::Cow;
 
-use quipu_transcript::entry::{Block, Entry, Kind, Role, Says, Usage};
+use quipu_transcript::entry::{Block, Entry, Kind, Role, SessionFact, Usage};
 use quipu_transcript::format::{Claim, Format, Node, Origin, Part, Root};
 use quipu_transcript::names;
 use quipu_transcript::time::Timestamp;
@@ -78,7 +78,7 @@ impl Format for Acme {
             // Sets the model for the bills that follow.
             "start" => {
                 entry.model = line.model;
-                entry.says.extend(line.folder.map(Says::Cwd));
+                entry.facts.extend(line.folder.map(SessionFact::Cwd));
                 Kind::ModelChange
             }
             "human" | "model" => {

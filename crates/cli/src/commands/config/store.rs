@@ -1,7 +1,7 @@
 //! The settings of `[store]`, each with its origin.
 
 use quipu_transcript::routing::reset::ResetRule;
-use quipu_transcript::routing::settings::{Compaction, Said};
+use quipu_transcript::routing::settings::{Compaction, FileSettings};
 
 use super::Value;
 use crate::error::Result;
@@ -18,9 +18,9 @@ type Tokens = fn(&Compaction) -> Option<u64>;
 pub(super) fn lines(store: &StoreSettings) -> Result<Vec<Line>> {
     let routing = store.routing()?;
     let openclaw = store.openclaw_config.as_ref();
-    let origin = |is_said: &dyn Fn(&Said) -> bool| match openclaw {
-        _ if is_said(&store.said) => store.origin.clone(),
-        Some(path) if is_said(&routing.openclaw) => Origin::File(path.display().to_string()),
+    let origin = |is_set: &dyn Fn(&FileSettings) -> bool| match openclaw {
+        _ if is_set(&store.file_settings) => store.origin.clone(),
+        Some(path) if is_set(&routing.openclaw) => Origin::File(path.display().to_string()),
         _ => Origin::Default,
     };
     let mut lines = Vec::new();
@@ -28,39 +28,40 @@ pub(super) fn lines(store: &StoreSettings) -> Result<Vec<Line>> {
         let key = "store.openclaw_config".to_owned();
         lines.push((key, Value::Place(path.clone()), store.origin.clone()));
     }
-    let mut add = |key: &str, value: Value<'static>, is_said: &dyn Fn(&Said) -> bool| {
-        lines.push((format!("store.{key}"), value, origin(is_said)));
+    let mut add = |key: &str, value: Value<'static>, is_set: &dyn Fn(&FileSettings) -> bool| {
+        lines.push((format!("store.{key}"), value, origin(is_set)));
     };
     let word = |word: &str| Value::Text(word.to_owned());
     let settings = &routing.settings;
-    add("main_key", word(&settings.main_key), &|said| said.main_key.is_some());
-    add("dm_scope", word(settings.dm_scope.as_str()), &|said| said.dm_scope.is_some());
-    add("group_scope", word(settings.group_scope.as_str()), &|said| said.group_scope.is_some());
+    add("main_key", word(&settings.main_key), &|found| found.main_key.is_some());
+    add("dm_scope", word(settings.dm_scope.as_str()), &|found| found.dm_scope.is_some());
+    add("group_scope", word(settings.group_scope.as_str()), &|found| found.group_scope.is_some());
     for (name, ids) in &settings.identity_links {
         let key = format!("identity_links.{name}");
-        add(&key, Value::Words(ids.clone()), &|said| said.identity_links.is_some());
+        add(&key, Value::Words(ids.clone()), &|found| found.identity_links.is_some());
     }
     let resets = &settings.resets;
-    let mut rule = |key: &str, rule: &ResetRule, of: &dyn Fn(&Said) -> ResetRule| {
+    let mut rule = |key: &str, rule: &ResetRule, of: &dyn Fn(&FileSettings) -> ResetRule| {
         if let Some(mode) = rule.mode {
-            add(&format!("{key}.mode"), word(mode.as_str()), &|said| of(said).mode.is_some());
+            add(&format!("{key}.mode"), word(mode.as_str()), &|found| of(found).mode.is_some());
         }
         if let Some(hour) = rule.hour {
             let value = Value::Number(hour.unsigned_abs().into());
-            add(&format!("{key}.hour"), value, &|said| of(said).hour.is_some());
+            add(&format!("{key}.hour"), value, &|found| of(found).hour.is_some());
         }
         if let Some(minutes) = rule.idle_minutes {
             let value = Value::Number(minutes.into());
-            add(&format!("{key}.idle_minutes"), value, &|said| of(said).idle_minutes.is_some());
+            add(&format!("{key}.idle_minutes"), value, &|found| of(found).idle_minutes.is_some());
         }
     };
-    rule("reset", &resets.base, &|said| said.reset);
+    rule("reset", &resets.base, &|found| found.reset);
     for (kind, own) in &resets.by_type {
-        let of = |said: &Said| said.reset_by_type.get(kind).copied().unwrap_or_default();
+        let of = |found: &FileSettings| found.reset_by_type.get(kind).copied().unwrap_or_default();
         rule(&format!("reset.{}", kind.as_str()), own, &of);
     }
     for (channel, own) in &resets.by_channel {
-        let of = |said: &Said| said.reset_by_channel.get(channel).copied().unwrap_or_default();
+        let of =
+            |found: &FileSettings| found.reset_by_channel.get(channel).copied().unwrap_or_default();
         rule(&format!("reset.channels.{channel}"), own, &of);
     }
     if resets.base == ResetRule::default() {
@@ -68,9 +69,9 @@ pub(super) fn lines(store: &StoreSettings) -> Result<Vec<Line>> {
     }
     let admission = &settings.admission;
     let direct = word(admission.direct.as_str());
-    add("admission.direct", direct, &|said| said.admission.policies.direct.is_some());
+    add("admission.direct", direct, &|found| found.admission.policies.direct.is_some());
     let group = word(admission.group.as_str());
-    add("admission.group", group, &|said| said.admission.policies.group.is_some());
+    add("admission.group", group, &|found| found.admission.policies.group.is_some());
     for (channel, policies) in &admission.channels {
         let key = format!("admission.channels.{channel}");
         if let Some(policy) = policies.direct {
@@ -81,10 +82,10 @@ pub(super) fn lines(store: &StoreSettings) -> Result<Vec<Line>> {
         }
     }
     let owners = admission.owners.iter().map(|(channel, id)| format!("{channel}:{id}")).collect();
-    add("admission.owners", Value::Words(owners), &|said| said.admission.owners.is_some());
+    add("admission.owners", Value::Words(owners), &|found| found.admission.owners.is_some());
     let compaction = &settings.compaction;
     if let Some(mode) = compaction.mode {
-        add("compaction.mode", word(mode.as_str()), &|said| said.compaction.mode.is_some());
+        add("compaction.mode", word(mode.as_str()), &|found| found.compaction.mode.is_some());
     }
     let numbers: [(&str, Tokens); 4] = [
         ("reserve_tokens", |compaction| compaction.reserve_tokens),
@@ -96,18 +97,18 @@ pub(super) fn lines(store: &StoreSettings) -> Result<Vec<Line>> {
     ];
     for (key, number) in numbers {
         if let Some(value) = number(compaction) {
-            let is_said = |said: &Said| number(&said.compaction).is_some();
-            add(&format!("compaction.{key}"), Value::Number(value), &is_said);
+            let is_set = |found: &FileSettings| number(&found.compaction).is_some();
+            add(&format!("compaction.{key}"), Value::Number(value), &is_set);
         }
     }
     if let Some(flush) = compaction.memory_flush {
-        add("compaction.memory_flush", Value::Flag(flush), &|said| {
-            said.compaction.memory_flush.is_some()
+        add("compaction.memory_flush", Value::Flag(flush), &|found| {
+            found.compaction.memory_flush.is_some()
         });
     }
     if let Some(prompt) = &compaction.memory_flush_prompt {
-        add("compaction.memory_flush_prompt", word(prompt), &|said| {
-            said.compaction.memory_flush_prompt.is_some()
+        add("compaction.memory_flush_prompt", word(prompt), &|found| {
+            found.compaction.memory_flush_prompt.is_some()
         });
     }
     Ok(lines)

@@ -4,7 +4,7 @@ use clap::ValueEnum;
 use quipu_ledger::export::Json;
 use quipu_ledger::wire::Session;
 use quipu_transcript::render::{Html, Markdown, Rendering};
-use quipu_transcript::story::{Telling, Tools};
+use quipu_transcript::story::{StoryDetail, Tools};
 
 /// An output format of an export.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -47,14 +47,14 @@ impl Kind {
     }
 
     /// Returns the details that are shown without further options.
-    pub(super) fn default_telling(self) -> Telling {
+    pub(super) fn default_detail(self) -> StoryDetail {
         match self {
             Kind::Md | Kind::Jsonl | Kind::Csv | Kind::OpenClaw | Kind::ClaudeCode => {
-                Telling::DEFAULT
+                StoryDetail::DEFAULT
             }
             // The page shows it collapsed.
-            Kind::Html => Telling { tools: Tools::Full, ..Telling::DEFAULT },
-            Kind::Json => Telling::FULL,
+            Kind::Html => StoryDetail { tools: Tools::Full, ..StoryDetail::DEFAULT },
+            Kind::Json => StoryDetail::FULL,
         }
     }
 
@@ -62,12 +62,12 @@ impl Kind {
     pub(super) fn rendering(
         self,
         session: &Session,
-        telling: Telling,
+        detail: StoryDetail,
     ) -> Option<Box<dyn Rendering>> {
         match self {
-            Kind::Md => Some(Box::new(Markdown::new(telling))),
-            Kind::Html => Some(Box::new(Html::new(telling))),
-            Kind::Json => Some(Box::new(Json::new(session.clone(), telling))),
+            Kind::Md => Some(Box::new(Markdown::new(detail))),
+            Kind::Html => Some(Box::new(Html::new(detail))),
+            Kind::Json => Some(Box::new(Json::new(session.clone(), detail))),
             Kind::Jsonl | Kind::Csv | Kind::OpenClaw | Kind::ClaudeCode => None,
         }
     }

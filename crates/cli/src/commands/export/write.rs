@@ -11,7 +11,7 @@ use quipu_ledger::wire::Session;
 use quipu_ledger::{Error, Ledger, Trouble};
 use quipu_transcript::redact::Redactor;
 use quipu_transcript::render::Header;
-use quipu_transcript::story::Telling;
+use quipu_transcript::story::StoryDetail;
 
 use super::kind::Kind;
 use crate::error::CommandError;
@@ -70,7 +70,7 @@ type Result<T, E = Failure> = std::result::Result<T, E>;
 pub(super) struct Exporter<'l> {
     ledger: &'l Ledger,
     pub(super) kind: Kind,
-    telling: Telling,
+    detail: StoryDetail,
     redactor: Option<Redactor>,
 }
 
@@ -78,10 +78,10 @@ impl<'l> Exporter<'l> {
     pub(super) fn new(
         ledger: &'l Ledger,
         kind: Kind,
-        telling: Telling,
+        detail: StoryDetail,
         redacts: bool,
     ) -> Exporter<'l> {
-        Exporter { ledger, kind, telling, redactor: redacts.then(Redactor::new) }
+        Exporter { ledger, kind, detail, redactor: redacts.then(Redactor::new) }
     }
 
     pub(super) fn ledger(&self) -> &'l Ledger {
@@ -99,7 +99,7 @@ impl<'l> Exporter<'l> {
     /// Returns how many secrets of each kind were masked.
     pub(super) fn redacted(&self) -> Option<BTreeMap<String, u32>> {
         let redactor = self.redactor.as_ref()?;
-        Some(redactor.met().map(|(kind, count)| (kind.to_owned(), count)).collect())
+        Some(redactor.counts().map(|(kind, count)| (kind.to_owned(), count)).collect())
     }
 
     /// Lets the redactor learn the secrets of a session.
@@ -107,8 +107,8 @@ impl<'l> Exporter<'l> {
         let Some(redactor) = &mut self.redactor else { return Ok(()) };
         if self.kind != Kind::Csv {
             let story = Story::open(self.ledger, row)?;
-            let everything = Choice { telling: Telling::FULL, ..Choice::default() };
-            story.tell(&everything, &mut |item| {
+            let everything = Choice { detail: StoryDetail::FULL, ..Choice::default() };
+            story.each_item(&everything, &mut |item| {
                 redactor.mask_item(item);
                 ControlFlow::Continue(())
             })?;
@@ -134,9 +134,9 @@ impl<'l> Exporter<'l> {
     }
 
     /// Ends learning.
-    pub(super) fn settle(&mut self) {
+    pub(super) fn end_learning(&mut self) {
         if let Some(redactor) = &mut self.redactor {
-            redactor.settle();
+            redactor.rebuild_finder();
         }
     }
 
@@ -192,13 +192,13 @@ impl<'l> Exporter<'l> {
         out: &mut dyn Write,
     ) -> Result<()> {
         let seen = self.seen(session);
-        let Some(mut rendering) = self.kind.rendering(&seen, self.telling) else { return Ok(()) };
+        let Some(mut rendering) = self.kind.rendering(&seen, self.detail) else { return Ok(()) };
         let story = Story::open(self.ledger, row)?;
         rendering.begin(&self.header(session, Some(&story)), out)?;
-        let choice = Choice { telling: self.telling, ..Choice::default() };
+        let choice = Choice { detail: self.detail, ..Choice::default() };
         let redactor = &mut self.redactor;
         let mut written = Ok(());
-        story.tell(&choice, &mut |item| {
+        story.each_item(&choice, &mut |item| {
             written = match redactor {
                 Some(redactor) => rendering.item(&redactor.mask_item(item), out),
                 None => rendering.item(item, out),
@@ -233,7 +233,7 @@ impl<'l> Exporter<'l> {
         match file {
             Some(file) => file.stream(self.ledger, &mut each)?,
             None => {
-                let everything = Choice { telling: Telling::FULL, ..Choice::default() };
+                let everything = Choice { detail: StoryDetail::FULL, ..Choice::default() };
                 Story::open(self.ledger, row)?.raw(&everything, &mut each)?;
             }
         }
@@ -372,7 +372,7 @@ mod tests {
         let files = transcripts(&ledger, row).unwrap();
         for file in [files.first(), None] {
             let mut out = Largest::default();
-            Exporter::new(&ledger, Kind::Jsonl, Telling::default(), false)
+            Exporter::new(&ledger, Kind::Jsonl, StoryDetail::default(), false)
                 .transcript(row, file, &mut out)
                 .unwrap();
             assert_eq!(out.all, line.len());

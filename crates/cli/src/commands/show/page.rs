@@ -10,7 +10,7 @@ use quipu_transcript::entry::{Compaction, Role};
 use quipu_transcript::format;
 use quipu_transcript::render::{GAP, compacted};
 use quipu_transcript::story::{
-    Folded, ItemKind, Outcome, Piece, Rewind, StoryItem, Telling, Tools, one_line,
+    Folded, ItemKind, Outcome, Piece, Rewind, StoryDetail, StoryItem, Tools, one_line,
 };
 
 use super::tools;
@@ -31,7 +31,7 @@ const INDENT: &str = "  ";
 pub(super) struct Page<'c> {
     context: &'c mut Context,
     ids: ShortIds,
-    telling: Telling,
+    detail: StoryDetail,
     /// True if only one role is shown, so that calls have no results next to them.
     is_narrowed_to_tools: bool,
     last: Last,
@@ -59,7 +59,7 @@ impl<'c> Page<'c> {
         Page {
             context,
             ids,
-            telling: choice.telling,
+            detail: choice.detail,
             is_narrowed_to_tools: choice.role == Some(Role::Tool),
             last: Last::Nothing,
             day: None,
@@ -129,7 +129,8 @@ impl<'c> Page<'c> {
     /// Prints one entry.
     pub(super) fn item(&mut self, item: &StoryItem<'_>) -> Result<()> {
         self.is_empty = false;
-        if item.speaks() && std::mem::replace(&mut self.is_absent, item.is_absent) != item.is_absent
+        if item.has_text()
+            && std::mem::replace(&mut self.is_absent, item.is_absent) != item.is_absent
         {
             let text = if item.is_absent {
                 "from here on, no longer in the agent's file"
@@ -155,7 +156,7 @@ impl<'c> Page<'c> {
             }
             ItemKind::BranchSummary { summary, .. } => {
                 self.mark(Style::Dim, "◆", "left a branch, with a summary of it")?;
-                if self.telling.compactions {
+                if self.detail.compactions {
                     self.prose(&markdown(summary, self.room(2)), INDENT)?;
                 }
             }
@@ -215,7 +216,7 @@ impl<'c> Page<'c> {
     }
 
     fn piece(&mut self, item: &StoryItem<'_>, piece: &Piece<'_>) -> Result<()> {
-        if !piece.is_told(self.telling) {
+        if !piece.is_shown(self.detail) {
             return Ok(());
         }
         match piece {
@@ -228,13 +229,13 @@ impl<'c> Page<'c> {
             Piece::Call(call) => {
                 self.begin_call()?;
                 let lines =
-                    tools::call(call, &self.ids, self.telling.tools, self.context.output.width());
+                    tools::call(call, &self.ids, self.detail.tools, self.context.output.width());
                 self.laid_out(&lines, "")?;
                 self.last = Last::Call(call.id.as_deref().map(str::to_owned));
                 Ok(())
             }
             Piece::Result(result) => {
-                let is_open = self.telling.tools == Tools::Full;
+                let is_open = self.detail.tools == Tools::Full;
                 let is_alone = result.is_orphan && result.outcome != Outcome::Fine;
                 if !is_open && !is_alone && !self.is_narrowed_to_tools {
                     return Ok(());
@@ -305,7 +306,7 @@ impl<'c> Page<'c> {
     fn compaction(&mut self, compaction: &Compaction<'_>) -> Result<()> {
         let text = compacted(compaction);
         self.mark(Style::Dim, "◆", &text)?;
-        if !self.telling.compactions {
+        if !self.detail.compactions {
             return Ok(());
         }
         let summary = compaction.prose();

@@ -37,7 +37,7 @@ pub use policy::Timing;
 /// The gain of the wall clock on the monotonic clock from which the machine counts as suspended.
 const MIN_SUSPENSION: Duration = Duration::from_secs(20);
 
-/// The largest number of changed files that are looked at a second time. A sweep finds the others.
+/// The largest number of changed files that are looked at a second time. A sweep finds the rest.
 const MAX_RECENT_FILES: usize = 64;
 
 /// A report of a running watch.

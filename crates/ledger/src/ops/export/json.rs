@@ -4,7 +4,7 @@
 use std::io::{self, Write};
 
 use quipu_transcript::render::{Header, Rendering};
-use quipu_transcript::story::{StoryItem, Telling};
+use quipu_transcript::story::{StoryDetail, StoryItem};
 use serde::Serialize;
 
 use crate::wire::{Session, ShownEntry};
@@ -13,14 +13,14 @@ use crate::wire::{Session, ShownEntry};
 #[derive(Debug)]
 pub struct Json {
     session: Session,
-    telling: Telling,
+    detail: StoryDetail,
     is_empty: bool,
 }
 
 impl Json {
-    /// Creates the rendering of a session, with the parts that `telling` requests.
-    pub fn new(session: Session, telling: Telling) -> Json {
-        Json { session, telling, is_empty: true }
+    /// Creates the rendering of a session, with the parts that `detail` requests.
+    pub fn new(session: Session, detail: StoryDetail) -> Json {
+        Json { session, detail, is_empty: true }
     }
 }
 
@@ -33,7 +33,7 @@ impl Rendering for Json {
 
     fn item(&mut self, item: &StoryItem<'_>, out: &mut dyn Write) -> io::Result<()> {
         out.write_all(if std::mem::take(&mut self.is_empty) { b"\n" } else { b",\n" })?;
-        write(&ShownEntry::of(item, self.telling), out)
+        write(&ShownEntry::of(item, self.detail), out)
     }
 
     fn end(&mut self, out: &mut dyn Write) -> io::Result<()> {

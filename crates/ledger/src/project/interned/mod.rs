@@ -1,6 +1,6 @@
 //! Names that repeat in most rows, stored once each: types of entries, tools, targets of calls.
 //!
-//! A number never changes after its first use.
+//! Only a rebuild assigns new numbers.
 
 pub(crate) mod kinds;
 pub(crate) mod targets;

@@ -1,7 +1,7 @@
 //! The targets of tool calls: paths, addresses and commands.
 //!
-//! Calls often name the same files, so a path is stored once. A command is stored with its call and
-//! never interned.
+//! Calls often name the same files, so a path is stored once. Short texts, and texts with spaces
+//! such as commands, are stored with their calls.
 
 use foldhash::HashMap;
 use rusqlite::types::ToSqlOutput;

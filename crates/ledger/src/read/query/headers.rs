@@ -5,7 +5,7 @@
 use quipu_transcript::record;
 use rusqlite::{Connection, OptionalExtension};
 
-use quipu_transcript::entry::Says;
+use quipu_transcript::entry::SessionFact;
 use quipu_transcript::problem::ProblemKind;
 
 use crate::Result;
@@ -55,8 +55,8 @@ pub(super) fn all(conn: &Connection) -> Result<Vec<(String, SessionRow)>> {
         };
         let bytes = reader.read(seq)?;
         record::read(info.format(), info.origin(), &bytes, &mut |entry| {
-            for fact in &entry.says {
-                if let Says::SessionId(id) = fact {
+            for fact in &entry.facts {
+                if let SessionFact::SessionId(id) = fact {
                     found.push((id.to_string(), session));
                 }
             }

@@ -22,7 +22,7 @@ use std::ops::ControlFlow;
 use foldhash::{HashMap, HashMapExt};
 use quipu_transcript::entry::{Entry, Role};
 use quipu_transcript::record::{self, OVERSIZE_HEAD};
-use quipu_transcript::story::{StoryItem, tell};
+use quipu_transcript::story::{StoryItem, story_item};
 use rusqlite::Connection;
 
 pub use choice::Choice;
@@ -60,7 +60,7 @@ use crate::wire::StoryHead;
 /// store.session_or_new("agent:main:main")?.append(Entry::user("hello"))?;
 /// let ledger = store.reader()?;
 /// let mut words = Vec::new();
-/// Story::find(&ledger, "agent:main:main")?.tell(&Choice::default(), &mut |item| {
+/// Story::find(&ledger, "agent:main:main")?.each_item(&Choice::default(), &mut |item| {
 ///     words.push(item.words().into_owned());
 ///     ControlFlow::Continue(())
 /// })?;
@@ -107,7 +107,7 @@ impl<'l> Story<'l> {
     }
 
     /// Passes the chosen entries to `each`, in order, until it stops.
-    pub fn tell(
+    pub fn each_item(
         &self,
         choice: &Choice,
         each: &mut dyn FnMut(&StoryItem<'_>) -> ControlFlow<()>,
@@ -213,7 +213,7 @@ impl<'s> Teller<'s> {
                         _ => return Ok(ControlFlow::Continue(())),
                     }
                 };
-                let mut item = tell(info.format(), entry);
+                let mut item = story_item(info.format(), entry);
                 fields.add(row, &mut item)?;
                 if chosen.follows(row, entry)? && chosen.wants(&item) {
                     if chosen.is_whole()
@@ -222,7 +222,7 @@ impl<'s> Teller<'s> {
                         let response = entry.response.as_ref().map(|response| &*response.id);
                         item.rewind = rewinds.record_shown(row, &item, response, fields)?;
                     }
-                    if chosen.tells_results() {
+                    if chosen.shows_results() {
                         outputs.fill(&mut item, &mut fields.calls)?;
                     }
                     // `each` may take long, so the snapshot is released first.
@@ -282,7 +282,7 @@ impl<'s> Teller<'s> {
             if chosen.wants_row(&row) {
                 let mut speaks = 0;
                 let _ = self.record(&row, chosen, &mut |item| {
-                    speaks += u64::from(item.speaks() || are_results);
+                    speaks += u64::from(item.has_text() || are_results);
                     ControlFlow::Continue(())
                 })?;
                 left = left.saturating_sub(speaks);

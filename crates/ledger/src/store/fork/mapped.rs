@@ -47,14 +47,14 @@ pub(super) fn lines(seen: &Context) -> Result<(Vec<NewLine>, u64)> {
 
 /// Returns the message as an entry; `None` if pi's format cannot express it.
 fn entry(message: &Message) -> Option<NewEntry> {
-    let said: Value = serde_json::from_str(message.json()).ok()?;
-    let role = said.get("role")?.as_str()?;
-    let time = said.get("timestamp").and_then(Value::as_i64).map(|time| Timestamp(time).to_iso());
+    let value: Value = serde_json::from_str(message.json()).ok()?;
+    let role = value.get("role")?.as_str()?;
+    let time = value.get("timestamp").and_then(Value::as_i64).map(|time| Timestamp(time).to_iso());
     let time = time.filter(|time| !time.is_empty());
     let mut entry = match role {
-        "compactionSummary" => json!({"type": "compaction", "summary": said.get("summary")?}),
+        "compactionSummary" => json!({"type": "compaction", "summary": value.get("summary")?}),
         "branchSummary" => {
-            json!({"type": "branch_summary", "fromId": "root", "summary": said.get("summary")?})
+            json!({"type": "branch_summary", "fromId": "root", "summary": value.get("summary")?})
         }
         // The raw JSON keeps every digit of a number.
         _ => {
@@ -65,7 +65,7 @@ fn entry(message: &Message) -> Option<NewEntry> {
         }
     };
     for name in ["tokensBefore", "details"] {
-        if let (Some(value), Some(entry)) = (said.get(name), entry.as_object_mut()) {
+        if let (Some(value), Some(entry)) = (value.get(name), entry.as_object_mut()) {
             entry.insert(name.to_owned(), value.clone());
         }
     }

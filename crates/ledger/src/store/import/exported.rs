@@ -8,7 +8,9 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 
 use memchr::memmem;
-use quipu_transcript::context::{AGAIN, FOOTHOLD, GOES_ON, MADE, OWN_ID, OWN_LINE, own_header};
+use quipu_transcript::context::{
+    ADDED_FIELD, CONTINUES_FIELD, LEAF_ONLY, OWN_ID, OWN_LINE, REPEATED_SETTING, own_header,
+};
 use serde_json::Value;
 
 use crate::store::openclaw_names;
@@ -30,7 +32,7 @@ impl Exported {
     pub(super) fn original<'a>(&mut self, line: &'a [u8]) -> Option<Cow<'a, [u8]>> {
         let kept = Some(Cow::Borrowed(line));
         // Most lines contain none of these names, so they are not parsed.
-        if [MADE, OWN_LINE, OWN_ID, GOES_ON]
+        if [ADDED_FIELD, OWN_LINE, OWN_ID, CONTINUES_FIELD]
             .iter()
             .all(|name| memmem::find(line, name.as_bytes()).is_none())
         {
@@ -40,15 +42,15 @@ impl Exported {
         let text = |name: &str| value.get(name).and_then(Value::as_str);
         let id = text("id").unwrap_or_default();
         let own = text(OWN_ID).and_then(|own| openclaw_names::header_id(own, id));
-        if own.is_some() || value.get(GOES_ON).is_some() {
+        if own.is_some() || value.get(CONTINUES_FIELD).is_some() {
             let header = std::str::from_utf8(line).ok().and_then(|line| own_header(line, own));
             if let Some(header) = header {
                 return Some(Cow::Owned(header.into_bytes()));
             }
         }
-        let is_left_out = match text(MADE) {
-            Some(AGAIN) => self.continues_previous,
-            Some(FOOTHOLD) => true,
+        let is_left_out = match text(ADDED_FIELD) {
+            Some(REPEATED_SETTING) => self.continues_previous,
+            Some(LEAF_ONLY) => true,
             _ => false,
         };
         if is_left_out {

@@ -1,8 +1,8 @@
 //! Finds OpenClaw's sessions in a folder: its state folder, the `agents/` in it, one agent's
 //! folder, or the `sessions/` in that.
 //!
-//! Opens only transcripts, indexes and session databases. Never follows a link, and never opens a
-//! hard link to a file with secrets.
+//! Lists only transcripts, indexes and session databases, and opens none of them. Never follows a
+//! link. Leaves out hard links of files with secrets in this folder or below the given roots.
 
 use std::ffi::OsStr;
 use std::fs::File;

@@ -10,7 +10,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
 
-use quipu_transcript::context::{GOES_ON, OWN_ID};
+use quipu_transcript::context::{CONTINUES_FIELD, OWN_ID};
 use quipu_transcript::entry::Kind;
 use quipu_transcript::format::Origin;
 use quipu_transcript::record;
@@ -223,7 +223,7 @@ impl Folder<'_> {
             let value: Option<Value> = serde_json::from_slice(line).ok();
             let kind = value.as_ref().and_then(|line| line.get("type")).and_then(Value::as_str);
             let continues_previous =
-                value.as_ref().and_then(|line| line.get(GOES_ON)).and_then(Value::as_bool);
+                value.as_ref().and_then(|line| line.get(CONTINUES_FIELD)).and_then(Value::as_bool);
             found = kind == Some("reset")
                 || kind == Some("session") && continues_previous == Some(true);
             Ok(!found && matches!(kind, Some("session" | "model_change" | "thinking_level_change")))

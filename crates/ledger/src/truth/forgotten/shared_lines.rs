@@ -5,7 +5,7 @@
 //! no text and decode to nothing.
 
 use memchr::memmem;
-use quipu_transcript::entry::{Kind, Says};
+use quipu_transcript::entry::{Kind, SessionFact};
 use quipu_transcript::format::{Format, Framing, Origin};
 use quipu_transcript::key::{self, SessionKey};
 use quipu_transcript::record;
@@ -71,8 +71,8 @@ impl<'a> Judge<'a> {
                     .or(in_key)
                     .is_some_and(|id| self.forgotten.has_id(self.format.name(), id));
             }
-            is_forgotten |= entry.says.iter().any(|fact| match fact {
-                Says::SessionId(id) => self.forgotten.has(self.format.name(), agent, id),
+            is_forgotten |= entry.facts.iter().any(|fact| match fact {
+                SessionFact::SessionId(id) => self.forgotten.has(self.format.name(), agent, id),
                 _ => false,
             });
         });

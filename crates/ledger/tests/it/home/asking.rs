@@ -48,7 +48,7 @@ impl Home {
         let mut items_of = Vec::new();
         Story::find(&ledger, session)
             .unwrap()
-            .tell(choice, &mut |item| {
+            .each_item(choice, &mut |item| {
                 items_of.push(each(item));
                 ControlFlow::Continue(())
             })

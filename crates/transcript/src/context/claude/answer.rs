@@ -138,7 +138,7 @@ fn user(content: Option<&RawValue>, time: Option<i64>, maker: &mut Maker, out: &
         message.put("timestamp", &time);
     }
     if let Some(message) = message.json() {
-        maker.speak(Cow::Owned(message), None, out);
+        maker.add_message(Cow::Owned(message), None, out);
     }
 }
 
@@ -203,6 +203,6 @@ fn end(open: &mut Option<Response>, maker: &mut Maker, out: &mut Vec<Message>) {
         message.put("timestamp", &time.0);
     }
     if let Some(message) = message.json() {
-        maker.speak(Cow::Owned(message), None, out);
+        maker.add_message(Cow::Owned(message), None, out);
     }
 }

@@ -36,7 +36,7 @@ impl<'s> Ids<'s> {
             }
         }
         for (index, row) in rows.iter().enumerate() {
-            let is_linked = !matches!(row.parent, Parent::Unsaid) && row.id.is_some();
+            let is_linked = !matches!(row.parent, Parent::Implicit) && row.id.is_some();
             let is_written = is_entry(index) || matches!(row.kind, Kind::Unknown) && is_linked;
             let id = is_written.then(|| match row.id.as_deref() {
                 Some(id) if owners.get(id) == Some(&index) => id.to_owned(),

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use crate::entry::{Block, Entry, Kind, Says, TitleRank, ToolResult};
+use crate::entry::{Block, Entry, Kind, SessionFact, TitleRank, ToolResult};
 use crate::format::{Origin, Part};
 use crate::formats::plain;
 use crate::json::{self, Odd, fields, non_empty};
@@ -31,12 +31,13 @@ fn description(bytes: &[u8]) -> Entry<'_> {
     let mut odd = Odd::default();
     match json::object::<Description<'_>>(bytes, &mut odd) {
         Ok(description) => {
-            entry.says.extend(non_empty(description.agent_type).map(Says::AgentType));
-            entry.says.extend(
-                non_empty(description.description).map(|text| Says::Title(TitleRank::Ai, text)),
+            entry.facts.extend(non_empty(description.agent_type).map(SessionFact::AgentType));
+            entry.facts.extend(
+                non_empty(description.description)
+                    .map(|text| SessionFact::Title(TitleRank::Ai, text)),
             );
             // If the spawning call was interrupted, this is the only link that survives.
-            entry.says.extend(non_empty(description.tool_use_id).map(Says::SpawnedByCall));
+            entry.facts.extend(non_empty(description.tool_use_id).map(SessionFact::SpawnedByCall));
             entry.problems = odd.into_problems();
         }
         Err(_) => entry.problems.push(Problem::new(ProblemKind::Opaque, "not a JSON object")),

@@ -9,7 +9,7 @@ use super::envelope;
 use super::line::{AttachmentFields, HistoryLine, Line};
 use super::user::{open_envelopes, user};
 use crate::entry::{
-    Block, Compaction, Entry, Kind, Marks, Parent, Response, Role, Says, Stop, TitleRank,
+    Block, Compaction, Entry, Kind, Marks, Parent, Response, Role, SessionFact, Stop, TitleRank,
 };
 use crate::format::{Origin, Part};
 use crate::json::{self, Nullable, Odd, non_empty};
@@ -70,7 +70,7 @@ pub(super) fn decode<'a>(origin: &Origin, json: &'a [u8]) -> serde_json::Result<
         id: non_empty(line.uuid.take()),
         parent: parent_of(&mut line),
         time: line.timestamp,
-        says: session_facts(origin, &mut line),
+        facts: session_facts(origin, &mut line),
         ..Entry::default()
     };
     entry.marks.is_meta = line.is_meta == Some(true);
@@ -109,8 +109,8 @@ pub(super) fn decode_history(json: &[u8]) -> serde_json::Result<Entry<'_>> {
         ..Entry::default()
     };
     entry.blocks.extend(line.display.map(Block::Text));
-    entry.says.extend(non_empty(line.session_id).map(Says::SessionId));
-    entry.says.extend(non_empty(line.project).map(Says::Cwd));
+    entry.facts.extend(non_empty(line.session_id).map(SessionFact::SessionId));
+    entry.facts.extend(non_empty(line.project).map(SessionFact::Cwd));
     entry.problems = odd.into_problems();
     Ok(entry)
 }
@@ -122,31 +122,31 @@ fn parent_of<'a>(line: &mut Line<'a>) -> Parent<'a> {
         parent => match non_empty(line.logical_parent_uuid.take()) {
             Some(id) => Parent::After(id),
             None if parent.is_some() => Parent::Root,
-            None => Parent::Unsaid,
+            None => Parent::Implicit,
         },
     }
 }
 
 /// Returns the facts about the session that any line may hold.
-fn session_facts<'a>(origin: &Origin, line: &mut Line<'a>) -> Vec<Says<'a>> {
+fn session_facts<'a>(origin: &Origin, line: &mut Line<'a>) -> Vec<SessionFact<'a>> {
     let mut facts = Vec::new();
     if let Some(id) = non_empty(line.session_id.take()) {
         match origin.part {
             // The file's name is the id by which a session is resumed.
             Part::Agent | Part::Subagent if origin.parent.as_deref() != Some(&*id) => {
-                facts.push(Says::ParentSession(id));
+                facts.push(SessionFact::ParentSession(id));
             }
             Part::Transcript if origin.session.as_deref() != Some(&*id) => {
-                facts.push(Says::SessionId(id))
+                facts.push(SessionFact::SessionId(id))
             }
             _ => {}
         }
     }
-    facts.extend(non_empty(line.cwd.take()).map(Says::Cwd));
-    facts.extend(non_empty(line.version.take()).map(Says::ClientVersion));
-    facts.extend(non_empty(line.git_branch.take()).map(Says::GitBranch));
+    facts.extend(non_empty(line.cwd.take()).map(SessionFact::Cwd));
+    facts.extend(non_empty(line.version.take()).map(SessionFact::ClientVersion));
+    facts.extend(non_empty(line.git_branch.take()).map(SessionFact::GitBranch));
     let forked = line.forked_from.take().and_then(|from| from.session_id);
-    facts.extend(non_empty(forked).map(Says::ForkOf));
+    facts.extend(non_empty(forked).map(SessionFact::ForkOf));
     facts
 }
 
@@ -216,7 +216,7 @@ fn progress<'a>(entry: &mut Entry<'a>, mut line: Box<Line<'a>>) {
     if let Some(agent_id) = non_empty(data.agent_id)
         && let Some(call) = non_empty(line.parent_tool_use_id.take())
     {
-        entry.says.push(Says::Spawned { call, agent_id });
+        entry.facts.push(SessionFact::Spawned { call, agent_id });
     }
     // If a sub-agent's own file is gone, this is the only copy of its text and usage.
     let nested = data.message.unwrap_or_default().0;
@@ -285,7 +285,7 @@ fn queue_operation<'a>(entry: &mut Entry<'a>, mut line: Box<Line<'a>>) {
         // a tool ran does not: releases 2.1.30 to 2.1.49 write only this line.
         Some("enqueue") => {
             if let [Block::Text(text)] = &*blocks {
-                entry.says.extend(spawned_task(text));
+                entry.facts.extend(spawned_task(text));
                 if is_task(text) {
                     return;
                 }
@@ -308,7 +308,7 @@ fn is_task(text: &str) -> bool {
 }
 
 /// Returns the sub-agent that a queued notification is about, from XML or JSON.
-fn spawned_task(text: &str) -> Option<Says<'static>> {
+fn spawned_task(text: &str) -> Option<SessionFact<'static>> {
     json::fields! {
         struct Task<'a> {
             "task_id" => id: Cow<'a, str>,
@@ -329,32 +329,32 @@ fn spawned_task(text: &str) -> Option<Says<'static>> {
         return None;
     };
     (!call.is_empty() && !id.is_empty())
-        .then_some(Says::Spawned { call: Cow::Owned(call), agent_id: Cow::Owned(id) })
+        .then_some(SessionFact::Spawned { call: Cow::Owned(call), agent_id: Cow::Owned(id) })
 }
 
 fn note<'a>(entry: &mut Entry<'a>, origin: &Origin, mut line: Box<Line<'a>>) {
     entry.kind = Kind::Note;
-    let title = |rank, text: Option<Cow<'a, str>>| text.map(|text| Says::Title(rank, text));
+    let title = |rank, text: Option<Cow<'a, str>>| text.map(|text| SessionFact::Title(rank, text));
     let facts = match &*entry.type_name {
         "summary" => non_empty(line.summary.take())
-            .map(|title| Says::Summary { title, leaf: non_empty(line.leaf_uuid) }),
+            .map(|title| SessionFact::Summary { title, leaf: non_empty(line.leaf_uuid) }),
         "last-prompt" => title(TitleRank::LastPrompt, non_empty(line.last_prompt)),
         "ai-title" => title(TitleRank::Ai, line.ai_title),
         // An empty title removes the title.
         "custom-title" => title(TitleRank::Custom, line.custom_title),
-        "pr-link" => non_empty(line.pr_url).map(Says::PullRequest),
-        "continued-in" => non_empty(line.continued_in).map(Says::ContinuedIn),
+        "pr-link" => non_empty(line.pr_url).map(SessionFact::PullRequest),
+        "continued-in" => non_empty(line.continued_in).map(SessionFact::ContinuedIn),
         "derived-from" => non_empty(line.derived_from)
             .or(non_empty(line.source_session))
             .or(non_empty(line.parent_session))
-            .map(Says::ForkOf),
+            .map(SessionFact::ForkOf),
         "fork-context-ref" => non_empty(line.parent_session).map(|id| match origin.part {
-            Part::Agent | Part::Subagent => Says::ParentSession(id),
-            _ => Says::ForkOf(id),
+            Part::Agent | Part::Subagent => SessionFact::ParentSession(id),
+            _ => SessionFact::ForkOf(id),
         }),
         _ => None,
     };
-    entry.says.extend(facts);
+    entry.facts.extend(facts);
 }
 
 #[cfg(test)]

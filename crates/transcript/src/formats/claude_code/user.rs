@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use super::envelope::{self, UserText};
 use super::line::{Line, ToolUseResultFields};
-use crate::entry::{Block, Entry, Kind, Marks, Role, Says, TitleRank, ToolResult};
+use crate::entry::{Block, Entry, Kind, Marks, Role, SessionFact, TitleRank, ToolResult};
 use crate::json::non_empty;
 
 /// Decodes a line of type `user`.
@@ -54,9 +54,9 @@ pub(super) fn open_envelopes(entry: &mut Entry<'_>) -> bool {
                 UserText::Command { text: inner, title } => {
                     *text = Cow::Owned(inner);
                     is_typed = true;
-                    entry
-                        .says
-                        .extend(title.map(|title| Says::Title(TitleRank::Custom, title.into())));
+                    entry.facts.extend(
+                        title.map(|title| SessionFact::Title(TitleRank::Custom, title.into())),
+                    );
                 }
                 UserText::Injected(inner) => {
                     *text = inner;
@@ -115,7 +115,7 @@ fn tool_results<'a>(entry: &mut Entry<'a>, result: ToolUseResultFields<'a>) {
     if let Some(agent_id) = non_empty(result.agent_id)
         && let Some(call) = only.call_id.clone()
     {
-        entry.says.push(Says::Spawned { call, agent_id });
+        entry.facts.push(SessionFact::Spawned { call, agent_id });
     }
 }
 

@@ -245,7 +245,7 @@ mod tests {
             assert_eq!(entry.text(), "tried\nno reply");
             assert!(entry.usage.is_none(), "the session that ran has its own bill");
             assert!(entry.marks.is_error);
-            assert!(entry.says.is_empty());
+            assert!(entry.facts.is_empty());
         });
     }
 

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 
 use super::{archives, files, summary};
 use crate::entry::{
-    Block, Compaction, Entry, Kind, Parent, RawJson, Role, Says, Stop, TitleRank, Usage,
+    Block, Compaction, Entry, Kind, Parent, RawJson, Role, SessionFact, Stop, TitleRank, Usage,
 };
 use crate::format::Origin;
 use crate::json::{self, Nullable, Odd, Word, fields, non_empty};
@@ -134,8 +134,8 @@ impl<'a> Line<'a> {
             "branch_summary" => {
                 entry.usage = self.usage;
                 let parent_session = non_empty(self.parent_session);
-                let forked = parent_session.clone().map(|path| Says::ForkOf(session(path)));
-                entry.says.extend(forked);
+                let forked = parent_session.clone().map(|path| SessionFact::ForkOf(session(path)));
+                entry.facts.extend(forked);
                 Kind::BranchSummary {
                     summary: self.summary.unwrap_or_default(),
                     from: word(self.from_id).or(word(self.branch_point)).or(parent_session),
@@ -152,7 +152,9 @@ impl<'a> Line<'a> {
                 Kind::Label { target: target(self.target, odd), label: non_empty(self.label) }
             }
             "session_info" => {
-                entry.says.push(Says::Title(TitleRank::Custom, self.name.unwrap_or_default()));
+                entry
+                    .facts
+                    .push(SessionFact::Title(TitleRank::Custom, self.name.unwrap_or_default()));
                 Kind::Note
             }
             "usage" => {
@@ -189,16 +191,18 @@ impl<'a> Line<'a> {
             if version.parse::<u64>().is_ok_and(|version| version > NEWEST_VERSION) {
                 entry.problems.push(Problem::new(ProblemKind::NewerVersion, "version"));
             }
-            entry.says.push(Says::HeaderVersion(version));
+            entry.facts.push(SessionFact::HeaderVersion(version));
         }
         if let Some(id) = entry.id.take() {
             if origin.session.as_deref().is_some_and(|session| !archives::is_named(session, &id)) {
                 entry.problems.push(Problem::new(ProblemKind::HeaderMismatch, "id"));
             }
-            entry.says.push(Says::SessionId(id));
+            entry.facts.push(SessionFact::SessionId(id));
         }
-        entry.says.extend(non_empty(self.cwd).map(Says::Cwd));
-        entry.says.extend(non_empty(self.parent_session).map(|path| Says::ForkOf(session(path))));
+        entry.facts.extend(non_empty(self.cwd).map(SessionFact::Cwd));
+        entry
+            .facts
+            .extend(non_empty(self.parent_session).map(|path| SessionFact::ForkOf(session(path))));
         Kind::Header
     }
 
@@ -273,7 +277,7 @@ fn is_mirror(entry: &Entry<'_>) -> bool {
 
 fn parent<'a>(written: Option<Nullable<Word<'a>>>) -> Parent<'a> {
     match written {
-        None => Parent::Unsaid,
+        None => Parent::Implicit,
         Some(Nullable(id)) => word(id).map_or(Parent::Root, Parent::Id),
     }
 }

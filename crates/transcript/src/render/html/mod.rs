@@ -13,7 +13,7 @@ use super::calls::{Call, Calls};
 use super::clean::{clean, line};
 use super::{Header, Listed, Rendering, input, words};
 use crate::entry::Role;
-use crate::story::{ItemKind, Outcome, Piece, StoryItem, Telling, one_line};
+use crate::story::{ItemKind, Outcome, Piece, StoryDetail, StoryItem, one_line};
 
 pub(crate) use self::prose::is_harmless;
 
@@ -23,7 +23,7 @@ const CONTENTS_COLUMNS: usize = 70;
 /// Writes a story as HTML.
 #[derive(Debug)]
 pub struct Html {
-    telling: Telling,
+    detail: StoryDetail,
     calls: Calls,
     /// The turns, for the table of contents: anchors and the beginnings of prompts.
     turns: Vec<(String, String)>,
@@ -35,9 +35,9 @@ pub struct Html {
 
 impl Html {
     /// Returns a rendering that shows these parts.
-    pub fn new(telling: Telling) -> Html {
+    pub fn new(detail: StoryDetail) -> Html {
         Html {
-            telling,
+            detail,
             calls: Calls::default(),
             turns: Vec::new(),
             is_in_turn: false,
@@ -139,7 +139,7 @@ impl Html {
         piece: &Piece<'_>,
         out: &mut dyn Write,
     ) -> io::Result<()> {
-        if !piece.is_told(self.telling) {
+        if !piece.is_shown(self.detail) {
             return Ok(());
         }
         match piece {
@@ -156,7 +156,7 @@ impl Html {
             }
             Piece::Other(name) => self.mark("other", &format!("({name})"), out),
             Piece::Call(_) | Piece::Result(_) => {
-                let ready = self.calls.add(piece, self.telling.tools);
+                let ready = self.calls.add(piece, self.detail.tools);
                 self.calls(&ready, out)
             }
         }
@@ -169,7 +169,7 @@ impl Rendering for Html {
     }
 
     fn item(&mut self, item: &StoryItem<'_>, out: &mut dyn Write) -> io::Result<()> {
-        if !item.is_told(self.telling) {
+        if !item.is_shown(self.detail) {
             return Ok(());
         }
         if item.missing_parent.is_some() {
@@ -184,7 +184,7 @@ impl Rendering for Html {
         match &item.kind {
             ItemKind::Compaction(compaction) => {
                 self.mark("compaction", &format!("◆ {}", words::compacted(compaction)), out)?;
-                if self.telling.compactions {
+                if self.detail.compactions {
                     let summary = compaction.prose();
                     if !summary.trim().is_empty() {
                         let summary = prose::markdown(&summary);
@@ -206,7 +206,7 @@ impl Rendering for Html {
             }
             ItemKind::BranchSummary { summary, .. } => {
                 self.mark("compaction", "◆ A branch was abandoned; its summary:", out)?;
-                if self.telling.compactions {
+                if self.detail.compactions {
                     self.fold("summary", "Summary", &prose::markdown(summary), out)?;
                 }
             }

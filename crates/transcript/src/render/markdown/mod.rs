@@ -11,14 +11,14 @@ use super::calls::{Call, Calls};
 use super::clean::{clean, line};
 use super::{Header, Listed, Rendering, words};
 use crate::entry::Role;
-use crate::story::{ItemKind, Piece, StoryItem, Telling};
+use crate::story::{ItemKind, Piece, StoryDetail, StoryItem};
 
 use self::prose::{code, escape, fence, neutral, quoted};
 
 /// Writes a story as Markdown.
 #[derive(Debug)]
 pub struct Markdown {
-    telling: Telling,
+    detail: StoryDetail,
     calls: Calls,
     last: Last,
 }
@@ -33,8 +33,8 @@ enum Last {
 
 impl Markdown {
     /// Returns a rendering that shows these parts.
-    pub fn new(telling: Telling) -> Markdown {
-        Markdown { telling, calls: Calls::default(), last: Last::Other }
+    pub fn new(detail: StoryDetail) -> Markdown {
+        Markdown { detail, calls: Calls::default(), last: Last::Other }
     }
 
     fn block(&mut self, block: &str, out: &mut dyn Write) -> io::Result<()> {
@@ -108,10 +108,10 @@ impl Markdown {
         piece: &Piece<'_>,
         out: &mut dyn Write,
     ) -> io::Result<()> {
-        if !piece.is_told(self.telling) {
+        if !piece.is_shown(self.detail) {
             return Ok(());
         }
-        let ready = self.calls.add(piece, self.telling.tools);
+        let ready = self.calls.add(piece, self.detail.tools);
         self.calls(ready, out)?;
         match piece {
             Piece::Words(words) => self.words(item, words, out),
@@ -140,7 +140,7 @@ impl Rendering for Markdown {
     }
 
     fn item(&mut self, item: &StoryItem<'_>, out: &mut dyn Write) -> io::Result<()> {
-        if !item.is_told(self.telling) {
+        if !item.is_shown(self.detail) {
             return Ok(());
         }
         let only_calls = matches!(item.kind, ItemKind::Message)
@@ -152,7 +152,7 @@ impl Rendering for Markdown {
             && item
                 .pieces
                 .iter()
-                .filter(|piece| piece.is_told(self.telling))
+                .filter(|piece| piece.is_shown(self.detail))
                 .all(|piece| matches!(piece, Piece::Call(_) | Piece::Result(_)));
         if !only_calls {
             let ready = self.calls.flush();
@@ -174,7 +174,7 @@ impl Rendering for Markdown {
         match &item.kind {
             ItemKind::Compaction(compaction) => {
                 self.mark(&format!("◆ {}", words::compacted(compaction)), out)?;
-                if self.telling.compactions {
+                if self.detail.compactions {
                     let summary = compaction.prose();
                     if !summary.trim().is_empty() {
                         let summary = quoted(&summary);
@@ -193,7 +193,7 @@ impl Rendering for Markdown {
             }
             ItemKind::BranchSummary { summary, .. } => {
                 self.mark("◆ A branch was abandoned; its summary:", out)?;
-                if self.telling.compactions {
+                if self.detail.compactions {
                     self.details("Summary", &quoted(summary), out)?;
                 }
             }

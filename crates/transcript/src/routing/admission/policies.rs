@@ -41,7 +41,7 @@ pub struct AdmissionSettings {
     /// The policy in groups.
     pub group: GroupPolicy,
     /// Channels with policies of their own.
-    pub channels: BTreeMap<Channel, SaidPolicies>,
+    pub channels: BTreeMap<Channel, FilePolicies>,
     /// The agent's owners. They need no approval, and may run more commands in groups. Ids are in
     /// their [normal form](sender_id).
     pub owners: BTreeSet<(Channel, String)>,
@@ -60,7 +60,7 @@ impl Default for AdmissionSettings {
 
 /// The policies of one channel.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct SaidPolicies {
+pub struct FilePolicies {
     /// The policy in direct conversations.
     pub direct: Option<DirectPolicy>,
     /// The policy in groups.
@@ -69,18 +69,18 @@ pub struct SaidPolicies {
 
 /// The admission settings in one file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct SaidAdmission {
+pub struct FileAdmission {
     /// The policies on all channels.
-    pub policies: SaidPolicies,
+    pub policies: FilePolicies,
     /// The policies on single channels.
-    pub channels: BTreeMap<Channel, SaidPolicies>,
+    pub channels: BTreeMap<Channel, FilePolicies>,
     /// The agent's owners.
     pub owners: Option<BTreeSet<(Channel, String)>>,
 }
 
 impl AdmissionSettings {
     /// Returns the settings with those of a file applied over them.
-    pub(in crate::routing) fn with(mut self, from_file: SaidAdmission) -> AdmissionSettings {
+    pub(in crate::routing) fn with(mut self, from_file: FileAdmission) -> AdmissionSettings {
         self.direct = from_file.policies.direct.unwrap_or(self.direct);
         self.group = from_file.policies.group.unwrap_or(self.group);
         for (channel, policies) in from_file.channels {

@@ -142,7 +142,7 @@ impl Shared {
                 }
                 Err(Errno::INTR) => {}
                 Err(error) => {
-                    // No more events arrive; the sweeps go on.
+                    // No more events arrive; sweeps still find changes.
                     tracing::warn!(%error, "File events have ended.");
                     break;
                 }

@@ -204,7 +204,7 @@ impl Plan<'_> {
             parent: parent.as_deref(),
             own: (session.is_native && !names::names_session(&session.stem, &session.id))
                 .then_some(&*session.id),
-            goes_on: file.place.1 > 0,
+            continues_previous: file.place.1 > 0,
         };
         laying.write(self.conn, file.place.1, &head, out)
     }

@@ -4,7 +4,7 @@
 
 use foldhash::HashSet;
 use quipu_transcript::entry::{Entry, Role};
-use quipu_transcript::story::{Piece, StoryItem, Telling, Tools};
+use quipu_transcript::story::{Piece, StoryDetail, StoryItem, Tools};
 use rusqlite::{Connection, OptionalExtension};
 
 use super::learn;
@@ -17,7 +17,7 @@ use crate::{Error, Result};
 #[derive(Debug, Clone, Default)]
 pub struct Choice {
     /// The parts of entries that are shown in full.
-    pub telling: Telling,
+    pub detail: StoryDetail,
     /// The only role that is shown.
     pub role: Option<Role>,
     /// The only turn that is shown, counted from 1.
@@ -111,8 +111,8 @@ impl<'c> Chosen<'c> {
     }
 
     /// Returns whether the results of tools are shown in full.
-    pub(super) fn tells_results(&self) -> bool {
-        self.choice.telling.tools == Tools::Full
+    pub(super) fn shows_results(&self) -> bool {
+        self.choice.detail.tools == Tools::Full
     }
 
     /// Returns whether an entry may be wanted. Its record is not read yet.
@@ -122,7 +122,7 @@ impl<'c> Chosen<'c> {
             return row.id.seq() == entry.seq() && (row.id == entry || entry.seq().is_some());
         }
         let is_welded = || row.id.seq().is_some_and(|seq| self.welded.contains(&seq));
-        row.may_speak(self.choice.telling.folded)
+        row.can_be_shown(self.choice.detail.folded)
             && (self.turn.is_none()
                 || row.turn.or(Some(row.id)) == self.turn
                 || row.is_repeated
@@ -162,7 +162,7 @@ impl<'c> Chosen<'c> {
         {
             return false;
         }
-        item.is_told(self.choice.telling)
+        item.is_shown(self.choice.detail)
             && match self.choice.role {
                 None => true,
                 // Prose next to a tool's result was written by the human.

@@ -27,7 +27,7 @@ impl Story<'_> {
         }
         let mut last = None;
         let mut failed = Ok(());
-        self.tell(choice, &mut |item| {
+        self.each_item(choice, &mut |item| {
             let seq = choice::seq_of(item.entry);
             // The other entries of a line with several JSON values are in the same record.
             if seq.is_some() && seq == last {

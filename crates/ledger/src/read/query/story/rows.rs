@@ -80,9 +80,9 @@ impl Row {
 
     /// Returns whether a story can show the entry, by its kind. Some kinds are shown only with
     /// everything.
-    pub(super) fn may_speak(&self, is_all_told: bool) -> bool {
+    pub(super) fn can_be_shown(&self, shows_all: bool) -> bool {
         let is_odd = !self.is_known || self.is_oversize();
-        self.has_role || !self.is_side || (is_all_told && is_odd)
+        self.has_role || !self.is_side || (shows_all && is_odd)
     }
 
     /// Returns whether only the beginning of its line is read.

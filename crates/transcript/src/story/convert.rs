@@ -9,7 +9,7 @@ use crate::format::Format;
 
 /// Converts an entry into a story item, without knowing its session. Never fails; borrows from the
 /// entry.
-pub fn tell<'e>(format: &dyn Format, entry: &'e Entry<'_>) -> StoryItem<'e> {
+pub fn story_item<'e>(format: &dyn Format, entry: &'e Entry<'_>) -> StoryItem<'e> {
     StoryItem {
         id: entry.id.as_deref().map(Cow::Borrowed),
         type_name: Cow::Borrowed(&entry.type_name),
