@@ -14,10 +14,11 @@ use super::outputs;
 use super::pattern::Pattern;
 use super::texts::{Texts, by_column};
 use crate::Result;
-use crate::base::ids::{EntryId, PackedId, SessionRow};
+use crate::base::ids::{EntryId, PackedId, SessionRow, is_further_of_line};
+use crate::project::session_sources::holds_transcript;
 use crate::read::query::sessions::title;
 use crate::read::query::{listed, lost, story};
-use crate::wire::SearchHit;
+use crate::wire::{SearchHit, SessionState};
 
 /// The length of a snippet in bytes: about three lines of a terminal.
 const SNIPPET_BYTES: usize = 240;
@@ -60,7 +61,7 @@ struct Session {
     slug: Option<String>,
     cwd: Option<String>,
     part: String,
-    state: String,
+    state: Option<SessionState>,
     parent: Option<String>,
 }
 
@@ -315,7 +316,7 @@ impl<'c> HitReader<'c> {
             hit.slug = session.slug.clone();
             hit.cwd = session.cwd.clone();
             hit.part = Some(session.part.clone());
-            hit.state = Some(session.state.clone());
+            hit.state = session.state;
             hit.parent = session.parent.clone();
         }
         Ok(())
@@ -350,13 +351,17 @@ impl<'c> HitReader<'c> {
         {
             let is_pieced: bool = self
                 .conn
-                .prepare_cached(
+                .prepare_cached(concat!(
                     "SELECT (SELECT count(*)
                                FROM session_sources ss JOIN generations g ON g.source = ss.source
                               WHERE ss.session = ?1
-                                AND ss.part IN ('transcript', 'agent', 'subagent')) > 1
-                         OR (SELECT max(id) FROM turns WHERE session = ?1) >= (1 << 40)",
-                )?
+                                AND ",
+                    holds_transcript!("ss.part"),
+                    ") > 1
+                         OR (SELECT ",
+                    is_further_of_line!("max(id)"),
+                    " FROM turns WHERE session = ?1)",
+                ))?
                 .query_row([session], |row| {
                     Ok(row.get::<_, Option<bool>>(0)?.unwrap_or_default())
                 })?;
