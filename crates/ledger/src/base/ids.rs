@@ -46,6 +46,12 @@ impl From<EntryId> for quipu_fts5::RowId {
     }
 }
 
+impl From<quipu_fts5::RowId> for EntryId {
+    fn from(rowid: quipu_fts5::RowId) -> EntryId {
+        EntryId(rowid.0)
+    }
+}
+
 /// The distance between ids of entries that come from one line.
 const WELDED_STEP: i64 = 1 << 40;
 

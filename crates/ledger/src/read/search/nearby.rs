@@ -5,7 +5,7 @@
 use rusqlite::{Connection, Row};
 
 use crate::Result;
-use crate::base::ids::{EntryId, Seq, is_first_of_line};
+use crate::base::ids::{EntryId, Seq, SessionRow, is_first_of_line};
 use crate::wire::Nearby;
 
 /// The columns of a nearby entry. The last one is true if the entry is shown.
@@ -16,7 +16,7 @@ const COLUMNS: &str = "e.id, nullif(k.role, ''), e.time,
 /// Returns up to `count` entries before and after `entry`, in order.
 pub(super) fn around(
     conn: &Connection,
-    session: i64,
+    session: SessionRow,
     entry: EntryId,
     count: usize,
 ) -> Result<Vec<Nearby>> {
