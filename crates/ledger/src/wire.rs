@@ -11,6 +11,7 @@ mod search;
 mod senders;
 mod sessions;
 mod sql;
+mod state;
 mod status;
 mod story;
 mod sync;
@@ -28,6 +29,7 @@ pub use search::{Nearby, Scanned, SearchAnswer, SearchGaps, SearchHit};
 pub use senders::Sender;
 pub use sessions::{Project, Session};
 pub use sql::SqlValue;
+pub use state::SessionState;
 pub use status::{
     Cursor, DatabaseStatus, FormatStatus, LedgerStatus, OldestTranscript, PriorityStatus,
     RootStatus, Status,

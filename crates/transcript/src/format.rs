@@ -190,6 +190,21 @@ pub enum Part {
 }
 
 impl Part {
+    /// All parts.
+    pub const ALL: &'static [Part] = &[
+        Part::Transcript,
+        Part::Agent,
+        Part::Subagent,
+        Part::SubagentMeta,
+        Part::ToolOutput,
+        Part::PromptHistory,
+        Part::Index,
+        Part::Database,
+        Part::CronJobs,
+        Part::CronRuns,
+        Part::Note,
+    ];
+
     /// Returns how its bytes are split into records.
     pub fn framing(self) -> Framing {
         match self {

@@ -4,7 +4,7 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
 
-use quipu_ledger::wire::Session;
+use quipu_ledger::wire::{Session, SessionState};
 use quipu_transcript::format;
 use quipu_transcript::formats::native;
 use serde::Serialize;
@@ -81,7 +81,7 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
         Some(place) if place.restored => Some(place.path.display().to_string()),
         Some(_) => None,
         // A session in a database still exists there, or cannot be restored from here.
-        None if session.state == "live" => None,
+        None if session.state == SessionState::Live => None,
         None => {
             return Err(cannot(
                 "its transcript is gone, and was never a file that could be restored",
@@ -116,20 +116,20 @@ fn command(shell: &Shell, ids: &ShortIds, session: &Session) -> Result<Vec<Strin
         ));
     }
     let show = format!("`{}` shows it", shell.command("show", &ids.of(&session.id), &[]));
-    match session.state.as_str() {
-        "lost" => {
+    match session.state {
+        SessionState::Lost => {
             return Err(cannot(
                 "the transcript of this session was gone before it could be collected",
                 &show,
             ));
         }
-        "archived" | "deleted" => {
+        SessionState::Archived | SessionState::Deleted => {
             return Err(cannot(
                 "its agent has archived or deleted this session and cannot resume it",
                 &show,
             ));
         }
-        _ => {}
+        SessionState::Live | SessionState::Gone => {}
     }
     if session.format == native::NAME {
         // The key stays the same when its session is reset.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use quipu_ledger::wire::Session;
+use quipu_ledger::wire::{Session, SessionState};
 use quipu_transcript::format;
 
 use super::Context;
@@ -182,7 +182,7 @@ pub(super) fn agent(session: &Session) -> String {
 /// Returns the title on one line, with the session's marks.
 pub(super) fn title(session: &Session) -> Text {
     let mut text = Text::default();
-    if session.state != "live" {
+    if session.state != SessionState::Live {
         text = text.with(Style::Warning, format!("[{}] ", session.state));
     }
     if session.part == "subagent" || session.parent.is_some() {

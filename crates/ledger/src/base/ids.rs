@@ -35,7 +35,8 @@ numbers! {
     GenerationId;
     /// A session's row: the number of the first entry that names it.
     SessionRow;
-    /// An entry: the seq of its record. Further entries of a welded line have ids above 2^40.
+    /// An entry: the seq of its record. A welded line holds several records without a newline
+    /// between them; its further entries have ids above 2^40, so ids are not in the order of lines.
     EntryId;
 }
 
@@ -45,10 +46,57 @@ impl From<EntryId> for quipu_fts5::RowId {
     }
 }
 
-/// The distance between ids of entries that come from one record.
+impl From<quipu_fts5::RowId> for EntryId {
+    fn from(rowid: quipu_fts5::RowId) -> EntryId {
+        EntryId(rowid.0)
+    }
+}
+
+/// The distance between ids of entries that come from one line.
 const WELDED_STEP: i64 = 1 << 40;
 
+// The same arithmetic in SQL. These are fragments of text and not SQL functions: a function would be
+// called back for each row of a session, would hide ranges of ids from the query planner, and would
+// be missing in `sqlite3`. A test below compares them with the methods of `EntryId`.
+
+/// Expands to an SQL expression: the seq of the line that an entry was read from. A provisional
+/// entry keeps its negative id.
+macro_rules! seq_of_entry {
+    ($id:literal) => {
+        concat!($id, " % (1 << 40)")
+    };
+}
+
+/// Expands to SQL terms for `ORDER BY`: by line, then by position within the line. The second
+/// argument is `""` or `" DESC"`.
+macro_rules! order_by_line {
+    ($id:literal, $direction:literal) => {
+        concat!($id, " % (1 << 40)", $direction, ", ", $id, $direction)
+    };
+}
+
+/// Expands to an SQL condition: the entry is the first of its line. Then ids are in the order of
+/// lines.
+macro_rules! is_first_of_line {
+    ($id:literal) => {
+        concat!($id, " < (1 << 40)")
+    };
+}
+
+/// Expands to an SQL condition: the entry is not the first of its line. Not written with `NOT`,
+/// which would hide the range of ids from the query planner.
+macro_rules! is_further_of_line {
+    ($id:literal) => {
+        concat!($id, " >= (1 << 40)")
+    };
+}
+
+pub(crate) use {is_first_of_line, is_further_of_line, order_by_line, seq_of_entry};
+
 impl EntryId {
+    /// An id that sorts before all others by [`EntryId::by_line`].
+    pub const LOWEST_BY_LINE: EntryId = EntryId(1 - WELDED_STEP);
+
     /// Returns the id of the `ordinal`-th entry of a record.
     pub fn of(seq: Seq, ordinal: usize) -> EntryId {
         EntryId(seq.0 + WELDED_STEP * i64::try_from(ordinal).unwrap_or(i64::MAX >> 41))
@@ -59,7 +107,7 @@ impl EntryId {
         EntryId(-generation.0)
     }
 
-    /// Returns the entry's position within its record.
+    /// Returns the entry's position within its line.
     pub fn ordinal(self) -> i64 {
         self.0.max(0) / WELDED_STEP
     }
@@ -67,6 +115,34 @@ impl EntryId {
     /// Returns the record that the entry was read from; `None` for a provisional entry.
     pub fn seq(self) -> Option<Seq> {
         (self.0 > 0).then_some(Seq(self.0 % WELDED_STEP))
+    }
+
+    /// Returns a key that sorts entries by line, and the entries of one line by position.
+    /// Provisional entries come first.
+    pub fn by_line(self) -> (i64, i64) {
+        (self.0 % WELDED_STEP, self.0)
+    }
+
+    /// Returns the ledger's name for an entry to which its agent gave no id: `#7`, `#7.2` for a
+    /// further entry of a line, `#tail3` for a provisional one.
+    pub fn name(self) -> String {
+        match (self.seq(), self.ordinal()) {
+            (Some(seq), 0) => format!("#{}", seq.0),
+            (Some(seq), ordinal) => format!("#{}.{ordinal}", seq.0),
+            (None, _) => format!("#tail{}", self.0.unsigned_abs()),
+        }
+    }
+
+    /// Returns the entry with a name that [`EntryId::name`] returned.
+    pub fn from_name(name: &str) -> Option<EntryId> {
+        let number = name.strip_prefix('#')?;
+        if let Some(generation) = number.strip_prefix("tail") {
+            return generation.parse().ok().map(|id| EntryId::provisional(GenerationId(id)));
+        }
+        let (seq, ordinal) = number.split_once('.').unwrap_or((number, "0"));
+        let seq: u32 = seq.parse().ok()?;
+        let ordinal: u16 = ordinal.parse().ok()?;
+        Some(EntryId::of(Seq(seq.into()), ordinal.into()))
     }
 }
 
@@ -175,6 +251,83 @@ mod tests {
     fn entries_know_their_record() {
         assert_eq!(EntryId::of(Seq(7), 0), EntryId(7));
         assert_eq!(EntryId::of(Seq(7), 2).seq(), Some(Seq(7)));
+        assert_eq!(EntryId::of(Seq(7), 2).ordinal(), 2);
         assert_eq!(EntryId::provisional(GenerationId(3)).seq(), None);
+        assert_eq!(EntryId::provisional(GenerationId(3)).ordinal(), 0);
+    }
+
+    #[test]
+    fn names_of_entries_come_back() {
+        let named = [
+            (EntryId::of(Seq(7), 0), "#7"),
+            (EntryId::of(Seq(7), 2), "#7.2"),
+            (EntryId::provisional(GenerationId(3)), "#tail3"),
+        ];
+        for (entry, name) in named {
+            assert_eq!(entry.name(), name);
+            assert_eq!(EntryId::from_name(name), Some(entry));
+        }
+        for name in ["7", "#", "#-7", "#7.", "#tail", "#seven"] {
+            assert_eq!(EntryId::from_name(name), None, "{name}");
+        }
+    }
+
+    #[test]
+    fn entries_sort_by_line() {
+        let mut entries = [
+            EntryId::of(Seq(7), 1),
+            EntryId::of(Seq(8), 0),
+            EntryId::of(Seq(7), 0),
+            EntryId::provisional(GenerationId(3)),
+            EntryId::of(Seq(6), 4095),
+            EntryId::LOWEST_BY_LINE,
+        ];
+        entries.sort_by_key(|entry| entry.by_line());
+        let expected = [
+            EntryId::LOWEST_BY_LINE,
+            EntryId::provisional(GenerationId(3)),
+            EntryId::of(Seq(6), 4095),
+            EntryId::of(Seq(7), 0),
+            EntryId::of(Seq(7), 1),
+            EntryId::of(Seq(8), 0),
+        ];
+        assert_eq!(entries, expected);
+    }
+
+    #[test]
+    fn sql_agrees_about_lines() {
+        let conn = rusqlite::Connection::open_in_memory().unwrap();
+        conn.execute_batch("CREATE TABLE entries (id INTEGER PRIMARY KEY) STRICT").unwrap();
+        let mut entries: Vec<EntryId> = [1, 2, (1 << 40) - 1]
+            .into_iter()
+            .flat_map(|seq| [0, 1, 4095].map(|ordinal| EntryId::of(Seq(seq), ordinal)))
+            .chain([1, 5].map(|generation| EntryId::provisional(GenerationId(generation))))
+            .collect();
+        for entry in &entries {
+            conn.execute("INSERT INTO entries VALUES (?1)", [entry]).unwrap();
+        }
+        let read = |order: &str| -> Vec<(EntryId, Seq, bool, bool)> {
+            let sql = format!(
+                "SELECT id, {}, {}, {} FROM entries ORDER BY {order}",
+                seq_of_entry!("id"),
+                is_first_of_line!("id"),
+                is_further_of_line!("id")
+            );
+            let mut statement = conn.prepare(&sql).unwrap();
+            let rows = statement
+                .query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)));
+            rows.unwrap().collect::<Result<_, _>>().unwrap()
+        };
+        entries.sort_by_key(|entry| entry.by_line());
+        let expected: Vec<(EntryId, Seq, bool, bool)> = entries
+            .iter()
+            .map(|entry| {
+                let is_first = entry.ordinal() == 0;
+                (*entry, entry.seq().unwrap_or(Seq(entry.0)), is_first, !is_first)
+            })
+            .collect();
+        assert_eq!(read(order_by_line!("id", "")), expected);
+        let reversed: Vec<_> = expected.into_iter().rev().collect();
+        assert_eq!(read(order_by_line!("id", " DESC")), reversed);
     }
 }

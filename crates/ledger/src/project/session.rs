@@ -8,10 +8,10 @@ use rusqlite::{Connection, OptionalExtension, Row};
 
 use super::draft::Fact;
 use super::keys;
-use super::states;
 use super::tree::{Adopted, KnownEntry};
 use crate::Result;
 use crate::base::ids::{EntryId, PackedId, SessionRow, SourceId};
+use crate::wire::SessionState;
 
 /// The largest length of a first prompt in characters, because it is shown in lists.
 const MAX_PROMPT_CHARS: usize = 500;
@@ -329,7 +329,7 @@ impl Session {
             name.agent,
             name.id,
             if link.is_subagent { "subagent" } else { c.part.as_str() },
-            states::WITHOUT_FILES,
+            SessionState::Lost,
             c.parent_id.as_ref().or(link.parent_id.as_ref()),
             c.parent_call,
             c.agent_type,

@@ -10,10 +10,18 @@ use rusqlite::{Connection, OptionalExtension};
 use crate::Result;
 use crate::base::ids::{SessionRow, SourceId};
 
+/// Expands to an SQL condition: a part holds a conversation, as `Part::is_transcript` says.
+macro_rules! holds_transcript {
+    ($part:literal) => {
+        concat!($part, " IN ('transcript', 'agent', 'subagent')")
+    };
+}
+pub(crate) use holds_transcript;
+
 /// The condition for a source with lines of the conversation itself, unlike other parts of a
 /// session.
 const IS_TRANSCRIPT: &str =
-    "f.kind IN ('file', 'rows') AND ss.part IN ('transcript', 'agent', 'subagent')";
+    concat!("f.kind IN ('file', 'rows') AND ", holds_transcript!("ss.part"));
 
 /// Returns a session by its name. `agent` is empty for a format without agents.
 pub(crate) fn find(
@@ -63,4 +71,22 @@ pub(crate) fn of_part(conn: &Connection, session: SessionRow, part: &str) -> Res
     )?;
     let sources = statement.query_map((session, part), |row| row.get(0))?;
     Ok(sources.collect::<Result<_, _>>()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use quipu_transcript::format::Part;
+
+    #[test]
+    fn sql_agrees_about_transcripts() {
+        let conn = rusqlite::Connection::open_in_memory().unwrap();
+        for part in Part::ALL {
+            let is_transcript: bool = conn
+                .query_row(concat!("SELECT ", holds_transcript!("?1")), [part.as_str()], |row| {
+                    row.get(0)
+                })
+                .unwrap();
+            assert_eq!(is_transcript, part.is_transcript(), "{part:?}");
+        }
+    }
 }

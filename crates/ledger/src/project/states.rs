@@ -4,47 +4,45 @@
 
 use std::collections::BTreeSet;
 
-use quipu_transcript::format::{self, Archive};
-use rusqlite::Connection;
+use quipu_transcript::format;
+use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSqlOutput, ValueRef};
+use rusqlite::{Connection, ToSql};
 
 use crate::Result;
 use crate::base::ids::{SessionRow, SourceId};
+use crate::project::session_sources::holds_transcript;
+use crate::wire::SessionState;
 
-/// The state of a session without files.
-pub(super) const WITHOUT_FILES: &str = "lost";
-
-/// Returns the state of a session's files: `live`, `archived`, `deleted`, `gone`, or `lost` if
-/// there never was a transcript to collect.
-fn state(conn: &Connection, session: SessionRow) -> Result<&'static str> {
-    let mut statement = conn.prepare_cached(
-        "SELECT s.kind, s.format, s.path, s.is_gone
-           FROM session_sources ss JOIN sources s ON s.id = ss.source
-          WHERE ss.session = ?1 AND ss.part IN ('transcript', 'agent', 'subagent')",
-    )?;
-    let mut rows = statement.query([session])?;
-    let mut best: Option<&'static str> = None;
-    while let Some(row) = rows.next()? {
-        let archive = format::by_name(row.get_ref(1)?.as_str().unwrap_or_default())
-            .and_then(|format| format.origin(row.get_ref(2).ok()?.as_blob().ok()?).archive);
-        let state = match (row.get::<_, bool>(3)?, archive) {
-            (true, _) => "gone",
-            (false, Some(Archive::Deleted)) => "deleted",
-            (false, Some(Archive::Reset | Archive::Backup | Archive::Imported | Archive::Cold)) => {
-                "archived"
-            }
-            (false, None) => "live",
-        };
-        // The order of precedence: the last of these that any file has is the session's state.
-        let order = ["gone", "deleted", "archived", "live"];
-        let rank = |state| order.iter().position(|other| *other == state);
-        if best.is_none_or(|best| rank(state) > rank(best)) {
-            best = Some(state);
-        }
-        if best == order.last().copied() {
-            break;
-        }
+impl ToSql for SessionState {
+    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        Ok(ToSqlOutput::from(self.as_str()))
     }
-    Ok(best.unwrap_or(WITHOUT_FILES))
+}
+
+impl FromSql for SessionState {
+    fn column_result(value: ValueRef<'_>) -> FromSqlResult<SessionState> {
+        SessionState::parse(value.as_str()?).ok_or(FromSqlError::InvalidType)
+    }
+}
+
+/// Returns the state of a session's files.
+fn state(conn: &Connection, session: SessionRow) -> Result<SessionState> {
+    let mut statement = conn.prepare_cached(concat!(
+        "SELECT s.format, s.path, s.is_gone
+           FROM session_sources ss JOIN sources s ON s.id = ss.source
+          WHERE ss.session = ?1 AND ",
+        holds_transcript!("ss.part")
+    ))?;
+    let mut rows = statement.query([session])?;
+    let mut best = SessionState::Lost;
+    while best != SessionState::Live
+        && let Some(row) = rows.next()?
+    {
+        let archive = format::by_name(row.get_ref(0)?.as_str().unwrap_or_default())
+            .and_then(|format| format.origin(row.get_ref(1).ok()?.as_blob().ok()?).archive);
+        best = best.max(SessionState::of_file(row.get(2)?, archive));
+    }
+    Ok(best)
 }
 
 /// The sessions whose states may differ from their rows. Each is checked once per transaction, for

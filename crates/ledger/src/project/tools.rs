@@ -14,7 +14,7 @@ use self::calls_by_id::{CallPosition, CallsById, IdState};
 use super::draft::{DraftCall, DraftResult};
 use super::{outputs, rows};
 use crate::Result;
-use crate::base::ids::{EntryId, SessionRow};
+use crate::base::ids::{EntryId, SessionRow, order_by_line};
 use crate::project::interned::targets::{Target, Targets};
 use crate::project::interned::tools::{Tool, ToolId, Tools};
 
@@ -352,10 +352,12 @@ impl Calls {
             // their records are in order.
             let newest: Option<EntryId> = at
                 .conn
-                .prepare_cached(
+                .prepare_cached(concat!(
                     "SELECT entry FROM tool_call_rows WHERE session = ?1 AND entry <> ?2
-                      ORDER BY entry % (1 << 40) DESC, entry DESC LIMIT 1",
-                )?
+                      ORDER BY ",
+                    order_by_line!("entry", " DESC"),
+                    " LIMIT 1",
+                ))?
                 .query_row((at.session, at.entry), |row| row.get(0))
                 .optional()?;
             let entry = newest.unwrap_or(at.entry);

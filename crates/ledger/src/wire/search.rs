@@ -4,6 +4,8 @@
 
 use serde::Serialize;
 
+use super::SessionState;
+
 /// The result of a search.
 #[derive(Debug, Clone, Default)]
 pub struct SearchAnswer {
@@ -91,8 +93,8 @@ pub struct SearchHit {
     pub cwd: Option<String>,
     /// The session's part: `transcript`, `agent`, `subagent`, `prompt_history`.
     pub part: Option<String>,
-    /// The session's state: `live`, `archived`, `deleted`, `gone`, `lost`.
-    pub state: Option<String>,
+    /// The state of the session's files.
+    pub state: Option<SessionState>,
     /// The parent session, for which this one works.
     pub parent: Option<String>,
     /// The name of the note, or of the job.

@@ -4,7 +4,7 @@
 
 use serde::Serialize;
 
-use super::none_if_empty;
+use super::{SessionState, none_if_empty};
 
 /// One session of the index.
 #[derive(Debug, Clone, Default, Serialize)]
@@ -58,8 +58,8 @@ pub struct Session {
     /// The cost of its responses in US dollars, without those of its sub-agents. Each response is
     /// counted once over all sessions. `null` if none has a price.
     pub cost_usd: Option<f64>,
-    /// `live`, `archived`, `deleted`, `gone` or `lost`.
-    pub state: String,
+    /// The state of its files.
+    pub state: SessionState,
     /// The parent session, for which it works.
     pub parent: Option<String>,
     /// The session that it continues.

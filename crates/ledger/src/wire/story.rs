@@ -11,7 +11,7 @@ use quipu_transcript::story::{
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use super::none_if_empty;
+use super::{SessionState, none_if_empty};
 
 /// A session as a whole.
 #[derive(Debug, Clone, Default, Serialize)]
@@ -27,8 +27,8 @@ pub struct StoryHead {
     pub key: Option<String>,
     /// `transcript`, `agent`, `subagent`, `prompt_history`.
     pub part: String,
-    /// `live`, `archived`, `deleted`, `gone`, `lost`.
-    pub state: String,
+    /// The state of its files.
+    pub state: SessionState,
     /// The parent session, for which it works.
     pub parent: Option<String>,
     /// The session that it continues.

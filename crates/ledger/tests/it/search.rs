@@ -350,7 +350,7 @@ fn archived_gone_and_sub_agents_are_found_and_marked() {
         .search(&request("xylophone"))
         .hits
         .into_iter()
-        .map(|hit| (hit.state.unwrap(), hit.part.unwrap()))
+        .map(|hit| (hit.state.unwrap().to_string(), hit.part.unwrap()))
         .collect();
     marks.sort();
     let expected = [("deleted", "transcript"), ("gone", "transcript"), ("live", "subagent")];

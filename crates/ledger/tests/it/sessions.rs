@@ -435,7 +435,7 @@ fn a_lost_session_is_listed_by_what_its_prompts_say() {
     let ids: Vec<&str> = listed.iter().map(|session| session.id.as_str()).collect();
     assert_eq!(ids, ["lost-1", "lost-2"]);
     let session = &listed[0];
-    assert_eq!(session.state, "lost");
+    assert_eq!(session.state.as_str(), "lost");
     assert_eq!(session.title.as_deref(), Some("when is low tide?"));
     assert_eq!(session.first_prompt.as_deref(), Some("/model opus"));
     assert_eq!(session.last_prompts, ["when is low tide?", "and tomorrow?", "and on Sunday?"]);

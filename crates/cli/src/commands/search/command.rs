@@ -1,6 +1,7 @@
 //! The command that shows a search hit.
 
 use quipu_ledger::Ledger;
+use quipu_ledger::ids::EntryId;
 use quipu_ledger::wire::{CronJob, SearchHit};
 
 use crate::commands::cron;
@@ -118,10 +119,9 @@ fn story(first: &SearchHit, hits: &[&SearchHit]) -> Vec<String> {
     }
     if is_only_raw(first) {
         // An entry outside the story is shown as its record. Its id means the newest version.
-        let entry = match (first.is_older, first.number >> WELDED) {
-            (false, _) => first.entry.clone(),
-            (true, 0) => format!("#{}", first.number),
-            (true, ordinal) => format!("#{}.{ordinal}", first.number % (1 << WELDED)),
+        let entry = match first.is_older {
+            false => first.entry.clone(),
+            true => EntryId(first.number).name(),
         };
         return vec![shell::option("--entry", entry), "--raw".to_owned()];
     }
@@ -141,9 +141,6 @@ fn story(first: &SearchHit, hits: &[&SearchHit]) -> Vec<String> {
     }
     shown
 }
-
-/// Numbers of further entries of one record are multiples of two to this power apart.
-const WELDED: u32 = 40;
 
 /// Returns the option that shows the part of the story that a hit is in.
 fn option(hit: &SearchHit) -> Option<&'static str> {

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use quipu_ledger::wire::{SearchAnswer, SearchHit};
+use quipu_ledger::wire::{SearchAnswer, SearchHit, SessionState};
 use quipu_transcript::format;
 use quipu_transcript::story::one_line;
 
@@ -144,8 +144,8 @@ const TITLE: usize = 76;
 /// Returns the marks of a special session, for example `sub-agent`.
 fn marks(hit: &SearchHit) -> Vec<&str> {
     let mut marks = Vec::new();
-    if let Some(state) = hit.state.as_deref().filter(|state| *state != "live") {
-        marks.push(state);
+    if let Some(state) = hit.state.filter(|state| *state != SessionState::Live) {
+        marks.push(state.as_str());
     }
     if hit.part.as_deref() == Some("subagent") || (hit.session.is_some() && hit.parent.is_some()) {
         marks.push("sub-agent");

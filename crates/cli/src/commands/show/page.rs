@@ -5,7 +5,7 @@
 //! to the story.
 
 use quipu_ledger::query::Choice;
-use quipu_ledger::wire::StoryHead;
+use quipu_ledger::wire::{SessionState, StoryHead};
 use quipu_transcript::entry::{Compaction, Role};
 use quipu_transcript::format;
 use quipu_transcript::render::{GAP, compacted};
@@ -84,9 +84,9 @@ impl<'c> Page<'c> {
         ];
         let facts: Vec<String> = facts.into_iter().flatten().collect();
         let id = Text::styled(Style::Dim, format!("{} · {}", head.id, count(head.turns, "turn")));
-        let id = match head.state.as_str() {
-            "live" => id,
-            "lost" => id.with(Style::Warning, format!(" · lost: {}", left(head))),
+        let id = match head.state {
+            SessionState::Live => id,
+            SessionState::Lost => id.with(Style::Warning, format!(" · lost: {}", left(head))),
             state => id.with(Style::Warning, format!(" · {state}")),
         };
         self.context.output.line(Text::styled(Style::Bold, title(head, self.width())))?;

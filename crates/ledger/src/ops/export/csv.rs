@@ -36,7 +36,7 @@ const COLUMNS: &[(&str, Cell)] = &[
     ("models", |s| Cow::Owned(s.models.join(" "))),
     ("tokens", |s| number(s.tokens)),
     ("cost_usd", |s| s.cost_usd.map_or(Cow::Borrowed(""), |cost| Cow::Owned(cost.to_string()))),
-    ("state", |s| text(&s.state)),
+    ("state", |s| text(s.state.as_str())),
     ("parent", |s| option(s.parent.as_deref())),
     ("fork_of", |s| option(s.fork_of.as_deref())),
     ("channel", |s| option(s.channel.as_deref())),

@@ -31,7 +31,7 @@ pub fn header(session: &Session, head: Option<&StoryHead>) -> Header {
         cwd: session.cwd.clone(),
         git_branch: head.and_then(|head| head.git_branch.clone()),
         models: session.models.clone(),
-        state: session.state.clone(),
+        state: session.state.to_string(),
         parent: session.parent.clone(),
         fork_of: session.fork_of.clone(),
         continued_in: head.and_then(|head| head.continued_in.clone()),

@@ -6,6 +6,7 @@ use std::ops::ControlFlow;
 
 use crate::base::ids::{GenerationId, SessionRow};
 use crate::file::ledger::Ledger;
+use crate::project::session_sources::holds_transcript;
 use crate::truth::{spans, tails};
 use crate::{Error, Result};
 
@@ -20,17 +21,18 @@ pub struct Transcript {
 /// Returns the transcripts of a session. The one that its agent would continue comes first; copies,
 /// archives and former names follow. Empty for a session without a collected transcript.
 pub fn transcripts(ledger: &Ledger, session: SessionRow) -> Result<Vec<Transcript>> {
-    let mut statement = ledger.conn().prepare_cached(
+    let mut statement = ledger.conn().prepare_cached(concat!(
         "SELECT g.id, s.path
            FROM session_sources ss
            JOIN sources s ON s.id = ss.source
            JOIN generations g ON g.id = s.generation
           WHERE ss.session = ?1
             AND s.refused IS NULL
-            AND ss.part IN ('transcript', 'agent', 'subagent')
-            AND (s.kind IN ('file', 'native') OR s.kind = 'rows' AND g.cursor > 0)
+            AND ",
+        holds_transcript!("ss.part"),
+        " AND (s.kind IN ('file', 'native') OR s.kind = 'rows' AND g.cursor > 0)
           ORDER BY s.is_gone, g.mtime_ns DESC, s.id",
-    )?;
+    ))?;
     let transcripts = statement
         .query_map([session], |row| {
             let path = String::from_utf8_lossy(row.get_ref(1)?.as_blob()?).into_owned();

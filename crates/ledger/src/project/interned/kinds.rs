@@ -51,8 +51,16 @@ impl EntryKind {
 }
 
 /// The number of a kind.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct KindId(i64);
+
+impl rusqlite::types::FromSql for KindId {
+    fn column_result(
+        value: rusqlite::types::ValueRef<'_>,
+    ) -> rusqlite::types::FromSqlResult<KindId> {
+        value.as_i64().map(KindId)
+    }
+}
 
 impl rusqlite::ToSql for KindId {
     fn to_sql(&self) -> rusqlite::Result<rusqlite::types::ToSqlOutput<'_>> {

@@ -24,9 +24,7 @@ impl Ord for CallPosition {
     fn cmp(&self, other: &CallPosition) -> Ordering {
         // Entries of a line with several records have numbers out of order; the numbers of their
         // records are in order.
-        let key = |position: &CallPosition| {
-            (position.entry.0 % (1 << 40), position.entry.0, position.ordinal)
-        };
+        let key = |position: &CallPosition| (position.entry.by_line(), position.ordinal);
         key(self).cmp(&key(other))
     }
 }
@@ -108,7 +106,7 @@ impl CallsById {
         match self.by_id.get(id)? {
             CallsWithId::One(position, answer) => (*answer == Some(result)).then_some(*position),
             CallsWithId::Many(many) => {
-                let from = (result, CallPosition { entry: EntryId(1 - (1 << 40)), ordinal: 0 });
+                let from = (result, CallPosition { entry: EntryId::LOWEST_BY_LINE, ordinal: 0 });
                 let (entry, position) = many.answered.range(from..).next()?;
                 (*entry == result).then_some(*position)
             }
@@ -235,7 +233,7 @@ mod tests {
     fn the_oldest_that_waits_is_answered_first() {
         let mut known = CallsById::default();
         // The record of this entry comes first, although the entry has the largest number.
-        let shares_line = position((1 << 40) + 1);
+        let shares_line = position(EntryId::of(crate::base::ids::Seq(1), 1).0);
         for call in [position(3), shares_line, position(2)] {
             known.add("a", call, None);
         }

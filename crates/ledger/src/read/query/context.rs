@@ -18,6 +18,7 @@ use rusqlite::Connection;
 use crate::base::ids::{GenerationId, SessionRow};
 use crate::file::ledger::Ledger;
 use crate::file::snapshot::Snapshot;
+use crate::project::session_sources::holds_transcript;
 use crate::truth::{spans, tails};
 use crate::{Error, Result};
 
@@ -88,15 +89,16 @@ pub(crate) fn transcript_generations(
     conn: &Connection,
     session: SessionRow,
 ) -> Result<Vec<TranscriptGeneration>> {
-    let mut statement = conn.prepare(
+    let mut statement = conn.prepare(concat!(
         "SELECT g.id, s.format, s.kind, s.path, s.is_gone, g.mtime_ns, g.id IS s.generation,
                 g.cursor + g.tail_length
            FROM session_sources ss
            JOIN sources s ON s.id = ss.source
            JOIN generations g ON g.source = s.id
           WHERE ss.session = ?1 AND s.refused IS NULL AND s.kind <> 'journal'
-            AND ss.part IN ('transcript', 'agent', 'subagent')",
-    )?;
+            AND ",
+        holds_transcript!("ss.part"),
+    ))?;
     let mut rows = statement.query([session])?;
     let mut generations = Vec::new();
     while let Some(row) = rows.next()? {

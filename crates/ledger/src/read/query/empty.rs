@@ -7,13 +7,13 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use quipu_transcript::format::{self, Archive, Origin};
+use quipu_transcript::format::{self, Origin};
 use rusqlite::Connection;
 
 use super::listed::{Filter, Listed};
 use crate::base::ids::{SessionRow, SourceId};
 use crate::base::paths::absolute;
-use crate::wire::Session;
+use crate::wire::{Session, SessionState};
 use crate::{Error, Result};
 
 /// A transcript without a line.
@@ -70,13 +70,7 @@ pub(super) fn all(conn: &Connection, filter: &Filter) -> Result<Vec<Session>> {
             updated_at: time,
             cost_usd: Some(0.0),
             parent: origin.parent,
-            state: match (is_gone, origin.archive) {
-                (true, _) => "gone",
-                (false, Some(Archive::Deleted)) => "deleted",
-                (false, Some(_)) => "archived",
-                (false, None) => "live",
-            }
-            .to_owned(),
+            state: SessionState::of_file(is_gone, origin.archive),
             ..Session::default()
         });
     }

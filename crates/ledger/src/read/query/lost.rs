@@ -10,10 +10,7 @@ use rusqlite::Connection;
 use crate::Result;
 use crate::base::ids::{EntryId, SessionRow};
 use crate::project::family::works_for;
-use crate::wire::Left;
-
-/// The state of a lost session.
-pub(crate) const LOST: &str = "lost";
+use crate::wire::{Left, SessionState};
 
 /// An expression: the folder of the session `s`; for a lost one, the folder of its first prompt.
 macro_rules! cwd {
@@ -46,7 +43,7 @@ pub(crate) fn prompts(
            JOIN prompts p ON p.id = e.id
           WHERE s.id = ?1 AND s.state = ?2 ORDER BY e.id",
     )?;
-    let mut rows = statement.query((session, LOST))?;
+    let mut rows = statement.query((session, SessionState::Lost))?;
     let mut prompts = Vec::new();
     while let Some(row) = rows.next()? {
         let text = row.get_ref(0)?.as_str().unwrap_or_default();
@@ -82,7 +79,7 @@ pub(crate) fn turns(conn: &Connection, session: SessionRow) -> Result<Vec<EntryI
                JOIN prompts p ON p.id = e.id
               WHERE s.id = ?1 AND s.state = ?2 ORDER BY e.id",
         )?
-        .query_map((session, LOST), |row| row.get(0))?
+        .query_map((session, SessionState::Lost), |row| row.get(0))?
         .collect::<Result<_, _>>()?)
 }
 

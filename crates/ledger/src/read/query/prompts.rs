@@ -5,7 +5,7 @@
 use rusqlite::{Connection, OptionalExtension};
 
 use crate::Result;
-use crate::base::ids::{EntryId, SessionRow};
+use crate::base::ids::{EntryId, SessionRow, is_first_of_line, order_by_line};
 
 /// The number of prompts at the end of a session that its row shows: enough to recognise it.
 pub(super) const LAST_PROMPTS: usize = 3;
@@ -52,17 +52,21 @@ pub(super) fn each(
 ) -> Result<()> {
     // Further prompts of a line have ids in another range. Nearly no session has any.
     let is_in_order: bool = conn
-        .prepare_cached("SELECT coalesce(max(id) < (1 << 40), TRUE) FROM turns WHERE session = ?1")?
+        .prepare_cached(concat!(
+            "SELECT coalesce(",
+            is_first_of_line!("max(id)"),
+            ", TRUE) FROM turns WHERE session = ?1"
+        ))?
         .query_row([session], |row| row.get(0))?;
-    let turns = match (order, is_in_order) {
-        (Order::First, true) => "ORDER BY t.id",
-        (Order::First, false) => "ORDER BY t.id % (1 << 40), t.id",
-        (Order::Last, true) => "ORDER BY t.id DESC",
-        (Order::Last, false) => "ORDER BY t.id % (1 << 40) DESC, t.id DESC",
+    let order = match (order, is_in_order) {
+        (Order::First, true) => "t.id",
+        (Order::First, false) => order_by_line!("t.id", ""),
+        (Order::Last, true) => "t.id DESC",
+        (Order::Last, false) => order_by_line!("t.id", " DESC"),
     };
     let mut statement = conn.prepare_cached(&format!(
         "SELECT t.id, m.text FROM turns t LEFT JOIN message_texts m ON m.id = t.id
-          WHERE t.session = ?1 {turns}"
+          WHERE t.session = ?1 ORDER BY {order}"
     ))?;
     let mut rows = statement.query([session])?;
     while let Some(row) = rows.next()? {

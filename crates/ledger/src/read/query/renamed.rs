@@ -9,6 +9,7 @@ use rusqlite::Connection;
 use super::headers;
 use crate::Result;
 use crate::base::ids::SessionRow;
+use crate::project::session_sources::holds_transcript;
 
 /// Returns the sessions whose files got this name, or one that begins with it.
 pub(super) fn named(conn: &Connection, name: &str) -> Result<Vec<SessionRow>> {
@@ -17,13 +18,14 @@ pub(super) fn named(conn: &Connection, name: &str) -> Result<Vec<SessionRow>> {
 
 /// Returns all sessions whose files got another name, with that name.
 pub(super) fn all(conn: &Connection) -> Result<Vec<(String, SessionRow)>> {
-    let mut statement = conn.prepare(
+    let mut statement = conn.prepare(concat!(
         "SELECT ss.session, s.format, p.path
            FROM (SELECT source, path FROM source_paths UNION SELECT id, path FROM sources) p
            JOIN sources s ON s.id = p.source AND s.kind = 'file' AND p.path <> s.first_path
            JOIN session_sources ss ON ss.source = s.id
-          WHERE ss.part IN ('transcript', 'agent', 'subagent')",
-    )?;
+          WHERE ",
+        holds_transcript!("ss.part"),
+    ))?;
     let mut rows = statement.query([])?;
     let mut found = Vec::new();
     while let Some(row) = rows.next()? {

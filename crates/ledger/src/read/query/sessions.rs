@@ -11,12 +11,13 @@ use super::parents::Parents;
 use super::prompts::{LAST_PROMPTS, MAX_PROMPT_CHARS, last_prompts, real_prompt};
 use super::{empty, forks, lost};
 use crate::Result;
-use crate::base::ids::{EntryId, GenerationId, SessionRow};
+use crate::base::ids::{EntryId, GenerationId, SessionRow, order_by_line};
 use crate::file::ledger::Ledger;
 use crate::project::family::works_for;
+use crate::project::session_sources::holds_transcript;
 use crate::read::query::complete::complete;
 use crate::truth::spans;
-use crate::wire::{Project, Session};
+use crate::wire::{Project, Session, SessionState};
 
 /// The largest length of a title, in characters: titles are shown on one line.
 const MAX_TITLE_CHARS: usize = 200;
@@ -186,7 +187,7 @@ fn describe(conn: &Connection, listed: &Listed, parents: &Parents) -> Result<Ses
         Some(parent) => Some(parents.name(conn, listed.row, parent)?),
         None => forks::original(conn, listed.row)?,
     };
-    if session.state == lost::LOST {
+    if session.state == SessionState::Lost {
         let mut prompts = lost::prompts(conn, listed.row, MAX_PROMPT_CHARS)?;
         session.turns = prompts.len() as u64;
         session.first_prompt = session.first_prompt.or_else(|| prompts.first().cloned());
@@ -230,15 +231,16 @@ struct Files {
 /// Returns the size, times and counts of a session's files. If there are several, the one written
 /// last counts; the rest are archives and copies of it.
 fn files(conn: &Connection, session: SessionRow) -> Result<Files> {
-    let mut statement = conn.prepare_cached(
+    let mut statement = conn.prepare_cached(concat!(
         "SELECT g.id, g.size, g.mtime_ns, g.tail_length, g.number, g.records, g.cursor,
                 (SELECT sum(records) FROM generations all_of WHERE all_of.source = s.id)
            FROM session_sources ss
            JOIN sources s ON s.id = ss.source
            JOIN generations g ON g.id = s.generation
-          WHERE ss.session = ?1 AND ss.part IN ('transcript', 'agent', 'subagent')
-          ORDER BY g.mtime_ns DESC, g.id DESC",
-    )?;
+          WHERE ss.session = ?1 AND ",
+        holds_transcript!("ss.part"),
+        " ORDER BY g.mtime_ns DESC, g.id DESC",
+    ))?;
     let mut rows = statement.query([session])?;
     let mut files = Files::default();
     let mut is_first = true;
@@ -284,9 +286,10 @@ struct Turns {
 }
 
 fn turns(conn: &Connection, session: SessionRow) -> Result<Turns> {
-    let mut statement = conn.prepare_cached(
-        "SELECT parent, model FROM turns WHERE session = ?1 ORDER BY id % (1 << 40), id",
-    )?;
+    let mut statement = conn.prepare_cached(concat!(
+        "SELECT parent, model FROM turns WHERE session = ?1 ORDER BY ",
+        order_by_line!("id", "")
+    ))?;
     let found: Vec<(Option<EntryId>, Option<String>)> = statement
         .query_map([session], |row| Ok((row.get(0)?, row.get(1)?)))?
         .collect::<Result<_, _>>()?;

@@ -4,7 +4,7 @@
 //! text.
 
 use foldhash::{HashMap, HashMapExt, HashSet, HashSetExt};
-use quipu_fts5::{Matches, RowId};
+use quipu_fts5::Matches;
 use quipu_transcript::entry::Role;
 use quipu_transcript::project::Name;
 use quipu_transcript::search::query::{Filter, Place, What};
@@ -13,23 +13,25 @@ use rusqlite::{Connection, OptionalExtension};
 use super::columns;
 use super::outputs::Outputs;
 use crate::Result;
+use crate::base::ids::{EntryId, SessionRow};
+use crate::project::interned::kinds::KindId;
 use crate::read::query::listed;
 
 /// All filters of a query, ready to be applied.
 pub(crate) struct Filters<'c> {
     conn: &'c Connection,
     /// Sessions that pass. `None` if all pass, and entries without a session, too.
-    sessions: Option<HashSet<i64>>,
+    sessions: Option<HashSet<SessionRow>>,
     rules: Rules,
     roles: Vec<(bool, Role)>,
-    errors: Option<(bool, HashSet<i64>)>,
+    errors: Option<(bool, HashSet<EntryId>)>,
     /// Entries of calls, or of turns with calls.
-    calls: Vec<(bool, HashSet<i64>)>,
+    calls: Vec<(bool, HashSet<EntryId>)>,
     files: Vec<(bool, FileEntries)>,
     since: Option<i64>,
     until: Option<i64>,
     places: Vec<Place>,
-    kinds: HashMap<i64, EntryKind>,
+    kinds: HashMap<KindId, EntryKind>,
 }
 
 struct EntryKind {
@@ -42,14 +44,14 @@ struct EntryKind {
 #[derive(Default)]
 struct FileEntries {
     /// Calls and their results.
-    entries: HashSet<i64>,
-    turns: HashSet<i64>,
+    entries: HashSet<EntryId>,
+    turns: HashSet<EntryId>,
 }
 
 struct Row {
-    session: Option<i64>,
-    kind: i64,
-    turn: Option<i64>,
+    session: Option<SessionRow>,
+    kind: KindId,
+    turn: Option<EntryId>,
     time: Option<i64>,
 }
 
@@ -90,7 +92,7 @@ impl<'c> Filters<'c> {
             places: places.to_vec(),
             kinds: kinds(conn)?,
         };
-        let mut calls: HashMap<bool, HashSet<i64>> = HashMap::new();
+        let mut calls: HashMap<bool, HashSet<EntryId>> = HashMap::new();
         let mut files: HashMap<bool, FileEntries> = HashMap::new();
         for Filter { is_negated, what } in filters {
             let not = *is_negated;
@@ -136,7 +138,7 @@ impl<'c> Filters<'c> {
     }
 
     /// Returns the sessions that pass, or `None` if no filter concerns sessions.
-    pub(crate) fn sessions(&self) -> Option<&HashSet<i64>> {
+    pub(crate) fn sessions(&self) -> Option<&HashSet<SessionRow>> {
         self.sessions.as_ref()
     }
 
@@ -149,7 +151,7 @@ impl<'c> Filters<'c> {
         let mut one = self
             .conn
             .prepare_cached("SELECT session, kind, turn, time FROM entry_rows WHERE id = ?1")?;
-        let mut look_up = |described_by: i64, found_in: u8| match one
+        let mut look_up = |described_by: EntryId, found_in: u8| match one
             .query_row([described_by], |row| Row::read(row, 0))
             .optional()?
         {
@@ -157,7 +159,8 @@ impl<'c> Filters<'c> {
             None => Ok(false),
         };
         if matches.len() < MIN_FOR_FULL_READ {
-            return matches.try_retain(|RowId(entry), found_in| {
+            return matches.try_retain(|rowid, found_in| {
+                let entry = EntryId::from(rowid);
                 // The check that needs no row comes first.
                 Ok(self.passes_calls(entry) && look_up(outputs.described_by(entry), found_in)?)
             });
@@ -166,8 +169,9 @@ impl<'c> Filters<'c> {
             "SELECT id, session, kind, turn, time FROM entry_rows WHERE id >= ?1 ORDER BY id",
         )?;
         let mut rows = statement.query([matches.rowids().next()])?;
-        let mut last: Option<(i64, Row)> = None;
-        matches.try_retain(|RowId(entry), found_in| {
+        let mut last: Option<(EntryId, Row)> = None;
+        matches.try_retain(|rowid, found_in| {
+            let entry = EntryId::from(rowid);
             while last.as_ref().is_none_or(|(id, _)| *id < entry) {
                 match rows.next()? {
                     Some(row) => last = Some((row.get(0)?, Row::read(row, 1)?)),
@@ -184,12 +188,12 @@ impl<'c> Filters<'c> {
         })
     }
 
-    fn passes_calls(&self, entry: i64) -> bool {
+    fn passes_calls(&self, entry: EntryId) -> bool {
         self.calls.iter().all(|(not, set)| set.contains(&entry) != *not)
     }
 
     /// Returns whether an entry that was found in these columns passes.
-    fn passes(&self, entry: i64, row: &Row, found_in: u8) -> Result<bool> {
+    fn passes(&self, entry: EntryId, row: &Row, found_in: u8) -> Result<bool> {
         let kind = self.kinds.get(&row.kind);
         if !self.is_in_time(row)
             || !self.is_in_place(kind, found_in)
@@ -256,7 +260,7 @@ impl<'c> Filters<'c> {
 
     /// Returns whether an entry without a session (a note, a job, a prompt) passes the session
     /// filters.
-    fn passes_without_session(&self, entry: i64) -> Result<bool> {
+    fn passes_without_session(&self, entry: EntryId) -> Result<bool> {
         let described = self
             .conn
             .prepare_cached(
@@ -282,7 +286,7 @@ impl<'c> Filters<'c> {
     }
 }
 
-fn kinds(conn: &Connection) -> Result<HashMap<i64, EntryKind>> {
+fn kinds(conn: &Connection) -> Result<HashMap<KindId, EntryKind>> {
     let mut statement = conn.prepare_cached("SELECT id, form, role, is_error FROM kinds")?;
     let kinds = statement.query_map([], |row| {
         let kind = EntryKind { form: row.get(1)?, role: row.get(2)?, is_error: row.get(3)? };
@@ -292,7 +296,7 @@ fn kinds(conn: &Connection) -> Result<HashMap<i64, EntryKind>> {
 }
 
 /// Returns the results that the agent recorded as failed.
-fn failed_results(conn: &Connection) -> Result<HashSet<i64>> {
+fn failed_results(conn: &Connection) -> Result<HashSet<EntryId>> {
     let mut statement = conn.prepare_cached(
         "SELECT result FROM tool_call_rows WHERE is_error = 1 AND result IS NOT NULL",
     )?;
@@ -301,7 +305,7 @@ fn failed_results(conn: &Connection) -> Result<HashSet<i64>> {
 
 /// Adds calls of a tool, their results and the files with their output. `mcp__*` matches many
 /// tools.
-fn add_calls_of_tool(conn: &Connection, name: &str, found: &mut HashSet<i64>) -> Result<()> {
+fn add_calls_of_tool(conn: &Connection, name: &str, found: &mut HashSet<EntryId>) -> Result<()> {
     let (name, is_prefix) = match name.strip_suffix('*') {
         Some(start) => (start, true),
         None => (name, false),
@@ -314,7 +318,7 @@ fn add_calls_of_tool(conn: &Connection, name: &str, found: &mut HashSet<i64>) ->
     let mut rows = statement.query((name, is_prefix))?;
     while let Some(row) = rows.next()? {
         for index in 0..3 {
-            found.extend(row.get::<_, Option<i64>>(index)?);
+            found.extend(row.get::<_, Option<EntryId>>(index)?);
         }
     }
     Ok(())
@@ -338,10 +342,10 @@ fn add_entries_of_file(
     let mut rows = statement.query((path, with_turns))?;
     while let Some(row) = rows.next()? {
         for index in 0..3 {
-            found.entries.extend(row.get::<_, Option<i64>>(index)?);
+            found.entries.extend(row.get::<_, Option<EntryId>>(index)?);
         }
         if with_turns {
-            found.turns.extend(row.get::<_, Option<i64>>(3)?);
+            found.turns.extend(row.get::<_, Option<EntryId>>(3)?);
         }
     }
     Ok(())
@@ -350,7 +354,7 @@ fn add_entries_of_file(
 /// The values that rules compare, of a session or of an entry without one.
 #[derive(Default)]
 struct SessionFields {
-    row: Option<i64>,
+    row: Option<SessionRow>,
     format: String,
     agent: String,
     agent_type: Option<String>,
@@ -365,7 +369,7 @@ struct Rules(Vec<(bool, Rule)>);
 
 enum Rule {
     /// The sessions of the project, and its name for entries without a session.
-    Project(HashSet<i64>, Name),
+    Project(HashSet<SessionRow>, Name),
     Agent(String),
     Format(String),
     Session(String),
@@ -384,7 +388,7 @@ impl Rules {
                 let project = Some(name.clone());
                 let filter = listed::Filter { project, all: true, ..listed::Filter::default() };
                 let sessions = listed::filtered(conn, &filter)?;
-                Rule::Project(sessions.iter().map(|session| session.row.0).collect(), name)
+                Rule::Project(sessions.iter().map(|session| session.row).collect(), name)
             }
             What::Agent(name) => Rule::Agent(name.clone()),
             What::Format(name) => Rule::Format(name.to_lowercase()),
@@ -430,7 +434,7 @@ impl Rule {
 }
 
 /// Returns the sessions that pass.
-fn sessions(conn: &Connection, rules: &Rules) -> Result<HashSet<i64>> {
+fn sessions(conn: &Connection, rules: &Rules) -> Result<HashSet<SessionRow>> {
     let mut statement = conn.prepare_cached(
         "SELECT id, format, agent, agent_type, session_id, compactions FROM sessions",
     )?;

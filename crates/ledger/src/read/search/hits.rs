@@ -14,10 +14,11 @@ use super::outputs;
 use super::pattern::Pattern;
 use super::texts::{Texts, by_column};
 use crate::Result;
-use crate::base::ids::{EntryId, PackedId, SessionRow};
+use crate::base::ids::{EntryId, PackedId, SessionRow, is_further_of_line};
+use crate::project::session_sources::holds_transcript;
 use crate::read::query::sessions::title;
 use crate::read::query::{listed, lost, story};
-use crate::wire::SearchHit;
+use crate::wire::{SearchHit, SessionState};
 
 /// The length of a snippet in bytes: about three lines of a terminal.
 const SNIPPET_BYTES: usize = 240;
@@ -30,7 +31,7 @@ const TOOL_OUTPUT: &str = Part::ToolOutput.as_str();
 
 /// An entry to be described.
 pub(crate) struct HitRequest {
-    pub(crate) entry: i64,
+    pub(crate) entry: EntryId,
     /// The columns in which it was found.
     pub(crate) columns: u8,
     pub(crate) score: Option<f64>,
@@ -42,11 +43,11 @@ pub(crate) struct HitReader<'c> {
     conn: &'c Connection,
     texts: Texts<'c>,
     pattern: &'c Pattern,
-    sessions: HashMap<i64, Session>,
+    sessions: HashMap<SessionRow, Session>,
     /// The last numbered turn of each session, with its number.
-    turns: HashMap<i64, (i64, i64)>,
+    turns: HashMap<SessionRow, (EntryId, i64)>,
     /// All turns, in order, of sessions that are stored in several files.
-    unordered_turns: HashMap<i64, Option<Vec<EntryId>>>,
+    unordered_turns: HashMap<SessionRow, Option<Vec<EntryId>>>,
     around: usize,
 }
 
@@ -60,14 +61,14 @@ struct Session {
     slug: Option<String>,
     cwd: Option<String>,
     part: String,
-    state: String,
+    state: Option<SessionState>,
     parent: Option<String>,
 }
 
 struct Row {
-    session: Option<i64>,
+    session: Option<SessionRow>,
     uuid: Option<PackedId>,
-    turn: Option<i64>,
+    turn: Option<EntryId>,
     kind: String,
     form: String,
     role: Option<String>,
@@ -117,8 +118,8 @@ impl<'c> HitReader<'c> {
             _ => (request.entry, row),
         };
         let mut hit = SearchHit {
-            entry: story::name(EntryId(described_by), row.uuid.as_ref()),
-            number: described_by,
+            entry: story::name(described_by, row.uuid.as_ref()),
+            number: described_by.0,
             kind: row.kind.clone(),
             role: row.role.clone(),
             time: row.time,
@@ -147,7 +148,7 @@ impl<'c> HitReader<'c> {
         Ok(hit)
     }
 
-    fn row(&self, entry: i64) -> Result<Option<Row>> {
+    fn row(&self, entry: EntryId) -> Result<Option<Row>> {
         Ok(self
             .conn
             .prepare_cached(
@@ -196,7 +197,7 @@ impl<'c> HitReader<'c> {
             request.columns == columns::PROSE || found == self.pattern.marked_count()
         });
         if !is_enough {
-            let text = self.texts.of(EntryId(request.entry))?;
+            let text = self.texts.of(request.entry)?;
             for (column, name, text) in by_column(&text) {
                 let is_asked_for = request.columns == 0 || request.columns & column != 0;
                 if is_asked_for && !text.is_empty() {
@@ -220,7 +221,7 @@ impl<'c> HitReader<'c> {
         Ok(is_command)
     }
 
-    fn message(&self, entry: i64) -> Result<Option<String>> {
+    fn message(&self, entry: EntryId) -> Result<Option<String>> {
         Ok(self
             .conn
             .prepare_cached("SELECT text FROM message_texts WHERE id = ?1")?
@@ -236,7 +237,7 @@ impl<'c> HitReader<'c> {
                 .prepare_cached("SELECT name, 0 FROM tool_calls WHERE entry = ?1 LIMIT 1")?
                 .query_row([hit.number], |row| Ok((row.get(0)?, row.get(1)?)))
                 .optional()?,
-            ("result", _) | (_, Some("tool")) => self.call_of_result(hit.number)?,
+            ("result", _) | (_, Some("tool")) => self.call_of_result(EntryId(hit.number))?,
             _ => None,
         };
         if let Some((name, is_error)) = found {
@@ -248,7 +249,7 @@ impl<'c> HitReader<'c> {
 
     /// Returns the call that a result answers. Calls are not indexed by their results, but the call
     /// is nearly always the parent of the result.
-    fn call_of_result(&self, result: i64) -> Result<Option<(String, bool)>> {
+    fn call_of_result(&self, result: EntryId) -> Result<Option<(String, bool)>> {
         Ok(self
             .conn
             .prepare_cached(
@@ -267,7 +268,7 @@ impl<'c> HitReader<'c> {
             .optional()?)
     }
 
-    fn session(&mut self, row: i64, hit: &mut SearchHit) -> Result<()> {
+    fn session(&mut self, row: SessionRow, hit: &mut SearchHit) -> Result<()> {
         if let std::collections::hash_map::Entry::Vacant(vacant) = self.sessions.entry(row) {
             let session = self
                 .conn
@@ -297,7 +298,7 @@ impl<'c> HitReader<'c> {
                     let folder = listed::project_folder(self.conn, slug, cwd)?;
                     let name = listed::project_name(folder.as_deref(), slug).to_owned();
                     Session {
-                        title: title(self.conn, SessionRow(row))?,
+                        title: title(self.conn, row)?,
                         project: Some(name).filter(|name| !name.is_empty()),
                         ..session
                     }
@@ -315,7 +316,7 @@ impl<'c> HitReader<'c> {
             hit.slug = session.slug.clone();
             hit.cwd = session.cwd.clone();
             hit.part = Some(session.part.clone());
-            hit.state = Some(session.state.clone());
+            hit.state = session.state;
             hit.parent = session.parent.clone();
         }
         Ok(())
@@ -323,14 +324,14 @@ impl<'c> HitReader<'c> {
 
     /// Returns the number of a turn in its session. Hits of a session mostly come in order, so
     /// counting continues from the last turn.
-    fn turn(&mut self, session: i64, turn: Option<i64>) -> Result<Option<u64>> {
+    fn turn(&mut self, session: SessionRow, turn: Option<EntryId>) -> Result<Option<u64>> {
         let Some(turn) = turn else { return Ok(None) };
         if let Some(order) = self.unordered_turns(session)? {
-            let at = order.iter().position(|shown| shown.0 == turn);
+            let at = order.iter().position(|shown| *shown == turn);
             return Ok(at.map(|at| at as u64 + 1));
         }
         let known = self.turns.get(&session).copied().filter(|known| known.0 <= turn);
-        let (after, before) = known.unwrap_or((i64::MIN, 0));
+        let (after, before) = known.unwrap_or((EntryId(i64::MIN), 0));
         let since: i64 = self
             .conn
             .prepare_cached(
@@ -344,25 +345,29 @@ impl<'c> HitReader<'c> {
 
     /// Returns the turns of a session whose entries are not shown in the order of their ids: it has
     /// several files, its file was rewritten, or one of its lines holds several prompts.
-    fn unordered_turns(&mut self, session: i64) -> Result<Option<&Vec<EntryId>>> {
+    fn unordered_turns(&mut self, session: SessionRow) -> Result<Option<&Vec<EntryId>>> {
         if let std::collections::hash_map::Entry::Vacant(vacant) =
             self.unordered_turns.entry(session)
         {
             let is_pieced: bool = self
                 .conn
-                .prepare_cached(
+                .prepare_cached(concat!(
                     "SELECT (SELECT count(*)
                                FROM session_sources ss JOIN generations g ON g.source = ss.source
                               WHERE ss.session = ?1
-                                AND ss.part IN ('transcript', 'agent', 'subagent')) > 1
-                         OR (SELECT max(id) FROM turns WHERE session = ?1) >= (1 << 40)",
-                )?
+                                AND ",
+                    holds_transcript!("ss.part"),
+                    ") > 1
+                         OR (SELECT ",
+                    is_further_of_line!("max(id)"),
+                    " FROM turns WHERE session = ?1)",
+                ))?
                 .query_row([session], |row| {
                     Ok(row.get::<_, Option<bool>>(0)?.unwrap_or_default())
                 })?;
             vacant.insert(match is_pieced {
                 false => None,
-                true => Some(story::shown_turns(self.conn, SessionRow(session))?),
+                true => Some(story::shown_turns(self.conn, session)?),
             });
         }
         Ok(self.unordered_turns.get(&session).and_then(Option::as_ref))
@@ -408,7 +413,7 @@ impl<'c> HitReader<'c> {
     }
 
     /// Sets the entries before and after a hit in its session.
-    fn nearby(&mut self, session: i64, hit: &mut SearchHit) -> Result<()> {
+    fn nearby(&mut self, session: SessionRow, hit: &mut SearchHit) -> Result<()> {
         let found = nearby::around(self.conn, session, EntryId(hit.number), self.around)?;
         for mut near in found {
             let text = self.texts.of(EntryId(near.number))?;

@@ -29,6 +29,7 @@ use quipu_transcript::record::DECODE_LIMIT;
 use quipu_transcript::search::query::{Filter, Place, Query};
 use rusqlite::Connection;
 
+use crate::base::ids::EntryId;
 use crate::file::ledger::Ledger;
 use crate::file::snapshot::Snapshot;
 use crate::wire::{Scanned, SearchAnswer, SearchGaps, SearchHit};
@@ -176,7 +177,7 @@ fn answer(
         }
     };
     queued.remove_from_shown(&mut found, &|matches, entry| {
-        is_one_word || matches.find(RowId(entry)).is_some()
+        is_one_word || matches.find(entry.into()).is_some()
     })?;
     let FoundMatches { matches, total, shown } = found;
     let mut reader = HitReader::new(conn, &pattern, request.around);
@@ -221,7 +222,7 @@ fn read_hits(
     for at in order {
         let (Some((place, score)), Some(hit)) = (shown.get(at), hits.get_mut(at)) else { continue };
         let Some(found) = matches.list().get(*place) else { continue };
-        let (entry, columns) = (found.rowid.0, found.columns());
+        let (entry, columns) = (EntryId::from(found.rowid), found.columns());
         let is_older = versions.is_older(entry);
         *hit = reader.read_hit(&HitRequest { entry, columns, score: *score, is_older })?;
     }
@@ -276,9 +277,10 @@ fn find(
     if !pattern.needs_text() {
         return Ok((matches, None));
     }
-    let among: Vec<i64> = matches.rowids().map(|rowid| rowid.0).collect();
+    let among: Vec<EntryId> = matches.rowids().map(EntryId::from).collect();
     let found = scan::scan(conn, pattern, column_mask, Some(&among))?;
-    matches.retain(|RowId(entry), _| {
+    matches.retain(|rowid, _| {
+        let entry = EntryId::from(rowid);
         found.entries.binary_search_by_key(&entry, |found| found.0).is_ok()
     });
     if pattern.required.is_empty() {
@@ -288,8 +290,8 @@ fn find(
 }
 
 /// Returns matches for entries that were found in their text, in order.
-fn unscored(entries: &[(i64, u8)]) -> Matches {
-    Matches::without_phrases(entries.iter().map(|(entry, columns)| (RowId(*entry), *columns)))
+fn unscored(entries: &[(EntryId, u8)]) -> Matches {
+    Matches::without_phrases(entries.iter().map(|(entry, columns)| ((*entry).into(), *columns)))
 }
 
 /// Returns every entry that has words in the columns of `column_mask`, of the sessions that pass.
@@ -347,8 +349,8 @@ fn in_order(conn: &Connection, mut scored: Vec<Scored>, limit: usize) -> Result<
             best_matches.push((only.at, Some(only.score)));
             continue;
         }
-        for (_, entry) in newest(conn, equals, |scored| scored.rowid.0, room)? {
-            let found = equals.binary_search_by_key(&entry, |scored| scored.rowid.0);
+        for (_, entry) in newest(conn, equals, |scored| scored.rowid.into(), room)? {
+            let found = equals.binary_search_by_key(&RowId::from(entry), |scored| scored.rowid);
             best_matches
                 .extend(found.ok().and_then(|at| equals.get(at)).map(|it| (it.at, Some(it.score))));
         }
@@ -358,10 +360,10 @@ fn in_order(conn: &Connection, mut scored: Vec<Scored>, limit: usize) -> Result<
 
 /// Returns the newest matches, in order.
 fn by_time(conn: &Connection, matches: &Matches, limit: usize) -> Result<Vec<Shown>> {
-    let found = newest(conn, matches.list(), |found| found.rowid.0, limit)?;
+    let found = newest(conn, matches.list(), |found| found.rowid.into(), limit)?;
     Ok(found
         .into_iter()
-        .filter_map(|(_, entry)| matches.find(RowId(entry)))
+        .filter_map(|(_, entry)| matches.find(entry.into()))
         .map(|at| (at, None))
         .collect())
 }

@@ -5,7 +5,7 @@
 use rusqlite::{Connection, Row};
 
 use crate::Result;
-use crate::base::ids::EntryId;
+use crate::base::ids::{EntryId, Seq, SessionRow, is_first_of_line};
 use crate::wire::Nearby;
 
 /// The columns of a nearby entry. The last one is true if the entry is shown.
@@ -16,7 +16,7 @@ const COLUMNS: &str = "e.id, nullif(k.role, ''), e.time,
 /// Returns up to `count` entries before and after `entry`, in order.
 pub(super) fn around(
     conn: &Connection,
-    session: i64,
+    session: SessionRow,
     entry: EntryId,
     count: usize,
 ) -> Result<Vec<Nearby>> {
@@ -27,9 +27,10 @@ pub(super) fn around(
     for (side, order) in [("<", "DESC"), (">=", "ASC")] {
         let mut statement = conn.prepare_cached(&format!(
             "SELECT {COLUMNS}
-              WHERE e.session = ?1 AND e.id {side} ?2 AND e.id > 0 AND e.id < (1 << 40)
+              WHERE e.session = ?1 AND e.id {side} ?2 AND e.id > 0 AND {}
                 AND (e.id = ?2 OR (k.role <> '' AND k.is_meta = 0 AND k.form <> 'relayed' AND e.superseded_by IS NULL))
-              ORDER BY e.id {order} LIMIT ?3"
+              ORDER BY e.id {order} LIMIT ?3",
+            is_first_of_line!("e.id")
         ))?;
         let mut rows = statement.query((session, line, count as i64 + 1))?;
         while let Some(row) = rows.next()? {
@@ -40,14 +41,14 @@ pub(super) fn around(
     let mut further = conn.prepare_cached(&format!("SELECT {COLUMNS} WHERE e.id = ?2"))?;
     for line in lines {
         for ordinal in 1.. {
-            let mut rows = further.query((session, line + (ordinal << 40)))?;
+            let mut rows = further.query((session, EntryId::of(Seq(line), ordinal)))?;
             match rows.next()? {
                 Some(row) => found.push(read(row)?),
                 None => break,
             }
         }
     }
-    let place = |number: i64| (EntryId(number).seq(), number);
+    let place = |number: i64| EntryId(number).by_line();
     found.sort_by_key(|(near, _)| place(near.number));
     found.dedup_by_key(|(near, _)| near.number);
     let (before, after): (Vec<_>, Vec<_>) = found

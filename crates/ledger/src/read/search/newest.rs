@@ -6,10 +6,11 @@
 
 use std::cmp::Reverse;
 
-use quipu_fts5::{RowId, RowIdSet};
+use quipu_fts5::RowIdSet;
 use rusqlite::{Connection, OptionalExtension};
 
 use crate::Result;
+use crate::base::ids::{EntryId, SessionRow};
 
 /// The number of entries up to which each is looked up by its id. For more, reading by session is
 /// less work.
@@ -17,13 +18,13 @@ const MAX_SINGLE_LOOKUPS: usize = 4000;
 
 /// The time of an entry, and its id. Later times are greater, and an entry without a time is the
 /// oldest.
-pub(crate) type Timed = (Option<i64>, i64);
+pub(crate) type Timed = (Option<i64>, EntryId);
 
 /// Returns the `limit` newest of `items`, newest first. `items` are in the order of their entries.
 pub(crate) fn newest<T>(
     conn: &Connection,
     items: &[T],
-    entry_of: impl Fn(&T) -> i64,
+    entry_of: impl Fn(&T) -> EntryId,
     limit: usize,
 ) -> Result<Vec<Timed>> {
     let mut found = Vec::new();
@@ -32,9 +33,9 @@ pub(crate) fn newest<T>(
             found.push((time(conn, entry)?, entry));
         }
     } else {
-        let provisional = items.partition_point(|item| entry_of(item) < 0);
+        let provisional = items.partition_point(|item| entry_of(item).seq().is_none());
         let regular = items.get(provisional..).unwrap_or_default();
-        let is_wanted = |entry: i64| regular.binary_search_by_key(&entry, &entry_of).is_ok();
+        let is_wanted = |entry: EntryId| regular.binary_search_by_key(&entry, &entry_of).is_ok();
         let provisional = items.iter().take(provisional).map(&entry_of);
         found = by_session(conn, provisional, &is_wanted, limit)?;
     }
@@ -46,17 +47,17 @@ pub(crate) fn newest<T>(
 pub(crate) fn newest_of(conn: &Connection, entries: &RowIdSet, limit: usize) -> Result<Vec<Timed>> {
     let mut found = Vec::new();
     if entries.len() <= MAX_SINGLE_LOOKUPS.max(limit) {
-        let mut all: Vec<i64> = entries.iter().map(|rowid| rowid.0).collect();
+        let mut all: Vec<EntryId> = entries.iter().map(EntryId::from).collect();
         add_times(conn, &mut all, &mut found)?;
     } else {
-        let is_wanted = |entry: i64| entries.contains(RowId(entry));
-        found = by_session(conn, entries.negative().map(|rowid| rowid.0), &is_wanted, limit)?;
+        let is_wanted = |entry: EntryId| entries.contains(entry.into());
+        found = by_session(conn, entries.negative().map(EntryId::from), &is_wanted, limit)?;
     }
     keep_newest(&mut found, limit);
     Ok(found)
 }
 
-fn time(conn: &Connection, entry: i64) -> Result<Option<i64>> {
+fn time(conn: &Connection, entry: EntryId) -> Result<Option<i64>> {
     Ok(conn
         .prepare_cached("SELECT time FROM entry_rows WHERE id = ?1")?
         .query_row([entry], |row| row.get(0))
@@ -66,8 +67,8 @@ fn time(conn: &Connection, entry: i64) -> Result<Option<i64>> {
 
 fn by_session(
     conn: &Connection,
-    provisional: impl Iterator<Item = i64>,
-    is_wanted: &dyn Fn(i64) -> bool,
+    provisional: impl Iterator<Item = EntryId>,
+    is_wanted: &dyn Fn(EntryId) -> bool,
     limit: usize,
 ) -> Result<Vec<Timed>> {
     // Entries without a session, and provisional entries, which are not counted in their sessions.
@@ -82,7 +83,7 @@ fn by_session(
     )?;
     let mut sessions = statement.query([])?;
     while let Some(row) = sessions.next()? {
-        let (session, updated_at): (i64, Option<i64>) = (row.get(0)?, row.get(1)?);
+        let (session, updated_at): (SessionRow, Option<i64>) = (row.get(0)?, row.get(1)?);
         let is_full = found.len() >= limit;
         if is_full && found.last().is_some_and(|oldest| oldest.0 > updated_at) {
             break;
@@ -104,8 +105,8 @@ fn keep_newest(found: &mut Vec<Timed>, limit: usize) {
 /// Adds the wanted entries of a session.
 fn add_of_session(
     conn: &Connection,
-    session: Option<i64>,
-    is_wanted: &dyn Fn(i64) -> bool,
+    session: Option<SessionRow>,
+    is_wanted: &dyn Fn(EntryId) -> bool,
     found: &mut Vec<Timed>,
 ) -> Result<()> {
     // Reads only the index. The rows of the few that are wanted are read later.
@@ -124,7 +125,7 @@ fn add_of_session(
 }
 
 /// Adds the times of entries. Entries with ids close together are read with one query.
-fn add_times(conn: &Connection, entries: &mut [i64], found: &mut Vec<Timed>) -> Result<()> {
+fn add_times(conn: &Connection, entries: &mut [EntryId], found: &mut Vec<Timed>) -> Result<()> {
     /// The number of entries below which each is looked up by its id: one query for all saves
     /// nothing.
     const MIN_FOR_RANGE: usize = 16;
@@ -133,7 +134,7 @@ fn add_times(conn: &Connection, entries: &mut [i64], found: &mut Vec<Timed>) -> 
     const MAX_ROWS_PER_ENTRY: i64 = 8;
     entries.sort_unstable();
     let (Some(first), Some(last)) = (entries.first(), entries.last()) else { return Ok(()) };
-    let is_dense = last.saturating_sub(*first) / MAX_ROWS_PER_ENTRY < entries.len() as i64;
+    let is_dense = last.0.saturating_sub(first.0) / MAX_ROWS_PER_ENTRY < entries.len() as i64;
     if entries.len() < MIN_FOR_RANGE || !is_dense {
         for entry in entries {
             found.push((time(conn, *entry)?, *entry));
@@ -145,7 +146,7 @@ fn add_times(conn: &Connection, entries: &mut [i64], found: &mut Vec<Timed>) -> 
     let mut rows = statement.query((first, last))?;
     let mut wanted = entries.iter().copied().peekable();
     while let Some(row) = rows.next()? {
-        let entry: i64 = row.get(0)?;
+        let entry: EntryId = row.get(0)?;
         while let Some(absent) = wanted.next_if(|wanted| *wanted < entry) {
             found.push((None, absent));
         }

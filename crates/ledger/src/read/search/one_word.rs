@@ -54,10 +54,10 @@ fn newest_of(
     limit: usize,
 ) -> Result<(Matches, Vec<Shown>)> {
     let newest = newest::newest_of(conn, entries, limit)?;
-    let mut found: Vec<RowId> = newest.iter().map(|(_, entry)| RowId(*entry)).collect();
+    let mut found: Vec<RowId> = newest.iter().map(|(_, entry)| RowId::from(*entry)).collect();
     found.sort_unstable();
     let matches = Matches::without_phrases(found.into_iter().map(|rowid| (rowid, mask)));
-    let shown = newest.iter().filter_map(|(_, entry)| Some((matches.find(RowId(*entry))?, None)));
+    let shown = newest.iter().filter_map(|(_, entry)| Some((matches.find((*entry).into())?, None)));
     let shown = shown.collect();
     Ok((matches, shown))
 }

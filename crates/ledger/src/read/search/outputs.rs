@@ -7,11 +7,12 @@ use foldhash::{HashMap, HashMapExt};
 use rusqlite::{Connection, OptionalExtension};
 
 use crate::Result;
+use crate::base::ids::EntryId;
 use crate::project::family::in_one_folder;
 
 /// The results of calls, by the entries of their output files.
 pub(super) struct Outputs {
-    results: HashMap<i64, i64>,
+    results: HashMap<EntryId, EntryId>,
 }
 
 impl Outputs {
@@ -29,13 +30,13 @@ impl Outputs {
     }
 
     /// Returns the entry whose row describes `entry`: the result whose output it is, or itself.
-    pub(super) fn described_by(&self, entry: i64) -> i64 {
+    pub(super) fn described_by(&self, entry: EntryId) -> EntryId {
         self.results.get(&entry).copied().unwrap_or(entry)
     }
 }
 
 /// Returns the result for one entry that is known to be a file with a call's output.
-pub(super) fn result_of(conn: &Connection, output: i64) -> Result<Option<i64>> {
+pub(super) fn result_of(conn: &Connection, output: EntryId) -> Result<Option<EntryId>> {
     // The fold stored the call in `c.output`. The session is in the query only because it has an
     // index.
     Ok(conn

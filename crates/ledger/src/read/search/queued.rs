@@ -5,13 +5,14 @@
 //! the queue. The rules are those of the story (`query/story/queued`).
 
 use foldhash::{HashMap, HashMapExt, HashSet};
-use quipu_fts5::{Matches, RowId, RowIdSet};
+use quipu_fts5::{Matches, RowIdSet};
 use rusqlite::{Connection, OptionalExtension};
 
 use super::FoundMatches;
 use super::texts::Texts;
 use crate::Result;
 use crate::base::ids::{EntryId, SessionRow};
+use crate::project::interned::kinds::KindId;
 use crate::read::query::story::Queue;
 
 /// The number of matches up to which every row is checked. For more, only the shown hits are
@@ -21,9 +22,9 @@ const MAX_FULL_CHECK: usize = 1000;
 /// Finds queued texts among matches.
 pub(super) struct Queued<'c> {
     conn: &'c Connection,
-    kinds: Vec<i64>,
+    kinds: Vec<KindId>,
     texts: Texts<'c>,
-    sessions: HashMap<i64, Queue>,
+    sessions: HashMap<SessionRow, Queue>,
 }
 
 impl<'c> Queued<'c> {
@@ -42,10 +43,11 @@ impl<'c> Queued<'c> {
         if matches.len() > MAX_FULL_CHECK {
             return Ok(());
         }
-        let repeated = self
-            .find_repeated(ids(matches.rowids()), &|entry| matches.find(RowId(entry)).is_some())?;
+        let repeated = self.find_repeated(matches.rowids().map(EntryId::from), &|entry| {
+            matches.find(entry.into()).is_some()
+        })?;
         if !repeated.is_empty() {
-            matches.retain(|rowid, _| !repeated.contains(&rowid.0));
+            matches.retain(|rowid, _| !repeated.contains(&rowid.into()));
         }
         Ok(())
     }
@@ -55,9 +57,10 @@ impl<'c> Queued<'c> {
         if entries.len() > MAX_FULL_CHECK {
             return Ok(());
         }
-        let repeated =
-            self.find_repeated(ids(entries.iter()), &|entry| entries.contains(RowId(entry)))?;
-        repeated.into_iter().for_each(|entry| entries.remove(RowId(entry)));
+        let repeated = self.find_repeated(entries.iter().map(EntryId::from), &|entry| {
+            entries.contains(entry.into())
+        })?;
+        repeated.into_iter().for_each(|entry| entries.remove(entry.into()));
         Ok(())
     }
 
@@ -66,13 +69,13 @@ impl<'c> Queued<'c> {
     pub(super) fn remove_from_shown(
         &mut self,
         found: &mut FoundMatches,
-        is_found: &dyn Fn(&Matches, i64) -> bool,
+        is_found: &dyn Fn(&Matches, EntryId) -> bool,
     ) -> Result<()> {
         if found.total <= MAX_FULL_CHECK {
             return Ok(());
         }
         let FoundMatches { matches, total, shown } = found;
-        let entry = |at: usize| matches.list().get(at).map(|found| found.rowid.0);
+        let entry = |at: usize| matches.list().get(at).map(|found| EntryId::from(found.rowid));
         let entries = shown.iter().filter_map(|(at, _)| entry(*at));
         let repeated = self.find_repeated(entries, &|entry| is_found(matches, entry))?;
         let before = shown.len();
@@ -83,9 +86,9 @@ impl<'c> Queued<'c> {
 
     fn find_repeated(
         &mut self,
-        entries: impl Iterator<Item = i64>,
-        is_found: &dyn Fn(i64) -> bool,
-    ) -> Result<HashSet<i64>> {
+        entries: impl Iterator<Item = EntryId>,
+        is_found: &dyn Fn(EntryId) -> bool,
+    ) -> Result<HashSet<EntryId>> {
         let mut repeated = HashSet::default();
         if self.kinds.is_empty() {
             return Ok(repeated);
@@ -98,8 +101,8 @@ impl<'c> Queued<'c> {
         Ok(repeated)
     }
 
-    fn is_repeated(&mut self, entry: i64, is_found: &dyn Fn(i64) -> bool) -> Result<bool> {
-        let row: Option<(i64, Option<i64>)> = self
+    fn is_repeated(&mut self, entry: EntryId, is_found: &dyn Fn(EntryId) -> bool) -> Result<bool> {
+        let row: Option<(KindId, Option<SessionRow>)> = self
             .conn
             .prepare_cached("SELECT kind, session FROM entry_rows WHERE id = ?1")?
             .query_row([entry], |row| Ok((row.get(0)?, row.get(1)?)))
@@ -109,15 +112,11 @@ impl<'c> Queued<'c> {
         let queue = match self.sessions.entry(session) {
             std::collections::hash_map::Entry::Occupied(known) => known.into_mut(),
             std::collections::hash_map::Entry::Vacant(vacant) => {
-                vacant.insert(Queue::of(self.conn, SessionRow(session))?)
+                vacant.insert(Queue::of(self.conn, session)?)
             }
         };
-        let words = self.texts.of(EntryId(entry))?.prose;
-        let sayers = queue.repeated_in(EntryId(entry), words.as_str()).unwrap_or_default();
-        Ok(sayers.iter().any(|sayer| is_found(sayer.0)))
+        let words = self.texts.of(entry)?.prose;
+        let sayers = queue.repeated_in(entry, words.as_str()).unwrap_or_default();
+        Ok(sayers.iter().any(|sayer| is_found(*sayer)))
     }
-}
-
-fn ids(rowids: impl Iterator<Item = RowId>) -> impl Iterator<Item = i64> {
-    rowids.map(|rowid| rowid.0)
 }

@@ -30,7 +30,7 @@ const QUEUED_UNITS: usize = 4;
 /// The result of a scan.
 pub(crate) struct ScanResult {
     /// The entries, in order, and the columns in which each was found.
-    pub(crate) entries: Vec<(i64, u8)>,
+    pub(crate) entries: Vec<(EntryId, u8)>,
     pub(crate) scanned: Scanned,
 }
 
@@ -40,7 +40,7 @@ pub(crate) fn scan(
     conn: &Connection,
     pattern: &Pattern,
     mask: u8,
-    among: Option<&[i64]>,
+    among: Option<&[EntryId]>,
 ) -> Result<ScanResult> {
     let wanted_records = match among {
         Some(entries) => Some(records_of(conn, entries)?),
@@ -50,7 +50,7 @@ pub(crate) fn scan(
     let receiver = Arc::new(Mutex::new(receiver));
     let scan = Scan { literals: &pattern.literals, without: &pattern.excluded_literals, mask };
     let mut scanned = Scanned::default();
-    let mut found: Vec<(i64, u8)> = Vec::new();
+    let mut found: Vec<(EntryId, u8)> = Vec::new();
     std::thread::scope(|scope| -> Result<()> {
         let workers: Vec<_> = (0..SEARCH_THREADS)
             .map(|_| {
@@ -84,7 +84,7 @@ struct Unit {
 
 /// A record of a unit. Records are in the order of their bytes.
 struct Record {
-    seq: i64,
+    seq: Seq,
     /// The number of its bytes in the unit.
     length: usize,
     /// The length of the record, if it is too long to be decoded whole.
@@ -102,7 +102,7 @@ struct Scan<'p> {
 
 impl Scan<'_> {
     /// Searches units until the queue is closed.
-    fn run(&self, units: &Mutex<Receiver<Unit>>) -> Result<Vec<(i64, u8)>> {
+    fn run(&self, units: &Mutex<Receiver<Unit>>) -> Result<Vec<(EntryId, u8)>> {
         let mut found = Vec::new();
         loop {
             let unit = match units.lock() {
@@ -115,7 +115,7 @@ impl Scan<'_> {
         Ok(found)
     }
 
-    fn unit(&self, unit: &Unit, found: &mut Vec<(i64, u8)>) -> Result<()> {
+    fn unit(&self, unit: &Unit, found: &mut Vec<(EntryId, u8)>) -> Result<()> {
         let mut raw = Vec::new();
         for (data, length) in &unit.parts {
             match length {
@@ -133,14 +133,14 @@ impl Scan<'_> {
         for Record { seq, length, too_long, info } in &unit.records {
             let (record, after) = rest
                 .split_at_checked(*length)
-                .ok_or_else(|| Error::damaged(format!("record {seq} is cut off")))?;
+                .ok_or_else(|| Error::damaged(format!("record {} is cut off", seq.0)))?;
             rest = after;
             let Some(info) = info else { continue };
             let texts = info.drafter().texts(record, *too_long);
             for (ordinal, text) in texts.iter().enumerate() {
                 let columns = self.matching_columns(text);
                 if columns != 0 {
-                    found.push((EntryId::of(Seq(*seq), ordinal).0, columns));
+                    found.push((EntryId::of(*seq, ordinal), columns));
                 }
             }
         }
@@ -176,7 +176,7 @@ impl Scan<'_> {
 /// Reads all chunks and all records that wait to be packed, and puts them into the queue.
 fn read(
     conn: &Connection,
-    wanted_records: Option<&HashSet<i64>>,
+    wanted_records: Option<&HashSet<Seq>>,
     sender: &SyncSender<Unit>,
     scanned: &mut Scanned,
 ) -> Result<()> {
@@ -188,10 +188,10 @@ fn read(
     let mut rows = chunks.query([])?;
     // A record may continue in the next chunk, so a unit ends only before a chunk that begins with
     // a record.
-    let mut open: Option<(Unit, i64, i64)> = None;
+    let mut open: Option<(Unit, Seq, Seq)> = None;
     // The number of bytes that are left out of each record that is too long to be decoded. Only its
     // head is kept.
-    let mut skipped: HashMap<i64, usize> = HashMap::new();
+    let mut skipped: HashMap<Seq, usize> = HashMap::new();
     loop {
         let row = rows.next()?;
         let begins_a_record = match row {
@@ -208,7 +208,7 @@ fn read(
             }
         }
         let Some(row) = row else { break };
-        let (first, offset, last): (i64, i64, i64) = (row.get(0)?, row.get(1)?, row.get(2)?);
+        let (first, offset, last): (Seq, i64, Seq) = (row.get(0)?, row.get(1)?, row.get(2)?);
         let length = usize::try_from(row.get::<_, i64>(3)?).unwrap_or_default();
         let (unit, _, up_to) = open.get_or_insert_with(|| (Unit::default(), first, last));
         *up_to = last;
@@ -226,7 +226,7 @@ fn read(
     )?;
     let mut rows = pending.query([])?;
     while let Some(row) = rows.next()? {
-        let (seq, bytes): (i64, Vec<u8>) = (row.get(0)?, row.get(2)?);
+        let (seq, bytes): (Seq, Vec<u8>) = (row.get(0)?, row.get(2)?);
         if wanted_records.is_some_and(|wanted_records| !wanted_records.contains(&seq)) {
             continue;
         }
@@ -241,7 +241,7 @@ fn read(
     Ok(())
 }
 
-fn length_of(conn: &Connection, seq: i64) -> Result<usize> {
+fn length_of(conn: &Connection, seq: Seq) -> Result<usize> {
     let length: Option<i64> = conn
         .prepare_cached("SELECT length FROM records WHERE seq = ?1")?
         .query_row([seq], |row| row.get(0))
@@ -252,7 +252,7 @@ fn length_of(conn: &Connection, seq: i64) -> Result<usize> {
 /// Reads the list of records.
 struct Records<'r, 'c> {
     conn: &'c Connection,
-    wanted_records: Option<&'r HashSet<i64>>,
+    wanted_records: Option<&'r HashSet<Seq>>,
     infos: &'r mut HashMap<GenerationId, Option<Arc<GenerationInfo>>>,
     scanned: &'r mut Scanned,
 }
@@ -261,9 +261,9 @@ impl Records<'_, '_> {
     /// Returns the records of a unit.
     fn records_of_unit(
         &mut self,
-        first: i64,
-        last: i64,
-        skipped: &HashMap<i64, usize>,
+        first: Seq,
+        last: Seq,
+        skipped: &HashMap<Seq, usize>,
     ) -> Result<Vec<Record>> {
         let mut statement = self.conn.prepare_cached(
             "SELECT seq, length, generation FROM records
@@ -272,7 +272,7 @@ impl Records<'_, '_> {
         let mut rows = statement.query((first, last))?;
         let mut records = Vec::new();
         while let Some(row) = rows.next()? {
-            let seq: i64 = row.get(0)?;
+            let seq: Seq = row.get(0)?;
             let length = usize::try_from(row.get::<_, i64>(1)?).unwrap_or_default();
             let is_wanted =
                 self.wanted_records.is_none_or(|wanted_records| wanted_records.contains(&seq));
@@ -308,22 +308,26 @@ fn info(
 }
 
 /// Returns the records that hold the bytes of entries.
-fn records_of(conn: &Connection, entries: &[i64]) -> Result<HashSet<i64>> {
+fn records_of(conn: &Connection, entries: &[EntryId]) -> Result<HashSet<Seq>> {
     let mut statement =
         conn.prepare_cached("SELECT coalesce(same_as, seq) FROM records WHERE seq = ?1")?;
     let mut wanted_records = HashSet::default();
     for entry in entries {
-        if let Some(Seq(seq)) = EntryId(*entry).seq() {
+        if let Some(seq) = entry.seq() {
             wanted_records
-                .extend(statement.query_row([seq], |row| row.get::<_, i64>(0)).optional()?);
+                .extend(statement.query_row([seq], |row| row.get::<_, Seq>(0)).optional()?);
         }
     }
     Ok(wanted_records)
 }
 
 /// Searches the bytes after the last newline of each file.
-fn tails(conn: &Connection, scan: &Scan<'_>, among: Option<&[i64]>) -> Result<Vec<(i64, u8)>> {
-    let provisional: Vec<i64> = conn
+fn tails(
+    conn: &Connection,
+    scan: &Scan<'_>,
+    among: Option<&[EntryId]>,
+) -> Result<Vec<(EntryId, u8)>> {
+    let provisional: Vec<EntryId> = conn
         .prepare_cached("SELECT id FROM entry_rows WHERE id < 0 ORDER BY id")?
         .query_map([], |row| row.get(0))?
         .collect::<Result<_, _>>()?;
@@ -331,7 +335,7 @@ fn tails(conn: &Connection, scan: &Scan<'_>, among: Option<&[i64]>) -> Result<Ve
     let mut found = Vec::new();
     for entry in provisional {
         if among.is_none_or(|among| among.binary_search(&entry).is_ok()) {
-            let columns = scan.matching_columns(&texts.of(EntryId(entry))?);
+            let columns = scan.matching_columns(&texts.of(entry)?);
             if columns != 0 {
                 found.push((entry, columns));
             }
@@ -344,20 +348,20 @@ fn tails(conn: &Connection, scan: &Scan<'_>, among: Option<&[i64]>) -> Result<Ve
 /// in the same session is not.
 fn with_copies(
     conn: &Connection,
-    found: Vec<(i64, u8)>,
-    among: Option<&[i64]>,
-) -> Result<Vec<(i64, u8)>> {
-    let held: HashMap<i64, u8> = found.iter().copied().collect();
-    let mut all: HashMap<i64, u8> = HashMap::new();
+    found: Vec<(EntryId, u8)>,
+    among: Option<&[EntryId]>,
+) -> Result<Vec<(EntryId, u8)>> {
+    let held: HashMap<EntryId, u8> = found.iter().copied().collect();
+    let mut all: HashMap<EntryId, u8> = HashMap::new();
     let mut exists = conn.prepare_cached("SELECT 1 FROM entry_rows WHERE id = ?1")?;
     let mut sighted = conn.prepare_cached("SELECT entry FROM sightings WHERE seq = ?1")?;
-    let mut add = |entry: i64, columns: u8| -> Result<()> {
+    let mut add = |entry: EntryId, columns: u8| -> Result<()> {
         let entry = match exists.exists([entry])? {
             true => Some(entry),
             false => sighted.query_row([entry], |row| row.get(0)).optional()?,
         };
         let is_asked_for =
-            |entry: &i64| among.is_none_or(|among| among.binary_search(entry).is_ok());
+            |entry: &EntryId| among.is_none_or(|among| among.binary_search(entry).is_ok());
         if let Some(entry) = entry.filter(is_asked_for) {
             *all.entry(entry).or_default() |= columns;
         }
@@ -371,13 +375,13 @@ fn with_copies(
             conn.prepare_cached("SELECT seq, same_as FROM records WHERE same_as IS NOT NULL")?;
         let mut rows = statement.query([])?;
         while let Some(row) = rows.next()? {
-            let (copy, holder): (i64, i64) = (row.get(0)?, row.get(1)?);
+            let (copy, holder): (EntryId, EntryId) = (row.get(0)?, row.get(1)?);
             if let Some(columns) = held.get(&holder) {
                 add(copy, *columns)?;
             }
         }
     }
-    let mut entries: Vec<(i64, u8)> = all.into_iter().collect();
+    let mut entries: Vec<(EntryId, u8)> = all.into_iter().collect();
     entries.sort_unstable();
     Ok(entries)
 }

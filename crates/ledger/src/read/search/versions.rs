@@ -3,14 +3,15 @@
 //! Each version has words in the index. Only the newest version that matches becomes a hit.
 
 use foldhash::{HashMap, HashMapExt, HashSet};
-use quipu_fts5::{Matches, RowId, RowIdSet};
+use quipu_fts5::{Matches, RowIdSet};
 use rusqlite::Connection;
 
 use crate::Result;
+use crate::base::ids::EntryId;
 
 /// The next version of each older version.
 pub(crate) struct Versions {
-    newer: HashMap<i64, i64>,
+    newer: HashMap<EntryId, EntryId>,
 }
 
 impl Versions {
@@ -31,7 +32,7 @@ impl Versions {
         )?;
         let mut rows = statement.query([])?;
         while let Some(row) = rows.next()? {
-            if let Some(next) = row.get::<_, Option<i64>>(1)? {
+            if let Some(next) = row.get::<_, Option<EntryId>>(1)? {
                 newer.insert(row.get(0)?, next);
             }
         }
@@ -39,24 +40,24 @@ impl Versions {
     }
 
     /// Returns whether a newer version exists.
-    pub(crate) fn is_older(&self, entry: i64) -> bool {
+    pub(crate) fn is_older(&self, entry: EntryId) -> bool {
         self.newer.contains_key(&entry)
     }
 
     /// Removes the entries of which a newer version is also in the set.
     pub(crate) fn keep_newest_of(&self, entries: &mut RowIdSet) {
         let mut older = Vec::new();
-        for old in self.newer.keys().copied().filter(|old| entries.contains(RowId(*old))) {
+        for old in self.newer.keys().copied().filter(|old| entries.contains((*old).into())) {
             let mut next = old;
             while let Some(newer) = self.newer.get(&next).filter(|newer| **newer > next) {
                 next = *newer;
-                if entries.contains(RowId(next)) {
+                if entries.contains(next.into()) {
                     older.push(old);
                     break;
                 }
             }
         }
-        older.into_iter().for_each(|old| entries.remove(RowId(old)));
+        older.into_iter().for_each(|old| entries.remove(old.into()));
     }
 
     /// Removes the entries of which a newer version also matches.
@@ -64,28 +65,28 @@ impl Versions {
         if self.newer.is_empty() {
             return Ok(());
         }
-        let has_newer = |entry: &i64| {
+        let has_newer = |entry: &EntryId| {
             let mut next = *entry;
             // Each version has a greater id, so the chain ends.
             while let Some(newer) = self.newer.get(&next).filter(|newer| **newer > next) {
                 next = *newer;
-                if matches.find(RowId(next)).is_some() {
+                if matches.find(next.into()).is_some() {
                     return true;
                 }
             }
             false
         };
-        let older: HashSet<i64> = match self.newer.len() < matches.len() {
+        let older: HashSet<EntryId> = match self.newer.len() < matches.len() {
             // Versions are fewer than matches, so versions are looked up among the matches.
             true => {
                 let matching =
-                    self.newer.keys().copied().filter(|old| matches.find(RowId(*old)).is_some());
+                    self.newer.keys().copied().filter(|old| matches.find((*old).into()).is_some());
                 matching.filter(has_newer).collect()
             }
-            false => matches.rowids().map(|rowid| rowid.0).filter(has_newer).collect(),
+            false => matches.rowids().map(EntryId::from).filter(has_newer).collect(),
         };
         if !older.is_empty() {
-            matches.retain(|rowid, _| !older.contains(&rowid.0));
+            matches.retain(|rowid, _| !older.contains(&rowid.into()));
         }
         Ok(())
     }

@@ -10,7 +10,7 @@ use rusqlite::{Connection, OptionalExtension};
 use super::learn;
 use super::plan::Plan;
 use super::rows::Row;
-use crate::base::ids::{EntryId, PackedId, Seq, SessionRow};
+use crate::base::ids::{EntryId, PackedId, Seq, SessionRow, is_further_of_line};
 use crate::{Error, Result};
 
 /// A request for entries of a story.
@@ -231,7 +231,7 @@ pub(super) fn find_entry(conn: &Connection, session: SessionRow, name: &str) -> 
             .optional()?;
         found.ok_or_else(no_match)
     };
-    if let Some(entry) = learn::entry_of_name(name) {
+    if let Some(entry) = EntryId::from_name(name) {
         return numbered(entry);
     }
     let exact = conn
@@ -264,7 +264,7 @@ pub(super) fn find_entry(conn: &Connection, session: SessionRow, name: &str) -> 
     }
     match found.as_slice() {
         // A shell takes `#` for the beginning of a comment, so the number alone is enough.
-        [] => learn::entry_of_name(&format!("#{name}")).map_or_else(|| Err(no_match()), numbered),
+        [] => EntryId::from_name(&format!("#{name}")).map_or_else(|| Err(no_match()), numbered),
         [(entry, _)] => Ok(*entry),
         several => {
             let candidates = several.iter().map(|(_, id)| id.clone()).collect();
@@ -280,9 +280,10 @@ pub(super) fn seq_of(entry: i64) -> Option<Seq> {
 
 /// Returns the records of which an entry other than the first belongs to a turn.
 fn welded(conn: &Connection, session: SessionRow, turn: EntryId) -> Result<HashSet<Seq>> {
-    let mut statement = conn.prepare_cached(
-        "SELECT id FROM entry_rows WHERE session = ?1 AND turn = ?2 AND id >= (1 << 40)",
-    )?;
+    let mut statement = conn.prepare_cached(concat!(
+        "SELECT id FROM entry_rows WHERE session = ?1 AND turn = ?2 AND ",
+        is_further_of_line!("id")
+    ))?;
     let entries = statement.query_map((session, turn), |row| row.get::<_, EntryId>(0))?;
     entries.filter_map(|entry| entry.map(EntryId::seq).transpose()).map(|seq| Ok(seq?)).collect()
 }

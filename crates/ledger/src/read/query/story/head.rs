@@ -8,7 +8,7 @@ use crate::Result;
 use crate::base::ids::SessionRow;
 use crate::read::query::parents::Parents;
 use crate::read::query::{forks, listed, lost, prompts};
-use crate::wire::StoryHead;
+use crate::wire::{SessionState, StoryHead};
 
 pub(super) fn read(conn: &Connection, session: SessionRow) -> Result<StoryHead> {
     let mut head = conn.query_row(
@@ -61,7 +61,7 @@ pub(super) fn read(conn: &Connection, session: SessionRow) -> Result<StoryHead> 
     };
     let known = lost::prompts(conn, session, prompts::MAX_PROMPT_CHARS)?;
     head.first_prompt = head.first_prompt.or_else(|| known.first().cloned());
-    if head.state == lost::LOST {
+    if head.state == SessionState::Lost {
         head.turns = known.len() as u64;
         head.left = Some(lost::remains(conn, session, head.turns)?);
     }

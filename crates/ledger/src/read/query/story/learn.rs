@@ -17,7 +17,7 @@ use super::plan::Plan;
 use super::queued::HumanTexts;
 use super::rows::Row;
 use crate::Result;
-use crate::base::ids::{EntryId, GenerationId, PackedId, Seq, SessionRow};
+use crate::base::ids::{EntryId, PackedId, SessionRow};
 use crate::project::family::{agent_ids, works_for};
 use crate::read::query::lost;
 
@@ -208,26 +208,7 @@ pub(super) fn started(conn: &Connection, session: SessionRow) -> Result<HashMap<
 
 /// Returns the name of an entry: the agent's id, or else the ledger's number of its record.
 pub(crate) fn name(entry: EntryId, uuid: Option<&PackedId>) -> String {
-    match (uuid, entry.seq()) {
-        (Some(uuid), _) => uuid.unpack(),
-        (None, Some(seq)) => match entry.ordinal() {
-            0 => format!("#{}", seq.0),
-            ordinal => format!("#{}.{ordinal}", seq.0),
-        },
-        (None, None) => format!("#tail{}", entry.0.unsigned_abs()),
-    }
-}
-
-/// Returns the entry with a name that the ledger made.
-pub(super) fn entry_of_name(name: &str) -> Option<EntryId> {
-    let number = name.strip_prefix('#')?;
-    if let Some(generation) = number.strip_prefix("tail") {
-        return generation.parse().ok().map(|id| EntryId::provisional(GenerationId(id)));
-    }
-    let (seq, ordinal) = number.split_once('.').unwrap_or((number, "0"));
-    let seq: u32 = seq.parse().ok()?;
-    let ordinal: u16 = ordinal.parse().ok()?;
-    Some(EntryId::of(Seq(seq.into()), ordinal.into()))
+    uuid.map_or_else(|| entry.name(), PackedId::unpack)
 }
 
 /// Returns the name of an entry whose id must be looked up.

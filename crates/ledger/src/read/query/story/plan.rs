@@ -10,7 +10,8 @@ use quipu_transcript::format;
 use rusqlite::Connection;
 
 use crate::Result;
-use crate::base::ids::{EntryId, GenerationId, Seq, SessionRow, SourceId};
+use crate::base::ids::{EntryId, GenerationId, Seq, SessionRow, SourceId, seq_of_entry};
+use crate::project::session_sources::holds_transcript;
 use crate::truth::spans;
 
 /// Consecutive records.
@@ -140,13 +141,14 @@ impl Plan {
 /// Returns the files that hold the conversation of a session. Live files come first, then files
 /// that are gone, then archives.
 fn files(conn: &Connection, session: SessionRow) -> Result<Vec<File>> {
-    let mut statement = conn.prepare_cached(
+    let mut statement = conn.prepare_cached(concat!(
         "SELECT s.id, s.format, s.path, s.is_gone, g.cursor
            FROM session_sources ss
            JOIN sources s ON s.id = ss.source
            JOIN generations g ON g.id = s.generation
-          WHERE ss.session = ?1 AND ss.part IN ('transcript', 'agent', 'subagent')",
-    )?;
+          WHERE ss.session = ?1 AND ",
+        holds_transcript!("ss.part"),
+    ))?;
     let mut rows = statement.query([session])?;
     let mut found = Vec::new();
     while let Some(row) = rows.next()? {
@@ -176,12 +178,14 @@ fn files(conn: &Connection, session: SessionRow) -> Result<Vec<File>> {
 /// Prompts of a prompt list and whole files are not part of a conversation.
 fn needed(conn: &Connection, session: SessionRow, is_conversation: bool) -> Result<Vec<i64>> {
     let mut seqs: Vec<i64> = conn
-        .prepare_cached(
-            "SELECT DISTINCT e.id % (1 << 40) FROM entry_rows e
+        .prepare_cached(concat!(
+            "SELECT DISTINCT ",
+            seq_of_entry!("e.id"),
+            " FROM entry_rows e
               WHERE e.session = ?1 AND e.superseded_by IS NULL AND e.id > 0
                 AND (NOT ?2 OR NOT EXISTS (SELECT 1 FROM prompts p WHERE p.id = e.id))
                 AND NOT EXISTS (SELECT 1 FROM documents d WHERE d.id = e.id)",
-        )?
+        ))?
         .query_map((session, is_conversation), |row| row.get(0))?
         .collect::<Result<_, _>>()?;
     seqs.sort_unstable();
@@ -213,11 +217,12 @@ fn merge_generations(conn: &Connection, session: SessionRow, files: &[File]) -> 
 /// Returns the records of a generation in order. A record that repeats an entry is replaced by the
 /// first record of that entry.
 fn lines(conn: &Connection, generation: GenerationId) -> Result<Vec<i64>> {
-    let mut lengths = conn.prepare_cached(
-        "SELECT r.seq, r.length, s.entry % (1 << 40)
-           FROM records r LEFT JOIN sightings s ON s.seq = r.seq
+    let mut lengths = conn.prepare_cached(concat!(
+        "SELECT r.seq, r.length, ",
+        seq_of_entry!("s.entry"),
+        " FROM records r LEFT JOIN sightings s ON s.seq = r.seq
           WHERE r.seq >= ?1 ORDER BY r.seq",
-    )?;
+    ))?;
     let mut lines = Vec::new();
     for run in spans::runs(conn, generation)? {
         let mut left = run.length;

@@ -9,7 +9,7 @@ use rusqlite::{Connection, OptionalExtension};
 
 use super::plan::{Plan, Run};
 use crate::Result;
-use crate::base::ids::{EntryId, GenerationId, PackedId, Seq, SessionRow};
+use crate::base::ids::{EntryId, GenerationId, PackedId, Seq, SessionRow, seq_of_entry};
 
 /// The number of rows that are read with one query. It bounds the memory.
 const PAGE: i64 = 512;
@@ -200,8 +200,9 @@ pub(super) fn one(conn: &Connection, session: SessionRow, id: EntryId) -> Result
     let sql = format!(
         "SELECT {COLUMNS}, r.generation, r.length
            FROM entry_rows e CROSS JOIN kinds k ON k.id = e.kind
-          CROSS JOIN records r ON r.seq = e.id % (1 << 40)
-          WHERE e.id = ?1 AND e.session = ?2 AND e.superseded_by IS NULL"
+          CROSS JOIN records r ON r.seq = {}
+          WHERE e.id = ?1 AND e.session = ?2 AND e.superseded_by IS NULL",
+        seq_of_entry!("e.id")
     );
     Ok(conn.prepare_cached(&sql)?.query_row((id, session), Row::from_sql).optional()?)
 }

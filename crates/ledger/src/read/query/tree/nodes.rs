@@ -9,7 +9,7 @@ use foldhash::{HashMap, HashMapExt, HashSet, HashSetExt};
 use rusqlite::Connection;
 
 use crate::Result;
-use crate::base::ids::{EntryId, PackedId, SessionRow};
+use crate::base::ids::{EntryId, PackedId, SessionRow, order_by_line};
 
 /// The form of entries about texts that wait until the agent has time.
 const QUEUE: &str = "queue";
@@ -156,7 +156,7 @@ impl Nodes {
         while let Some(row) = rows.next()? {
             calls.insert(row.get(0)?, row.get::<_, i64>(1)?.cast_unsigned());
         }
-        let mut statement = conn.prepare_cached(
+        let mut statement = conn.prepare_cached(concat!(
             "SELECT e.id, e.parent, e.time, e.superseded_by, e.turn,
                     k.role <> '' AND k.form <> 'relayed', k.form,
                     k.is_sidechain, EXISTS (SELECT 1 FROM message_texts m WHERE m.id = e.id),
@@ -167,8 +167,9 @@ impl Nodes {
                 AND (e.uuid IS NOT NULL OR k.role <> '' OR NOT k.is_side)
                 AND k.form NOT IN ('leaf', 'prompt')
                 AND NOT EXISTS (SELECT 1 FROM documents d WHERE d.id = e.id)
-              ORDER BY e.id % (1 << 40), e.id",
-        )?;
+              ORDER BY ",
+            order_by_line!("e.id", "")
+        ))?;
         let mut rows = statement.query([session])?;
         let mut parents: Vec<Option<EntryId>> = Vec::new();
         let mut newer: HashMap<EntryId, EntryId> = HashMap::new();
