@@ -104,6 +104,7 @@ pub enum Progress {
 /// ```
 /// use quipu_ledger::Ledger;
 /// use quipu_ledger::collect::{Retention, RootPath, Selection, collect};
+/// use quipu_transcript::format::FORMATS;
 ///
 /// # let folder = tempfile::tempdir()?;
 /// # let home = folder.path().join("projects");
@@ -112,7 +113,7 @@ pub enum Progress {
 /// # std::fs::write(home.join("-home-a/640ab4c7-d010-4b20-a591-b7172ef08e66.jsonl"), format!("{line}\n"))?;
 /// let mut ledger = Ledger::open(&folder.path().join("ledger.db"))?;
 /// let root = RootPath {
-///     format: quipu_transcript::format::by_name("claude-code").unwrap(),
+///     format: FORMATS[0],
 ///     path: home,
 ///     selection: Selection::default(),
 ///     retention: Retention::default(),
