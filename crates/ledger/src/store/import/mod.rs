@@ -144,7 +144,9 @@ fn read_index(root: &Path, path: &Path, file: FileId) -> Result<Vec<u8>> {
     let mut file = foreign::open(root, path, file).map_err(Error::io("open", path))?;
     let size = file.metadata().map_err(Error::io("read", path))?.len();
     if size > MAX_INDEX_BYTES {
-        return Err(Error::refused(format!("it is too large: {} MiB, above 1024 MiB", size >> 20)));
+        return Err(Error::refused(format!(
+            "it is too large: {size} bytes, and at most 1 GiB is read"
+        )));
     }
     let mut bytes = Vec::new();
     let mut limited = std::io::Read::take(&mut file, MAX_INDEX_BYTES);
