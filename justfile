@@ -21,7 +21,7 @@ test WORD="":
 properties CASES="2000":
     PROPTEST_CASES={{CASES}} cargo test --release -p quipu-ledger --test it properties
 
-# What runs every night: all tests, with more cases of the properties in `properties.rs`.
+# What runs every night: all tests, with random cases of each property instead of a few fixed ones.
 nightly CASES="2000":
     PROPTEST_CASES={{CASES}} cargo test --release --workspace --locked
 

@@ -1,6 +1,7 @@
 //! The error of a command: a chain of causes, hints, and an exit code.
 
 use std::io;
+use std::path::Path;
 use std::process::ExitCode;
 
 use quipu_ledger::Trouble;
@@ -122,7 +123,7 @@ fn lower_case(sentence: &str) -> String {
 
 /// Returns hints for an error of the ledger.
 fn hints(error: &quipu_ledger::Error) -> Vec<String> {
-    use quipu_ledger::Error;
+    use quipu_ledger::{Error, Holder};
     let hint = match error {
         Error::NoMatch { what: "session", .. } => {
             "use an id or the beginning of one, a session key, or `last`; `quipu sessions --all` lists all sessions"
@@ -165,8 +166,19 @@ fn hints(error: &quipu_ledger::Error) -> Vec<String> {
             "nothing was written; a retry needs the same body, and another entry needs another key"
         }
         Error::Behind { .. } => {
-            "nothing was written; run the command again when the rebuild is done, or `quipu sync` to \
-             finish one that was interrupted"
+            "try again when the rebuild is done; `quipu sync` finishes one that was interrupted, and \
+             has to be able to write to the ledger"
+        }
+        Error::Busy { holder: Some(Holder { id, is_stopped: true, .. }), .. } => {
+            return vec![format!(
+                "`kill -CONT {id}` continues that process, `kill -KILL {id}` ends it; what is stored \
+                 is complete"
+            )];
+        }
+        Error::Io { path, source, .. }
+            if source.kind() == io::ErrorKind::PermissionDenied && is_companion(path) =>
+        {
+            "another user created that file; give it the owner and the mode of the ledger"
         }
         Error::Absent { .. } => {
             "run `quipu sync` to create one, or name another ledger with --ledger"
@@ -216,6 +228,12 @@ fn hints(error: &quipu_ledger::Error) -> Vec<String> {
         },
     };
     vec![hint.to_owned()]
+}
+
+/// Returns whether SQLite keeps a file of the ledger under that name.
+fn is_companion(path: &Path) -> bool {
+    let name = path.as_os_str().as_encoded_bytes();
+    [&b"-wal"[..], b"-shm", b"-journal"].iter().any(|suffix| name.ends_with(suffix))
 }
 
 const DAMAGED: &str =

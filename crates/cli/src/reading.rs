@@ -147,6 +147,12 @@ impl Reading {
         }
     }
 
+    /// Fails if a rebuild has left sessions out of the projection, so that an empty answer would be
+    /// wrong.
+    pub(crate) fn refuse_if_behind(&self) -> Result<()> {
+        Ok(quipu_ledger::freshness::refuse_if_behind(&self.ledger)?)
+    }
+
     /// Returns the session that `name` matches. Asks the user if several match.
     pub(crate) fn find(&self, context: &mut Context, name: &str) -> Result<SessionRow> {
         let name = self.name(context, name)?;
@@ -242,6 +248,9 @@ impl Reading {
                 error = error.hint(format!("  and {} more", places.len() - MOST_PROJECTS));
             }
             return Err(error);
+        }
+        if projects.is_empty() {
+            self.refuse_if_behind()?;
         }
         projects.pop().ok_or_else(|| {
             let so_far = self.missing_note();

@@ -186,7 +186,7 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(ProptestConfig::with_cases(256))]
+        #![proptest_config(crate::few_cases(256))]
 
         #[test]
         fn any_text_is_split_as_fts5_does(

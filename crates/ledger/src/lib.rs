@@ -48,7 +48,7 @@ pub mod store;
 mod truth;
 pub mod wire;
 
-pub use base::error::{Error, Result, Trouble};
+pub use base::error::{Error, Holder, Result, Trouble};
 pub use base::{files, ids};
 pub use file::ledger::Ledger;
 pub use ops::{backup, doctor, export, forget, freshness, restore, status};

@@ -37,7 +37,7 @@ pub use status::{
 pub use story::{
     Left, ShownCall, ShownCompaction, ShownEntry, ShownResult, ShownRewind, StoryCounts, StoryHead,
 };
-pub(crate) use sync::{DAMAGED, NOWHERE, ODD, OUTSIDE, UNREADABLE};
+pub(crate) use sync::{DAMAGED, NOT_A_FILE, NOWHERE, ODD, OUTSIDE, UNREADABLE};
 pub use sync::{RebuildReport, SkippedFiles, SyncReport};
 pub use tree::TreeLine;
 pub use usage::{UsageLine, UsageReport, UsageSession};

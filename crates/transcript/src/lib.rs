@@ -64,3 +64,17 @@ pub mod shorten;
 pub mod story;
 pub mod time;
 pub mod when;
+
+/// Returns the configuration of a property: this many cases, the same in every run, or as many random
+/// ones as `PROPTEST_CASES` says.
+#[cfg(test)]
+pub(crate) fn few_cases(cases: u32) -> proptest::test_runner::Config {
+    use proptest::test_runner::{Config, RngSeed};
+    match std::env::var_os("PROPTEST_CASES") {
+        Some(_) => Config { failure_persistence: None, ..Config::default() },
+        None => {
+            let rng_seed = RngSeed::Fixed(1);
+            Config { cases, rng_seed, failure_persistence: None, ..Config::default() }
+        }
+    }
+}

@@ -581,8 +581,21 @@ fn any_object() -> impl Strategy<Value = String> {
         .prop_map(|(name, value)| serde_json::json!({ "type": name, "x": value }).to_string())
 }
 
+/// Returns the configuration of a property: this many cases, the same in every run, or as many random
+/// ones as `PROPTEST_CASES` says.
+fn few_cases(cases: u32) -> proptest::test_runner::Config {
+    use proptest::test_runner::{Config, RngSeed};
+    match std::env::var_os("PROPTEST_CASES") {
+        Some(_) => Config { failure_persistence: None, ..Config::default() },
+        None => {
+            let rng_seed = RngSeed::Fixed(1);
+            Config { cases, rng_seed, failure_persistence: None, ..Config::default() }
+        }
+    }
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 512, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(few_cases(512))]
 
     #[test]
     fn any_bytes_are_survived(line in proptest::collection::vec(any::<u8>(), 0..400)) {

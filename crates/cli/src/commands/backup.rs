@@ -59,8 +59,10 @@ fn make(args: &Args, context: &mut Context, file: &Path) -> Result<()> {
             .map_err(cannot_back_up)?;
     drop(bar);
     if !report.remembered {
-        let warning = "the ledger is read-only, so this backup is not recorded in it";
-        context.output.warn(warning, None);
+        context.output.warn(
+            "the ledger could not be written to, so this backup is not recorded in it",
+            Some("`quipu forget` does not name this backup"),
+        );
     }
     if context.is_json {
         context.output.json(&report)?;

@@ -40,6 +40,9 @@ pub(super) const SHOWN: usize = 20;
 pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
     let reading = reading::open(context, args.reading)?;
     let jobs = quipu_ledger::query::cron_jobs(&reading.ledger)?;
+    if jobs.is_empty() {
+        reading.refuse_if_behind()?;
+    }
     let Some(name) = &args.job else { return list(context, &reading, &jobs) };
     let job = find(&jobs, name)?;
     let limit = match args.limit {

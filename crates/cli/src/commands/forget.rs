@@ -43,11 +43,17 @@ pub(crate) struct Args {
 
 pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
     // A ledger that does not exist has nothing to forget, and none is created.
-    if context.open_if_any()?.is_none() {
+    let Some(read) = context.open_if_any()? else {
         return Err(Error::NoMatch { what: "session", name: args.id.clone() }.into());
-    }
-    let mut ledger = context.open()?;
-    let preview = quipu_ledger::forget::preview(&mut ledger, &args.id)?;
+    };
+    // A dry run does not migrate a ledger of an older version.
+    let mut ledger = if args.dry_run && read.is_copy() {
+        read
+    } else {
+        drop(read);
+        context.open()?
+    };
+    let preview = quipu_ledger::forget::preview(&ledger, &args.id)?;
     if args.dry_run {
         return show(context, &preview, Tense::Would);
     }

@@ -45,6 +45,9 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
     let at = args.at.as_deref().map(filters::until).transpose()?;
     let reading = reading::open(context, args.reading)?;
     let notes = quipu_ledger::query::notes(&reading.ledger)?;
+    if notes.is_empty() {
+        reading.refuse_if_behind()?;
+    }
     let several = match &args.name {
         None => Some(notes.clone()),
         Some(name) => in_folder(&notes, name),

@@ -36,6 +36,7 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
     let filter = Filter { project, ..Filter::default() };
     let projects = quipu_ledger::query::projects(&reading.ledger, &filter)?;
     if projects.is_empty() {
+        reading.refuse_if_behind()?;
         return nothing(context, args.name.as_deref());
     }
     if context.is_json {

@@ -209,6 +209,7 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
         return Err(error);
     }
     if answer.total == 0 {
+        reading.refuse_if_behind()?;
         if context.is_json {
             // Without a hit, the object still says how current the answer is.
             reading.json(context, &NoHit { total: 0 })?;

@@ -170,12 +170,15 @@ fn list(args: &ListArgs, context: &mut Context) -> Result<()> {
     Ok(())
 }
 
-/// Opens the ledger for reading, and brings its projection up to date if it can be written to.
+/// Opens the ledger for reading, and brings its projection up to date if it can be written to. A
+/// ledger of an older version is not migrated.
 fn open(context: &Context) -> Result<Option<Ledger>> {
     let path = &context.settings.ledger.value;
-    if !path.exists() {
-        return context.open_if_any();
+    let ledger = context.open_if_any()?;
+    if ledger.as_ref().is_none_or(Ledger::is_copy) {
+        return Ok(ledger);
     }
+    drop(ledger);
     let mut reader = quipu_ledger::freshness::open_to_read(path, machine::name())?;
     if reader.kind == LedgerKind::Own {
         senders::catch_up(&mut reader.ledger)?;

@@ -53,6 +53,7 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
     };
     let found = quipu_ledger::query::sessions(&reading.ledger, &filter, limit)?;
     if found.sessions.is_empty() {
+        reading.refuse_if_behind()?;
         return nothing(args, context, &reading);
     }
     if context.is_json {

@@ -79,6 +79,9 @@ pub(super) fn summary(report: &SyncReport) -> Vec<(&'static str, Text)> {
     for skipped in report.nowhere() {
         facts.push(("not read", describe_files(skipped, "a broken link")));
     }
+    for skipped in report.not_files() {
+        facts.push(("not read", describe_files(skipped, &skipped.reason)));
+    }
     for (skipped, why) in report.damaged() {
         facts.push(("damaged", describe_files(skipped, why)));
     }

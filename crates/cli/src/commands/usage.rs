@@ -105,7 +105,11 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
         zone: zone.clone(),
         prices: &prices,
     };
-    let Some(mut report) = quipu_ledger::query::usage(&reading.ledger, &request)? else {
+    let report = quipu_ledger::query::usage(&reading.ledger, &request)?;
+    if report.as_ref().is_none_or(|report| report.total.responses == 0) {
+        reading.refuse_if_behind()?;
+    }
+    let Some(mut report) = report else {
         let mut error = CommandError::new("no sessions match these filters")
             .hint("`quipu projects` lists all projects and their agents");
         error.kind = Kind::NoMatch;

@@ -177,6 +177,59 @@ fn a_file_that_was_read_only_for_a_while() {
     }
 }
 
+/// The hints after an interrupted rebuild name a command that helps.
+#[test]
+fn an_interrupted_rebuild_of_a_read_only_ledger() {
+    let home = collected();
+    let ledger = home.path("kept/ledger.db");
+    crate::behind::begin_rebuild(&ledger);
+    close(&home, 0o500, 0o400, NOBODY);
+    for command in ["leaf", "context", "branch", "meta"] {
+        let command = format!("session {command} 00000001 --ledger kept/ledger.db");
+        let Some(run) = run(&home, &command) else {
+            quipu_torture::skip("nobody without rights can be had here");
+            return;
+        };
+        assert_eq!(run.code, 2, "{command}: {run}");
+        assert!(!run.stderr.contains("`quipu session context`"), "{command}: {run}");
+        assert!(run.stderr.contains("0 of 55 records are done"), "{command}: {run}");
+        assert!(run.stderr.contains("has to be able to write"), "{command}: {run}");
+    }
+    close(&home, 0o700, 0o600, 0);
+}
+
+/// A file beside the ledger that another user created and that may not be read is named.
+#[test]
+fn a_companion_that_cannot_be_read() {
+    for suffix in ["-shm", "-wal"] {
+        let home = collected();
+        for companion in ["-wal", "-shm"] {
+            let path = home.path(format!("kept/ledger.db{companion}"));
+            fs::write(&path, []).unwrap();
+            let mode = if companion == suffix { 0o000 } else { 0o666 };
+            fs::set_permissions(&path, Permissions::from_mode(mode)).unwrap();
+        }
+        close(&home, 0o700, 0o600, NOBODY);
+        for command in ["sessions", "sessions --no-sync", "status", "session leaf 0000", "sync"] {
+            let Some(run) = run(&home, &format!("{command} --ledger kept/ledger.db")) else {
+                quipu_torture::skip("nobody without rights can be had here");
+                return;
+            };
+            assert_eq!(run.code, 2, "{command}: {run}");
+            let file = format!("[HOME]/kept/ledger.db{suffix}\n");
+            assert!(run.stderr.contains(&file), "{command}: {run}");
+            assert!(
+                run.stderr.contains("the owner and the mode of the ledger"),
+                "{command}: {run}"
+            );
+        }
+        let Some(run) = run(&home, "doctor --ledger kept/ledger.db") else { return };
+        let told = run.stdout.replace('\n', " ");
+        assert!(run.code == 1 && told.contains(&format!("ledger.db{suffix}")), "{run}");
+        close(&home, 0o700, 0o600, 0);
+    }
+}
+
 /// A ledger of an older version that cannot be migrated in place.
 #[test]
 fn an_old_ledger_in_a_folder_that_cannot_be_written_to() {

@@ -7,6 +7,7 @@ mod home;
 
 mod aged;
 mod backup;
+mod behind;
 mod closed;
 mod commands;
 mod config;

@@ -183,3 +183,23 @@ fn what_is_no_transcript_is_counted_alike_each_time() {
     assert_eq!(third["sources"].as_u64(), first["sources"].as_u64().map(|sources| sources + 1));
     assert!(!third["skipped"].to_string().contains("notes.jsonl"), "{third}");
 }
+
+/// A named pipe under a name that is collected is not opened, and it is reported.
+#[test]
+fn a_pipe_in_the_place_of_an_index_or_a_database() {
+    let home = Home::small();
+    let names = ["sessions/sessions.json", "agent/openclaw-agent.sqlite"];
+    for name in names {
+        let path = home.path(".openclaw/agents/main").join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        let _ = std::fs::remove_file(&path);
+        let mode = rustix::fs::Mode::RUSR;
+        let kind = rustix::fs::FileType::Fifo;
+        rustix::fs::mknodat(rustix::fs::CWD, &path, kind, mode, 0).unwrap();
+    }
+    let run = home.run("sync");
+    assert_eq!(run.code, 0, "{run}");
+    assert!(run.stdout.contains(" and 1 more: not a regular file"), "{run}");
+    let skipped = home.run("sync --json").json()["skipped"].to_string();
+    assert!(names.iter().all(|name| skipped.contains(name)), "{skipped}");
+}

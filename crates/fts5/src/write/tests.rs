@@ -205,7 +205,7 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(48))]
+    #![proptest_config(crate::few_cases(48))]
 
     /// Mixes writes past FTS5 with its own inserts, deletions, merges, commits and rollbacks on one
     /// connection.

@@ -20,12 +20,15 @@ pub enum Error {
     Vanished,
 
     /// Another process held the ledger for longer than the wait limit.
-    #[error("another process is writing to {}; waited {seconds} seconds", path.display())]
+    #[error("{} is writing to {}{}; waited {seconds} seconds", Holder::name(holder), path.display(),
+        Holder::state(holder))]
     Busy {
         /// The ledger.
         path: PathBuf,
         /// The wait limit, in seconds.
         seconds: u64,
+        /// The other process, if it is known.
+        holder: Option<Holder>,
     },
 
     /// The projection lacks records, so a session may be missing from it: another process is
@@ -316,6 +319,33 @@ pub enum Error {
         /// The first matches.
         candidates: Vec<String>,
     },
+}
+
+/// The process that holds the writers' lock of a ledger.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Holder {
+    /// The process id.
+    pub id: u32,
+    /// The name of its program.
+    pub program: String,
+    /// True if the process is stopped, as by Ctrl-Z, so that it will not give the lock back.
+    pub is_stopped: bool,
+}
+
+impl Holder {
+    fn name(holder: &Option<Holder>) -> String {
+        match holder {
+            Some(Holder { id, program, .. }) => format!("process {id} ({program})"),
+            None => "another process".to_owned(),
+        }
+    }
+
+    fn state(holder: &Option<Holder>) -> &'static str {
+        match holder {
+            Some(Holder { is_stopped: true, .. }) => " and is stopped",
+            _ => "",
+        }
+    }
 }
 
 /// The largest number of candidates that an error lists, so that it fits on a screen.

@@ -31,6 +31,18 @@ pub(crate) fn check_kinds(path: &Path) -> Result<()> {
     Ok(())
 }
 
+/// Fails with the path of a companion that exists and that this process may not read: another user
+/// created it.
+pub(crate) fn check_readable(path: &Path) -> Result<()> {
+    for file in SUFFIXES.map(|suffix| beside(path, suffix)) {
+        match rustix::fs::access(&file, Access::READ_OK) {
+            Ok(()) | Err(rustix::io::Errno::NOENT) => {}
+            Err(error) => return Err(Error::io("read", file)(error.into())),
+        }
+    }
+    Ok(())
+}
+
 /// Returns the name of a kind of file, with its article.
 fn kind(kind: fs::FileType) -> &'static str {
     if kind.is_symlink() {

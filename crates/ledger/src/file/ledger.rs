@@ -20,7 +20,7 @@ use crate::file::building::create;
 use crate::file::ledger_path::{
     FoundAtPath, in_real_folder, inspect, make_room, name_for_log, set_log_aside,
 };
-use crate::file::lock::WriteLock;
+use crate::file::lock::{self, WriteLock};
 use crate::file::open_files::{FileId, OpenFile};
 use crate::file::{companions, free_space, read_only, schema};
 use crate::{Error, Result, Trouble};
@@ -89,17 +89,23 @@ pub(crate) struct Hurry {
 impl Ledger {
     /// Opens the ledger at `path` for reading and writing, creating it and its folder if absent.
     pub fn open(path: &Path) -> Result<Ledger> {
+        Ledger::open_waiting(path, MAX_LOCK_WAIT)
+    }
+
+    /// Opens the ledger like [`Ledger::open`]. Opening it, and each write through it, waits at most
+    /// `longest` for another writer.
+    pub fn open_waiting(path: &Path, longest: Duration) -> Result<Ledger> {
         assert_sqlite()?;
         // A refused file is left alone: not even a lock is created beside it.
         let found = inspect(path)?;
-        if read_only::is_backup(path, &found) {
+        if read_only::is_backup(path, &found, longest) {
             return Err(Error::IsBackup { path: path.to_owned() });
         }
         make_room(path)?;
         let lock = Arc::new(WriteLock::beside(path)?);
         match found {
             FoundAtPath::Nothing => {
-                let _held = lock.acquire(MAX_LOCK_WAIT);
+                let _held = lock.acquire(longest);
                 // Another process may have been first.
                 if let FoundAtPath::Nothing = inspect(path)? {
                     create(path)?;
@@ -107,7 +113,7 @@ impl Ledger {
             }
             FoundAtPath::Ledger { .. } => companions::make_writable(path)?,
         }
-        let (conn, opened) = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+        let (conn, opened) = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE, longest)?;
         // SQLite opens a file without write permission for reading, without an error.
         if conn.is_readonly("main")? {
             let source = std::io::ErrorKind::PermissionDenied.into();
@@ -116,6 +122,7 @@ impl Ledger {
         conn.pragma_update(None, "synchronous", "NORMAL")?;
         let mut ledger = Ledger::of(path.to_owned(), conn, opened);
         ledger.lock = Some(lock);
+        ledger.longest_wait = longest;
         ledger.upgrade()?;
         ledger.opened.note_log(path);
         Ok(ledger)
@@ -138,11 +145,17 @@ impl Ledger {
 
     /// Opens an existing ledger of any known version for reading only.
     pub(crate) fn open_any_version(path: &Path) -> Result<Ledger> {
+        Ledger::open_any_version_waiting(path, MAX_LOCK_WAIT)
+    }
+
+    /// Opens an existing ledger of any known version for reading only, and waits at most `longest` for
+    /// a process that keeps readers out.
+    pub fn open_any_version_waiting(path: &Path, longest: Duration) -> Result<Ledger> {
         assert_sqlite()?;
         let FoundAtPath::Ledger { has_log } = inspect(path)? else {
             return Err(Error::Absent { path: path.to_owned() });
         };
-        let (conn, opened, is_immutable) = connect_to_read(path)?;
+        let (conn, opened, is_immutable) = connect_to_read(path, longest)?;
         refuse_newer(&conn, path)?;
         let mut ledger = Ledger::of(path.to_owned(), conn, opened);
         ledger.is_immutable = is_immutable;
@@ -233,7 +246,7 @@ impl Ledger {
         self.has_missed_turn = held.as_ref().is_some_and(|held| !held.is_held());
         // With a reader waiting, SQLite's lock is not waited for after the queue.
         if self.hurry.is_some() && held.as_ref().is_some_and(|held| !held.is_held()) {
-            return Err(Error::Busy { path: self.path.clone(), seconds: 0 });
+            return Err(Error::Busy { path: self.path.clone(), seconds: 0, holder: None });
         }
         // Time spent in the queue counts against the wait for SQLite's lock.
         let left = wait.saturating_sub(began.elapsed()).max(MIN_LOCK_WAIT.min(wait));
@@ -285,6 +298,8 @@ impl Ledger {
     pub(crate) fn set_hurry(&mut self, hurry: Option<Hurry>) -> Result<()> {
         self.conn.busy_timeout(hurry.map_or(self.longest_wait, |hurry| hurry.wait))?;
         self.hurry = hurry;
+        // A shorter wait before must not cut this one.
+        self.has_missed_turn = false;
         Ok(())
     }
 
@@ -354,7 +369,7 @@ impl Ledger {
     pub(crate) fn try_checkpoint(&self) -> Result<()> {
         self.conn.busy_timeout(SHORT_LOCK_WAIT)?;
         let done = self.checkpoint();
-        self.conn.busy_timeout(MAX_LOCK_WAIT)?;
+        self.conn.busy_timeout(self.longest_wait)?;
         done
     }
 
@@ -376,7 +391,7 @@ impl Ledger {
         if !self.is_replaced() || !self.opened.has_log_at(&self.path) {
             return Ok(());
         }
-        let _held = lock.acquire(MAX_LOCK_WAIT);
+        let _held = lock.acquire(self.longest_wait);
         let is_written_back = self.truncate_log(SHORT_LOCK_WAIT).unwrap_or(false);
         // Another process may have moved it meanwhile.
         if !self.opened.has_log_at(&self.path) {
@@ -432,13 +447,13 @@ impl Ledger {
         self.conn.busy_timeout(longest)?;
         let is_busy =
             self.conn.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get::<_, bool>(0));
-        self.conn.busy_timeout(MAX_LOCK_WAIT)?;
+        self.conn.busy_timeout(self.longest_wait)?;
         Ok(!is_busy?)
     }
 
     /// Rewrites the whole file from its rows, so that no trace of deleted rows stays.
     pub(crate) fn vacuum(&mut self) -> Result<()> {
-        let _held = self.lock.as_ref().map(|lock| lock.acquire(MAX_LOCK_WAIT));
+        let _held = self.lock.as_ref().map(|lock| lock.acquire(self.longest_wait));
         // The copy may be larger than memory.
         self.conn.pragma_update(None, "temp_store", "FILE")?;
         let written = self.conn.execute_batch("VACUUM");
@@ -461,7 +476,7 @@ impl Ledger {
     }
 
     fn migrate(&mut self) -> Result<()> {
-        let _held = self.lock.as_ref().map(|lock| lock.acquire(MAX_LOCK_WAIT));
+        let _held = self.lock.as_ref().map(|lock| lock.acquire(self.longest_wait));
         let tx = self
             .conn
             .transaction_with_behavior(TransactionBehavior::Immediate)
@@ -479,7 +494,7 @@ impl Ledger {
         if mode.eq_ignore_ascii_case("wal") {
             return Ok(());
         }
-        let _held = self.lock.as_ref().map(|lock| lock.acquire(MAX_LOCK_WAIT));
+        let _held = self.lock.as_ref().map(|lock| lock.acquire(self.longest_wait));
         if self.opened.is_at(&self.path) {
             let switched = self.conn.pragma_update(None, "journal_mode", "WAL");
             switched.or_else(|error| match busy(error, &self.path) {
@@ -502,9 +517,9 @@ impl Drop for Ledger {
 
 /// Opens the file at `path`, and checks that no other file was moved there meanwhile: the log is
 /// opened by name and would belong to that file.
-fn connect(path: &Path, access: OpenFlags) -> Result<(Connection, OpenFile)> {
+fn connect(path: &Path, access: OpenFlags, longest: Duration) -> Result<(Connection, OpenFile)> {
     free_space::check(path)?;
-    let (conn, opened) = connect_as(path, &in_real_folder(path), access)?;
+    let (conn, opened) = connect_as(path, &in_real_folder(path), access, longest)?;
     match opened.back_shared_memory(path) {
         Ok(()) => Ok((conn, opened)),
         Err(error) => {
@@ -517,21 +532,24 @@ fn connect(path: &Path, access: OpenFlags) -> Result<(Connection, OpenFile)> {
 
 /// Opens the file at `path` for reading only, and returns whether it was opened as immutable. That is
 /// done where no file can be created beside it, if all its records are in the file.
-fn connect_to_read(path: &Path) -> Result<(Connection, OpenFile, bool)> {
+fn connect_to_read(path: &Path, longest: Duration) -> Result<(Connection, OpenFile, bool)> {
     let access = OpenFlags::SQLITE_OPEN_READ_ONLY;
     let as_it_stands = || {
         let name = read_only::immutable(&in_real_folder(path));
-        let (conn, opened) = connect_as(path, &name, access | OpenFlags::SQLITE_OPEN_URI)?;
+        let access = access | OpenFlags::SQLITE_OPEN_URI;
+        let (conn, opened) = connect_as(path, &name, access, longest)?;
         Ok((conn, opened, true))
     };
     let is_unwritable = read_only::is_unwritable(path);
     if is_unwritable && read_only::is_quiescent(path) {
         return as_it_stands();
     }
-    let error = match connect(path, access) {
+    let error = match connect(path, access, longest) {
         Err(error) => error,
         Ok((conn, opened)) => return Ok((conn, opened, false)),
     };
+    // SQLite does not name the file that it may not open.
+    companions::check_readable(path)?;
     // A disk that cannot be written to may also be full.
     let is_stopped = matches!(error.trouble(), Trouble::ReadOnly | Trouble::DiskFull);
     match log_length(path) {
@@ -543,7 +561,12 @@ fn connect_to_read(path: &Path) -> Result<(Connection, OpenFile, bool)> {
 }
 
 /// Opens the file at `path` under the name that SQLite is given.
-fn connect_as(path: &Path, name: &Path, access: OpenFlags) -> Result<(Connection, OpenFile)> {
+fn connect_as(
+    path: &Path,
+    name: &Path,
+    access: OpenFlags,
+    longest: Duration,
+) -> Result<(Connection, OpenFile)> {
     for _ in 0..MAX_OPEN_ATTEMPTS {
         let opened = OpenFile::at(path)?;
         let conn = Connection::open_with_flags(
@@ -551,7 +574,7 @@ fn connect_as(path: &Path, name: &Path, access: OpenFlags) -> Result<(Connection
             access | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_NOFOLLOW,
         );
         let conn = conn.map_err(Error::from).and_then(|conn| {
-            set_up(&conn)?;
+            set_up_waiting(&conn, longest)?;
             // The first read opens the log.
             user_version(&conn)?;
             Ok(conn)
@@ -577,7 +600,7 @@ pub(crate) struct Checkpointer {
 impl Checkpointer {
     /// Opens an existing ledger.
     pub(crate) fn open(path: &Path) -> Result<Checkpointer> {
-        let (conn, opened) = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+        let (conn, opened) = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE, MAX_LOCK_WAIT)?;
         conn.pragma_update(None, "synchronous", "NORMAL")?;
         Ok(Checkpointer { conn, _opened: opened })
     }
@@ -592,7 +615,12 @@ impl Checkpointer {
 
 /// Applies the settings of every connection.
 pub(crate) fn set_up(conn: &Connection) -> Result<()> {
-    conn.busy_timeout(MAX_LOCK_WAIT)?;
+    set_up_waiting(conn, MAX_LOCK_WAIT)
+}
+
+/// Applies the settings, of which some read the file, and waits at most `longest` for another writer.
+fn set_up_waiting(conn: &Connection, longest: Duration) -> Result<()> {
+    conn.busy_timeout(longest)?;
     conn.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
     conn.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
     // Without it, a statement that could use a partial index is planned again for every value.
@@ -642,7 +670,8 @@ fn is_about_disk(error: &rusqlite::Error) -> bool {
 fn busy(error: rusqlite::Error, path: &Path) -> Error {
     match error.sqlite_error_code() {
         Some(rusqlite::ErrorCode::DatabaseBusy | rusqlite::ErrorCode::DatabaseLocked) => {
-            Error::Busy { path: path.to_owned(), seconds: MAX_LOCK_WAIT.as_secs() }
+            let seconds = MAX_LOCK_WAIT.as_secs();
+            Error::Busy { path: path.to_owned(), seconds, holder: lock::holder(path) }
         }
         _ => Error::Sqlite(error),
     }

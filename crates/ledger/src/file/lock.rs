@@ -5,12 +5,13 @@
 //! process, so it is never stale. It only orders the writers: SQLite's lock remains the authority,
 //! and a writer that does not get this one in time continues without it.
 
-use std::fs::{File, OpenOptions};
-use std::os::unix::fs::OpenOptionsExt;
+use std::fs::{self, File, OpenOptions};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
+use crate::base::error::Holder;
 use crate::base::sidecar::beside;
 use crate::{Error, Result};
 
@@ -100,6 +101,30 @@ impl WriteLock {
             Err(_) => true,
         }
     }
+}
+
+/// Returns the process that holds the lock of the ledger at `path`; `None` if it cannot be found, for
+/// example because it belongs to another user. The kernel lists locks by inode, and a process's open
+/// files by path.
+pub(crate) fn holder(path: &Path) -> Option<Holder> {
+    let lock = fs::canonicalize(beside(path, ".lock")).ok()?;
+    let inode = format!(":{}", fs::metadata(&lock).ok()?.ino());
+    // For example: `7: FLOCK  ADVISORY  WRITE 4711 08:02:131090 0 EOF`.
+    let locks = fs::read_to_string("/proc/locks").ok()?;
+    let ids = locks.lines().filter_map(|line| match *line.split_whitespace().collect::<Vec<_>>() {
+        [_, "FLOCK", _, "WRITE", id, file, ..] if file.ends_with(&inode) => id.parse::<u32>().ok(),
+        _ => None,
+    });
+    let has_it_open = |id: &u32| {
+        let files = fs::read_dir(format!("/proc/{id}/fd")).into_iter().flatten().flatten();
+        files.filter_map(|file| fs::read_link(file.path()).ok()).any(|target| target == lock)
+    };
+    let id = ids.filter(|id| *id != std::process::id()).find(has_it_open)?;
+    let program = fs::read_to_string(format!("/proc/{id}/comm")).ok()?.trim_end().to_owned();
+    // The state follows the program's name, which may itself have brackets.
+    let stat = fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
+    let is_stopped = stat.rsplit_once(") ").is_some_and(|(_, state)| state.starts_with(['T', 't']));
+    Some(Holder { id, program, is_stopped })
 }
 
 fn open(path: &Path) -> Result<File> {

@@ -9,6 +9,7 @@
 
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use rustix::fs::{Access, StatVfsMountFlags};
 
@@ -36,14 +37,15 @@ pub(crate) fn immutable(path: &Path) -> PathBuf {
 /// log, and no writer's lock lies beside it. Permissions cannot decide it, because root ignores
 /// them. A ledger that lost its log when a restore was killed has a lock beside it, and so has a
 /// copy that was moved to a ledger's path by hand; both get a log again.
-pub(crate) fn is_backup(path: &Path, found: &FoundAtPath) -> bool {
+pub(crate) fn is_backup(path: &Path, found: &FoundAtPath, longest: Duration) -> bool {
     let has_log = match found {
         FoundAtPath::Nothing => return false,
         _ if lock::has_queue(path) => return false,
         FoundAtPath::Ledger { has_log: Some(has_log) } => *has_log,
         // The file is open in this process, so only SQLite may read its header.
         FoundAtPath::Ledger { has_log: None } => {
-            Ledger::open_any_version(path).map_or(true, |ledger| ledger.has_log())
+            let opened = Ledger::open_any_version_waiting(path, longest);
+            opened.map_or(true, |ledger| ledger.has_log())
         }
     };
     !has_log

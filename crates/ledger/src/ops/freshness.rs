@@ -22,13 +22,15 @@ use crate::{Error, Result, Trouble};
 pub enum RefreshLimit {
     /// No time: the ledger is read as it is.
     None,
-    /// A short time: 50 ms for another writer, 300 ms for collecting and projecting.
+    /// A short time: 300 ms for collecting and projecting, of which collecting waits 50 ms for
+    /// another writer.
     Short,
     /// The time until everything is collected.
     Unlimited,
 }
 
-/// The time that a reader with a short limit waits for another writer.
+/// The time that a reader with a short limit waits for another writer before it gives up collecting.
+/// For records that are missing from the projection, it waits until [`SHORT_SWEEP`] is over.
 const SHORT_WAIT: Duration = Duration::from_millis(50);
 
 /// The time that a reader with a short limit collects and projects.
@@ -286,6 +288,16 @@ fn is_busy_or_late(error: &Error) -> bool {
 /// Returns the number of records that are not projected yet. The next sync, or any reader that may
 /// write, projects them.
 pub fn unprojected(ledger: &Ledger) -> Result<u64> {
-    let sql = "SELECT count(*) FROM records WHERE seq > (SELECT projected_to FROM ledger)";
-    Ok(ledger.conn().query_row(sql, [], |row| row.get::<_, i64>(0))?.cast_unsigned())
+    let sql = "SELECT projected_to FROM ledger";
+    let to = ledger.conn().query_row(sql, [], |row| row.get(0))?;
+    rebuild::count_after(ledger.conn(), to)
+}
+
+/// Fails with [`Error::Behind`] if sessions may be missing from the projection. Then an empty answer
+/// is not true. Lines that were appended a moment ago do not count.
+pub fn refuse_if_behind(ledger: &Ledger) -> Result<()> {
+    match rebuild::has_all_sessions(ledger.conn())? {
+        true => Ok(()),
+        false => Err(rebuild::behind_error(ledger)?),
+    }
 }

@@ -60,7 +60,7 @@ fn copy(from: &Connection, to: &mut Connection, path: &Path) -> Result<()> {
             StepResult::More => {}
             _ => {
                 let seconds = MAX_LOCK_WAIT.as_secs();
-                return Err(Error::Busy { path: path.to_owned(), seconds });
+                return Err(Error::Busy { path: path.to_owned(), seconds, holder: None });
             }
         }
     }

@@ -14,6 +14,7 @@ use rusqlite::{Connection, OptionalExtension, Transaction};
 use super::draft::{Draft, Drafter, mark_unterminated};
 use super::{Fold, Inserts, RecordPosition, absent, keys, tail};
 use crate::base::ids::{GenerationId, Seq, SourceId};
+use crate::file::building::JOURNAL_GENERATION;
 use crate::file::ledger::Ledger;
 use crate::file::schema::{self, Derived};
 use crate::truth::chunks::RecordReader;
@@ -94,9 +95,19 @@ pub(crate) fn projected(conn: &Connection) -> Result<Option<Projected>> {
 /// Returns the error that contains the progress of the projection.
 pub(crate) fn behind_error(ledger: &Ledger) -> Result<Error> {
     // A projection of another version cannot be read.
-    let done = projected(ledger.conn())?.map_or(0, |projected| projected.to).cast_unsigned();
-    let total = last_record(ledger.conn())?.cast_unsigned();
-    Ok(Error::Behind { path: ledger.path().to_owned(), done, total })
+    let to = projected(ledger.conn())?.map_or(0, |projected| projected.to);
+    let (missing, total) = (count_after(ledger.conn(), to)?, count_after(ledger.conn(), 0)?);
+    Ok(Error::Behind { path: ledger.path().to_owned(), done: total - missing.min(total), total })
+}
+
+/// Returns the number of records after `seq`. Like every number of records that people see, it
+/// leaves out the lines of the journal.
+pub(crate) fn count_after(conn: &Connection, seq: i64) -> Result<u64> {
+    let sql = "SELECT count(*) FROM records WHERE seq > ?1 AND generation <> ?2";
+    let count = conn
+        .prepare_cached(sql)?
+        .query_row((seq, JOURNAL_GENERATION), |row| row.get::<_, i64>(0))?;
+    Ok(count.cast_unsigned())
 }
 
 /// Returns the number of the last record.

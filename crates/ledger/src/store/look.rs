@@ -41,6 +41,11 @@ pub fn open_for_lines(path: &Path) -> Result<(Ledger, bool)> {
     open_when(path, &mut rebuild::has_all_sessions)
 }
 
+/// Returns whether the projection has every session. Lines appended last may be missing.
+pub fn has_all_sessions(ledger: &Ledger) -> Result<bool> {
+    rebuild::has_all_sessions(ledger.conn())
+}
+
 /// Opens a read-only snapshot for which `is_enough` holds.
 fn open_when(
     path: &Path,

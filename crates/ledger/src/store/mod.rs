@@ -32,7 +32,8 @@ use std::time::Duration;
 pub use self::append::{Append, Appended, Expect};
 pub use self::fork::{Fork, Forked};
 pub use self::look::{
-    Label, branches_of, labels_of, leaf_of, meta_of, open_for_lines, open_projected,
+    Label, branches_of, has_all_sessions, labels_of, leaf_of, meta_of, open_for_lines,
+    open_projected,
 };
 pub use self::route::Routed;
 pub use self::session::{Appender, Session};

@@ -17,6 +17,9 @@ pub struct Diagnosis {
     pub checks: Vec<CheckReport>,
     /// The findings.
     pub findings: Vec<Finding>,
+    /// The number of chunks that a deep check opened to compare files.
+    #[serde(skip)]
+    pub chunks_opened: u64,
 }
 
 /// One kind of check.

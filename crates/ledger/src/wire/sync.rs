@@ -71,6 +71,11 @@ impl SyncReport {
         self.skipped.iter().filter(|skipped| skipped.reason == NOWHERE)
     }
 
+    /// Returns the named pipes, sockets and devices under names that would be collected.
+    pub fn not_files(&self) -> impl Iterator<Item = &SkippedFiles> {
+        self.skipped.iter().filter(|skipped| skipped.reason == NOT_A_FILE)
+    }
+
     /// Returns the symbolic links that lead out of their root.
     pub fn outside(&self) -> impl Iterator<Item = &SkippedFiles> {
         self.skipped.iter().filter(|skipped| skipped.reason == OUTSIDE)
@@ -93,6 +98,9 @@ pub(crate) const OUTSIDE: &str = "symbolic link out of its root; not followed";
 
 /// The reason for a symbolic link that cannot be followed.
 pub(crate) const NOWHERE: &str = "broken symbolic link";
+
+/// The reason for something that is not a regular file.
+pub(crate) const NOT_A_FILE: &str = "not a regular file";
 
 /// The beginning of the reason for a collected file that is worth a warning.
 pub(crate) const ODD: &str = "odd: ";

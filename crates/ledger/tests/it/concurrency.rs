@@ -9,6 +9,9 @@ use crate::home::*;
 use quipu_ledger::collect::RootPath;
 use quipu_ledger::{Error, Ledger};
 
+/// A wait for another process that would never end.
+const SHORT: Duration = Duration::from_millis(50);
+
 fn lines(range: std::ops::Range<u32>) -> String {
     range.map(|number| line("user", &uuid(number), None, &format!("word{number}"))).collect()
 }
@@ -104,8 +107,8 @@ fn a_writer_waits_for_another_program() {
         other.execute_batch(begin).unwrap();
         let (send, receive) = mpsc::channel::<()>();
         let holder = std::thread::spawn(move || {
-            // No message arrives: this holds the lock for a second.
-            let _ = receive.recv_timeout(Duration::from_secs(1));
+            // No message arrives: this holds the lock for a while.
+            let _ = receive.recv_timeout(Duration::from_millis(200));
             other.execute_batch("COMMIT").unwrap();
         });
         let report = home.sync();
@@ -125,9 +128,10 @@ fn waiting_for_ever_is_an_error_and_changes_nothing() {
     home.append(MAIN, lines(3..6));
     let other = home.sql();
     other.execute_batch("BEGIN IMMEDIATE").unwrap();
-    let error = collect(&mut home.open(), &home.roots()).unwrap_err();
+    let mut ledger = Ledger::open_waiting(&home.ledger_path(), SHORT).unwrap();
+    let error = collect(&mut ledger, &home.roots()).unwrap_err();
     assert!(matches!(error, Error::Busy { .. }), "{error:?}");
-    drop(other);
+    drop((other, ledger));
     assert_eq!(
         home.one::<i64>("SELECT cursor FROM generations WHERE source > 1"),
         lines(0..3).len() as i64
@@ -146,8 +150,8 @@ fn f18_locked_against_readers() {
     other.execute_batch("PRAGMA locking_mode = EXCLUSIVE; BEGIN EXCLUSIVE").unwrap();
     let path = home.ledger_path();
     let outcomes = std::thread::scope(|scope| {
-        let writer = scope.spawn(|| Ledger::open(&path).map(drop));
-        let reader = scope.spawn(|| Ledger::open_read_only(&path).map(drop));
+        let writer = scope.spawn(|| Ledger::open_waiting(&path, SHORT).map(drop));
+        let reader = scope.spawn(|| Ledger::open_any_version_waiting(&path, SHORT).map(drop));
         [writer.join().unwrap(), reader.join().unwrap()]
     });
     for outcome in outcomes {
@@ -156,6 +160,46 @@ fn f18_locked_against_readers() {
     drop(other);
     home.append(MAIN, lines(3..5));
     assert_eq!(home.sync_and_check().records_added, 2);
+}
+
+/// The error names the process that holds the lock of the writers, and whether it is stopped.
+#[test]
+#[cfg(target_os = "linux")]
+fn the_process_that_holds_the_lock_is_named() {
+    let home = Home::new();
+    home.write(MAIN, lines(0..3));
+    home.sync();
+    let other = home.sql();
+    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let lock = format!("{}.lock", home.ledger_path().display());
+    // `cat` keeps the process until its input ends, and answers once the lock is held.
+    let mut holder = std::process::Command::new("flock")
+        .args(["--close", &lock, "cat"])
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    std::io::Write::write_all(holder.stdin.as_mut().unwrap(), b"held").unwrap();
+    let mut answer = [0; 4];
+    std::io::Read::read_exact(holder.stdout.as_mut().unwrap(), &mut answer).unwrap();
+    let id = holder.id().to_string();
+    assert!(std::process::Command::new("kill").args(["-STOP", &id]).status().unwrap().success());
+    while !std::fs::read_to_string(format!("/proc/{id}/stat")).unwrap().contains(") T ") {
+        std::thread::yield_now();
+    }
+    home.append(MAIN, lines(3..6));
+    let mut ledger = Ledger::open_waiting(&home.ledger_path(), SHORT).unwrap();
+    let error = collect(&mut ledger, &home.roots()).unwrap_err();
+    let named = format!("process {id} (flock) is writing to ");
+    let message = error.to_string();
+    assert!(message.starts_with(&named) && message.contains(" and is stopped; "), "{message}");
+    // A backup is made from a snapshot, and cannot be recorded.
+    let copy = home.folder().join("copy.db");
+    let target = quipu_ledger::backup::BackupTarget { path: &copy, replace: false };
+    let report = quipu_ledger::backup::backup(&mut ledger, target, &mut |_| {}).unwrap();
+    assert!(!report.remembered && report.records == 3, "{report:?}");
+    holder.kill().unwrap();
+    holder.wait().unwrap();
 }
 
 fn collect(ledger: &mut Ledger, roots: &[RootPath]) -> quipu_ledger::Result<()> {

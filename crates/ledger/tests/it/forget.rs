@@ -129,7 +129,7 @@ fn nothing_is_left_in_any_byte() {
     let home = Home::new();
     furnish(&home);
     home.sync();
-    let preview = quipu_ledger::forget::preview(&mut home.open(), "0bad").unwrap();
+    let preview = quipu_ledger::forget::preview(&home.open(), "0bad").unwrap();
     assert!(!preview.forgotten && home.hits(CANARY) > 0);
     let report = forget(&home);
     assert_eq!(report.sessions.len(), 3, "{report:?}");
@@ -547,7 +547,10 @@ fn a_reader_is_in_the_way() {
     let reader = home.sql();
     reader.execute_batch("BEGIN; SELECT count(*) FROM records").unwrap();
     reader.query_row("SELECT count(*) FROM messages", [], |_| Ok(())).unwrap();
-    let report = home.forget(VICTIM);
+    let (mut ledger, wait) = (home.open(), Duration::from_millis(20));
+    let report =
+        quipu_ledger::forget::forget_waiting(&mut ledger, VICTIM, wait, &mut |_, _| {}).unwrap();
+    drop(ledger);
     assert!(report.forgotten && !report.cleaned);
     assert_eq!(home.hits(CANARY), 0);
     home.sync();

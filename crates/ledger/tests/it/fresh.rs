@@ -161,3 +161,22 @@ fn what_is_no_ledger_is_refused() {
     let error = open_to_read(&path, "here").map(|reader| reader.kind);
     assert!(matches!(error, Err(Error::NotALedger { .. })), "{error:?}");
 }
+
+/// While another process rebuilds the ledger, a reader waits as long as it may for missing records.
+#[test]
+fn a_reader_waits_until_its_time_is_over() {
+    let home = Home::new();
+    home.write(CLAUDE, line(1, "first"));
+    home.sync();
+    let mut reader = open_to_read(&home.ledger_path(), "here").unwrap();
+    home.sql().execute("UPDATE ledger SET projected_to = 0", []).unwrap();
+    let lock = format!("{}.lock", home.ledger_path().display());
+    let lock = std::fs::File::options().append(true).open(lock).unwrap();
+    lock.lock().unwrap();
+    let began = std::time::Instant::now();
+    let fresh = reader.refresh(&home.roots(), "here", RefreshLimit::Short, &mut |_| {}).unwrap();
+    assert!(fresh.unprojected > 0);
+    // Waiting can take longer than it should, but never less.
+    let waited = began.elapsed();
+    assert!(waited >= std::time::Duration::from_millis(290), "{waited:?}");
+}

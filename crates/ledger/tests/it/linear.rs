@@ -82,6 +82,28 @@ fn growing_copies_are_derived_again_in_linear_work() {
     assert!(twice * 100 <= once * 130, "{once}, then {twice}");
 }
 
+/// A deep check compares each copy of a growing session with the ledger.
+#[test]
+fn growing_copies_are_compared_in_linear_work() {
+    let home = Home::quick();
+    for number in 0..40_u32 {
+        // Each sync stores the newest message in a chunk of its own.
+        let mut text = transcript(0..0);
+        for message in 0..=number {
+            let noise: String = (0..40_000)
+                .map(|letter| char::from(b'a' + (letter * (message + 7) % 23) as u8))
+                .collect();
+            text.push_str(&transcript(message..message + 1).replace("word", &noise));
+        }
+        home.write(&format!("{SESSIONS}/{ID}.jsonl.bak-{number}-1770193116233"), text);
+        home.sync();
+    }
+    let chunks = home.one::<i64>("SELECT count(*) FROM chunks").cast_unsigned();
+    let found = quipu_ledger::doctor::doctor(&home.ledger_path(), &home.roots(), true, &mut |_| {});
+    assert!(found.ok && chunks > 4, "{chunks}: {found:?}");
+    assert!(found.chunks_opened <= 2 * chunks, "{} of {chunks}", found.chunks_opened);
+}
+
 /// The kinds of ids that a session's calls and results have.
 #[derive(Clone, Copy)]
 enum Ids {

@@ -12,7 +12,7 @@ use std::time::{Duration, SystemTime};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::Index;
-use proptest::test_runner::{RngAlgorithm, TestRng, TestRunner};
+use proptest::test_runner::TestRunner;
 
 use crate::home::*;
 use quipu_ledger::restore::Generations;
@@ -22,20 +22,7 @@ fn check<S: Strategy>(cases: u32, strategy: S, test: impl Fn(S::Value))
 where
     S::Value: Debug,
 {
-    let config = ProptestConfig {
-        cases,
-        failure_persistence: None,
-        max_shrink_iters: 300,
-        ..ProptestConfig::default()
-    };
-    let mut runner = match std::env::var("PROPTEST_CASES") {
-        Ok(_) => {
-            TestRunner::new(ProptestConfig { cases: ProptestConfig::default().cases, ..config })
-        }
-        Err(_) => {
-            TestRunner::new_with_rng(config, TestRng::deterministic_rng(RngAlgorithm::ChaCha))
-        }
-    };
+    let mut runner = TestRunner::new(ProptestConfig { max_shrink_iters: 300, ..few_cases(cases) });
     let outcome = runner.run(&strategy, |value| {
         test(value);
         Ok(())

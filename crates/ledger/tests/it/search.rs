@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, HashMap};
 
 use proptest::prelude::*;
-use proptest::test_runner::{RngAlgorithm, TestRng, TestRunner};
+use proptest::test_runner::TestRunner;
 use quipu_ledger::Error;
 use quipu_ledger::search::{Fts5Access, Order, SearchRequest};
 use quipu_ledger::wire::SearchHit;
@@ -114,10 +114,7 @@ fn every_word_of_the_index_finds_all_its_entries() {
 #[test]
 fn a75_nothing_that_is_typed_is_an_error() {
     let home = with_texts(&["a-b @x \"quoted\" foo_bar NEAR(me) c++", "nothing of it"]);
-    let config =
-        ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() };
-    let mut runner =
-        TestRunner::new_with_rng(config, TestRng::deterministic_rng(RngAlgorithm::ChaCha));
+    let mut runner = TestRunner::new(few_cases(200));
     let (ledger, mut plain) = (home.open(), home.open());
     plain.force_fts5_access(Fts5Access::Plain);
     let typed = prop_oneof![

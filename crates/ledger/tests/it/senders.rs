@@ -244,7 +244,7 @@ impl Model {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(crate::home::few_cases(24))]
 
     #[test]
     fn r74_admission_agrees_with_a_simple_model(steps in proptest::collection::vec(any_step(), 1..60)) {

@@ -334,7 +334,7 @@ fn a_session_that_is_forgotten_has_the_title_of_the_list() {
     );
     home.sync();
     for (session, title) in [("00000001", "Mend the till"), ("labelled", "The bakery")] {
-        let preview = quipu_ledger::forget::preview(&mut home.open(), session).unwrap();
+        let preview = quipu_ledger::forget::preview(&home.open(), session).unwrap();
         assert_eq!(preview.sessions[0].title.as_deref(), Some(title));
         let listed = list(&home, &Filter::default()).sessions;
         let listed = listed.iter().find(|listed| listed.id.starts_with(session)).unwrap();

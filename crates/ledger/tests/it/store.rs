@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
-use proptest::test_runner::{Config, TestRunner};
+use proptest::test_runner::TestRunner;
 use quipu_ledger::Error;
 use quipu_ledger::restore::Generations;
 use quipu_ledger::store::{
@@ -842,7 +842,7 @@ fn act() -> impl Strategy<Value = Act> {
 
 #[test]
 fn the_store_does_what_a_simple_model_does() {
-    let mut runner = TestRunner::new(Config { cases: 60, ..Config::default() });
+    let mut runner = TestRunner::new(crate::home::few_cases(60));
     runner
         .run(&prop::collection::vec(act(), 1..60), |acts| {
             let home = Home::quick();

@@ -280,3 +280,19 @@ fn dm_and_direct_lead_to_their_own_sessions() {
         assert_eq!(session.id(), id(number), "{key}");
     }
 }
+
+/// An index that is too large to be read is named as such, and its sessions are imported.
+#[test]
+fn an_index_that_is_too_large() {
+    let home = Home::quick();
+    write(&home, 1, 2);
+    let index = fs::File::create(home.scratch(FOLDER).join("sessions.json")).unwrap();
+    index.set_len((1 << 30) + 1).unwrap();
+    let store = Store::open(home.ledger_path()).unwrap();
+    let mut told = Vec::new();
+    store.import(&home.scratch("state"), &mut |file| told.push(file)).unwrap();
+    let of = |kind: &str| told.iter().find(|file| file.kind == kind).unwrap();
+    let why = of("index").why.as_deref().unwrap();
+    assert!(of("index").failed && why.contains("too large"), "{why}");
+    assert!(told.iter().any(|file| file.kind != "index" && !file.failed), "{told:?}");
+}

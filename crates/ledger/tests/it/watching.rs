@@ -502,7 +502,8 @@ fn a_newer_quipu_ends_it() {
 fn a_ledger_that_cannot_be_written_to_is_waited_for() {
     let home = Home::new();
     home.write(MAIN, line("user", &uuid(1), None, "hello"));
-    let mut watching = Watching::start(&home, quick());
+    let timing = Timing { wait: Duration::from_millis(100), ..quick() };
+    let mut watching = Watching::start(&home, timing);
     watching.wait_for("hello");
     let other = home.sql();
     // Longer than the wait limit for a lock.

@@ -57,6 +57,10 @@ fn run(setting: &Setting) -> Result<Outcome> {
                 runs += 1;
                 remove(&sandbox);
             }
+            // A first sync that is stopped early leaves no ledger, which the other commands need.
+            if !sandbox.ledger().exists() {
+                sandbox.json(&["sync"])?;
+            }
         }
         if round % 4 == 3 {
             sandbox.check(complete(&mut writer, &sandbox)?)?;

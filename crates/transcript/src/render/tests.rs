@@ -279,7 +279,7 @@ fn check_markdown(markdown: &str, prompts: usize) -> Result<(), TestCaseError> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(512))]
+    #![proptest_config(crate::few_cases(512))]
 
     #[test]
     fn html_does_nothing(

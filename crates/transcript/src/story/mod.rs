@@ -1,6 +1,6 @@
 //! The story of a session: the human's text, the agent's text, and one line for everything else.
 //!
-//! A [`StoryItem`] is the part of the story that one entry adds. [`tell()`] makes one from an
+//! A [`StoryItem`] is the part of the story that one entry adds. [`story_item()`] makes one from an
 //! [`Entry`](crate::entry::Entry) alone; the caller, who knows the session, adds its turn, the
 //! outcome of its calls, and rewinds. Every rendering (terminal, Markdown, HTML, JSON) starts from
 //! these items and makes no choice of its own: [`StoryDetail`] selects what is shown in full, and

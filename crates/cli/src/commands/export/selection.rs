@@ -99,6 +99,7 @@ impl Args {
             }
         };
         if chosen.sessions.is_empty() {
+            reading.refuse_if_behind()?;
             let mut error = CommandError::new("no sessions match these filters")
                 .hint("`quipu sessions --all` lists all sessions");
             error.kind = Kind::NoMatch;

@@ -44,7 +44,7 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
             opened => opened?,
         };
     if is_behind {
-        reading::warn_of_unprojected(context, quipu_ledger::freshness::unprojected(&ledger)?);
+        super::warn_of_rebuild(context, &ledger)?;
     }
     let row = quipu_ledger::query::find_session(&ledger, &args.id)?;
     let seen = quipu_ledger::query::context_of(&ledger, row, args.leaf.as_deref())?;

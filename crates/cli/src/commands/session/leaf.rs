@@ -1,7 +1,7 @@
 //! `quipu session leaf`: the entry that the next one attaches to.
 
 use super::super::Context;
-use super::{AppendArgs, entry, open_to_read, open_to_write, print_appended};
+use super::{AppendArgs, entry, open_to_write, print_appended};
 use crate::error::Result;
 
 /// Print the leaf of a session, or move it
@@ -30,7 +30,13 @@ pub(crate) struct Args {
 
 pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
     let Some(to) = &args.to else {
-        let (ledger, row) = open_to_read(context, &args.id)?;
+        // The leaf is read from the lines if the last of them are not projected yet.
+        let path = &context.settings.ledger.value;
+        let (ledger, is_behind) = quipu_ledger::store::open_for_lines(path)?;
+        if is_behind {
+            super::warn_of_rebuild(context, &ledger)?;
+        }
+        let row = quipu_ledger::query::find_session(&ledger, &args.id)?;
         let leaf = quipu_ledger::store::leaf_of(&ledger, row)?;
         if context.is_json {
             return Ok(context.output.json(&serde_json::json!({"leaf": leaf}))?);

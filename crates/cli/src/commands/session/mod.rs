@@ -17,6 +17,7 @@ use quipu_ledger::store::{Append, Appended, Expect, Session, Store};
 
 use super::Context;
 use crate::error::{CommandError, Kind, Result};
+use crate::output::count;
 
 /// Keep an agent's sessions in the ledger
 ///
@@ -108,7 +109,9 @@ fn entry(name: &str) -> Option<&str> {
 /// Opens the ledger for reading, and finds a session in it, collected or not.
 fn open_to_read(context: &Context, name: &str) -> Result<(Ledger, SessionRow)> {
     let (ledger, is_behind) = quipu_ledger::store::open_projected(&context.settings.ledger.value)?;
-    if is_behind {
+    if is_behind && !quipu_ledger::store::has_all_sessions(&ledger)? {
+        warn_of_rebuild(context, &ledger)?;
+    } else if is_behind {
         context.output.warn(
             "the ledger is read-only: the entries appended last are missing in this answer",
             Some("`quipu session context` includes them"),
@@ -116,6 +119,18 @@ fn open_to_read(context: &Context, name: &str) -> Result<(Ledger, SessionRow)> {
     }
     let row = quipu_ledger::query::find_session(&ledger, name)?;
     Ok((ledger, row))
+}
+
+/// Warns that an interrupted rebuild of a read-only ledger left records out of the answer.
+fn warn_of_rebuild(context: &Context, ledger: &Ledger) -> Result<()> {
+    let records = count(quipu_ledger::freshness::unprojected(ledger)?, "record");
+    let warning = format!(
+        "the ledger is read-only, and a rebuild of it was interrupted: {records} are missing in \
+         this answer"
+    );
+    let hint = "make the ledger writable and run `quipu sync`, which finishes the rebuild";
+    context.output.warn(&warning, Some(hint));
+    Ok(())
 }
 
 /// Opens the store and finds a session in it that can be written to.

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use quipu_transcript::format::Part;
 
 use super::RootPath;
-use crate::wire::{DAMAGED, NOWHERE, ODD, OUTSIDE, SkippedFiles, UNREADABLE};
+use crate::wire::{DAMAGED, NOT_A_FILE, NOWHERE, ODD, OUTSIDE, SkippedFiles, UNREADABLE};
 
 /// A file or folder that was seen and not collected.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -63,7 +63,7 @@ impl Reason {
             Reason::LeadsNowhere => NOWHERE.to_owned(),
             Reason::OtherRoot => "symbolic link into another root".to_owned(),
             Reason::SameFile => "the same file as another one".to_owned(),
-            Reason::NotAFile => "not a regular file".to_owned(),
+            Reason::NotAFile => NOT_A_FILE.to_owned(),
             Reason::Unreadable(why) => format!("{UNREADABLE}{why}"),
             Reason::Damaged(why) => format!("{DAMAGED}{why}"),
             Reason::Odd(what) => format!("{ODD}{what}"),

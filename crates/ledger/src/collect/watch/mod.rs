@@ -116,6 +116,7 @@ pub fn watch(
         reported_watching: false,
         reported_few: false,
         policy: Policy::new(timing.clone()),
+        wait: timing.wait,
         began: Instant::now(),
         report_event: Box::new(|event| {
             if report_event(event).is_break() {
@@ -130,6 +131,8 @@ pub fn watch(
 
 struct Watch<'a> {
     path: &'a Path,
+    /// The longest wait for another writer.
+    wait: Duration,
     machine: &'a str,
     roots: &'a [RootPath],
     ledger: Option<Ledger>,
@@ -309,7 +312,7 @@ impl Watch<'_> {
             Some(ledger) => Ok(ledger),
             empty => {
                 let is_new = self.path.symlink_metadata().is_err();
-                let mut ledger = Ledger::open(self.path)?;
+                let mut ledger = Ledger::open_waiting(self.path, self.wait)?;
                 ledger.stop_on(self.inbox.stopped());
                 adopt(&mut ledger, self.machine)?;
                 let file = Some(ledger.file());

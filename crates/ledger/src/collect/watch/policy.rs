@@ -7,6 +7,8 @@
 
 use std::time::Duration;
 
+use crate::file::ledger::MAX_LOCK_WAIT;
+
 /// The delays of a watch.
 #[derive(Debug, Clone)]
 pub struct Timing {
@@ -25,6 +27,8 @@ pub struct Timing {
     pub sweep_partly: Duration,
     /// The interval of sweeps when the system has no watches.
     pub sweep_blind: Duration,
+    /// The longest wait for another writer.
+    pub wait: Duration,
     /// The delay before the first retry after a failure. It doubles with each further one.
     pub retry: Duration,
     /// The longest delay before a retry.
@@ -42,6 +46,7 @@ impl Default for Timing {
             sweep: Duration::from_secs(5 * 60),
             sweep_partly: Duration::from_secs(5),
             sweep_blind: Duration::from_secs(2),
+            wait: MAX_LOCK_WAIT,
             retry: Duration::from_secs(1),
             retry_at_most: Duration::from_secs(60),
         }

@@ -53,7 +53,7 @@ impl Ledger {
         let building = Building::begin(path)?;
         let file = building.file().to_owned();
         let empty = fs::read(&file).map_err(Error::io("read", &file))?.into();
-        let (conn, opened) = connect(&file, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+        let (conn, opened) = connect(&file, OpenFlags::SQLITE_OPEN_READ_WRITE, MAX_LOCK_WAIT)?;
         turn_off_journal(&conn)?;
         // No other process opens the file, so the lock is taken once and not for every transaction.
         conn.pragma_update(None, "locking_mode", "EXCLUSIVE")?;

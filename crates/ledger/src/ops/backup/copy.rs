@@ -40,6 +40,7 @@ pub(super) fn copy(from: &Connection, to: &Path, progress: &mut dyn FnMut(u64, u
                     return Err(Error::Busy {
                         path: to.to_owned(),
                         seconds: MAX_LOCK_WAIT.as_secs(),
+                        holder: None,
                     });
                 }
             }

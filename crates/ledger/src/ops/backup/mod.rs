@@ -16,7 +16,7 @@ use std::fs;
 use std::io::ErrorKind;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 pub use list::{Backup, backups};
 pub use swap::{PreparedRestore, prepare_restore};
@@ -56,6 +56,9 @@ pub struct BackupTarget<'a> {
     pub replace: bool,
 }
 
+/// The wait for a writer that did not finish in the usual time before.
+const SECOND_WAIT: Duration = Duration::from_secs(1);
+
 /// The suffixes of a ledger's own files.
 const SIDECARS: [&str; 6] = ["", "-wal", "-shm", "-journal", ".lock", ".wait"];
 
@@ -73,8 +76,8 @@ const SIDECARS: [&str; 6] = ["", "-wal", "-shm", "-journal", ".lock", ".wait"];
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// Until then it is a hidden file beside the target. A read-only ledger, or one on a full disk, cannot
-/// record the copy.
+/// Until then it is a hidden file beside the target. A read-only ledger, one on a full disk, and one
+/// that another process keeps locked cannot record the copy.
 pub fn backup(
     ledger: &mut Ledger,
     target: BackupTarget<'_>,
@@ -85,8 +88,9 @@ pub fn backup(
     refuse(ledger.path(), &path, target.replace)?;
     temporary::remove_left_over(&path);
     // A copy cannot be projected later, so the projection catches up first, if possible.
-    if ledger.is_writable() {
-        if_room(rebuild::catch_up_appended(ledger))?;
+    if ledger.is_writable() && if_possible(rebuild::catch_up_appended(ledger))?.is_none() {
+        // What was waited for in vain is not waited for as long again.
+        ledger.set_longest_wait(SECOND_WAIT)?;
     }
     let copy = Temporary::beside(&path)?;
     copy::copy(ledger.conn(), copy.path(), &mut |done, total| {
@@ -97,7 +101,7 @@ pub fn backup(
     })?;
     copy.sync()?;
     // Recorded before it is renamed: there must be no copy that the ledger does not know of.
-    let remembered = ledger.is_writable() && if_room(list::remember(ledger, &path))?.is_some();
+    let remembered = ledger.is_writable() && if_possible(list::remember(ledger, &path))?.is_some();
     copy.rename(&path, target.replace)?;
     Ok(BackupReport {
         file: path.display().to_string(),
@@ -109,10 +113,10 @@ pub fn backup(
     })
 }
 
-/// Returns `None` if a full disk prevented the write.
-fn if_room<T>(written: Result<T>) -> Result<Option<T>> {
+/// Returns `None` if a full disk or another writer prevented the write.
+fn if_possible<T>(written: Result<T>) -> Result<Option<T>> {
     match written {
-        Err(error) if error.trouble() == Trouble::DiskFull => Ok(None),
+        Err(error) if matches!(error.trouble(), Trouble::DiskFull | Trouble::Busy) => Ok(None),
         written => written.map(Some),
     }
 }

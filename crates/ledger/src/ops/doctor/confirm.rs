@@ -223,6 +223,7 @@ mod tests {
                 deep: false,
                 checks: Vec::new(),
                 findings: vec![grave("file"), grave("projection")],
+                chunks_opened: 0,
             };
             let path = folder.path().join("ledger.db");
             advise(&mut diagnosis, &path, Duration::ZERO, &mut |_| {

@@ -19,7 +19,7 @@ pub(super) const CHECK: Check =
 fn run(examined: &mut Examined<'_>, findings: &mut Findings) -> Result<()> {
     let Some(ledger) = &examined.ledger else { return Ok(()) };
     let gate = Gate::load(ledger.conn())?;
-    let mut records = RecordReader::new(ledger.conn());
+    let mut records = RecordReader::for_copies(ledger.conn());
     let by_path = known::by_path(&examined.known);
     let roots: Vec<Vec<u8>> = examined.resolved.iter().map(|root| path_bytes(&root.path)).collect();
     let (mut changed, mut shorter) = (Tally::default(), Tally::default());
@@ -72,6 +72,7 @@ fn run(examined: &mut Examined<'_>, findings: &mut Findings) -> Result<()> {
             (examined.progress)(DoctorProgress { doing: "comparing", done, total });
         }
     }
+    examined.chunks_opened += records.opened();
     let mut missing = Tally::default();
     for (index, source) in examined.known.iter().enumerate() {
         let is_ours = examined

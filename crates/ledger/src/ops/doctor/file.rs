@@ -31,8 +31,8 @@ const LARGE_FREE_BYTES: i64 = 64 << 20;
 const MAX_FAULTS: usize = 100;
 
 /// Opens the ledger for reading. Adds a finding if it cannot be opened.
-pub(super) fn open(path: &Path, findings: &mut Findings) -> Option<Ledger> {
-    let error = match Ledger::open_up_to_date(path) {
+pub(super) fn open(asked: &Path, findings: &mut Findings) -> Option<Ledger> {
+    let error = match Ledger::open_up_to_date(asked) {
         Ok(ledger) => return Some(ledger),
         Err(error) => error,
     };
@@ -60,9 +60,12 @@ pub(super) fn open(path: &Path, findings: &mut Findings) -> Option<Ledger> {
             "move it away or remove it, then check again",
         ),
         Error::NotALedger { .. } => findings.error(error.to_string(), RESCUE),
-        Error::Io { source, .. } => findings.error(
-            format!("the ledger cannot be opened: {source}"),
-            "make the file readable, or name another ledger with --ledger",
+        Error::Io { ref path, ref source, .. } => findings.error(
+            format!("the ledger cannot be opened: {error}: {source}"),
+            match path == asked {
+                true => "make the file readable, or name another ledger with --ledger",
+                false => "give the file the owner and the mode of the ledger, then check again",
+            },
         ),
         error => findings.unfinished(&error),
     }

@@ -64,6 +64,8 @@ pub(crate) struct Examined<'a> {
     is_deep: bool,
     /// True if truth passed its check, so that its numbers can be used safely.
     is_whole: bool,
+    /// The number of chunks opened to compare files.
+    chunks_opened: u64,
     progress: &'a mut dyn FnMut(DoctorProgress),
 }
 
@@ -167,6 +169,7 @@ fn examine(
         known,
         is_deep,
         is_whole: false,
+        chunks_opened: 0,
         progress,
     };
     let mut checks = Vec::new();
@@ -186,7 +189,9 @@ fn examine(
         checks.push(CheckReport { check: check.name.to_owned(), done: can_run, fine: None });
     }
     let ledger = path.display().to_string();
-    Diagnosis { ok: true, ledger, deep: is_deep, checks, findings: findings.into_list() }
+    let chunks_opened = examined.chunks_opened;
+    let findings = findings.into_list();
+    Diagnosis { ok: true, ledger, deep: is_deep, checks, findings, chunks_opened }
 }
 
 /// Fills in the facts that hold. Only possible at the end: a check may add findings to an earlier

@@ -37,7 +37,7 @@ fn run(examined: &mut Examined<'_>, findings: &mut Findings) -> Result<()> {
         checksums(conn, examined.progress, findings)?;
         examined.is_whole = !findings.has_errors(CHECK.name);
         if examined.is_whole {
-            ends(conn, findings)?;
+            examined.chunks_opened += ends(conn, findings)?;
         }
     }
     Ok(())
@@ -254,11 +254,12 @@ fn checksums(
     Ok(())
 }
 
-/// Checks that every generation begins and ends with the bytes that were fingerprinted.
-fn ends(conn: &Connection, findings: &mut Findings) -> Result<()> {
+/// Checks that every generation begins and ends with the bytes that were fingerprinted. Returns the
+/// number of chunks that were opened.
+fn ends(conn: &Connection, findings: &mut Findings) -> Result<u64> {
     let mut wrong = Tally::default();
     // One reader for all, because copies of a session share chunks, which it keeps.
-    let mut reader = RecordReader::new(conn);
+    let mut reader = RecordReader::for_copies(conn);
     let mut statement = conn.prepare(
         "SELECT g.id, g.head, g.head_length, g.marker
            FROM generations g JOIN sources s ON s.id = g.source
@@ -288,5 +289,5 @@ fn ends(conn: &Connection, findings: &mut Findings) -> Result<()> {
     }
     let what = "files whose stored beginning or end differs from what was read";
     findings.tally(Severity::Error, wrong, what, RESCUE);
-    Ok(())
+    Ok(reader.opened())
 }

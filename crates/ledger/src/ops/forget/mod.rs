@@ -36,9 +36,12 @@ use describe::{backups, describe, forgotten_before};
 /// The longest time spent on projecting records that runtimes appended just before.
 const MAX_CATCH_UP_STEP: Duration = Duration::from_millis(500);
 
-/// Describes what [`forget`] would remove. Removes nothing.
-pub fn preview(ledger: &mut Ledger, name: &str) -> Result<ForgetReport> {
-    rebuild::catch_up(ledger, &mut |_, _| {})?;
+/// The time that [`forget`] waits for readers that need old pages.
+const FORGET_WAIT: Duration = Duration::from_secs(5);
+
+/// Describes what [`forget`] would remove. Removes nothing, and writes nothing to a ledger that was
+/// opened for reading.
+pub fn preview(ledger: &Ledger, name: &str) -> Result<ForgetReport> {
     if let Some(report) = forgotten_before(ledger, name)? {
         return Ok(report);
     }
@@ -60,6 +63,16 @@ pub fn forget(
     name: &str,
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<ForgetReport> {
+    forget_waiting(ledger, name, FORGET_WAIT, progress)
+}
+
+/// Removes a session like [`forget`], and waits at most `longest` for readers that need old pages.
+pub fn forget_waiting(
+    ledger: &mut Ledger,
+    name: &str,
+    longest: Duration,
+    progress: &mut dyn FnMut(u64, u64),
+) -> Result<ForgetReport> {
     let mut report = loop {
         rebuild::catch_up(ledger, progress)?;
         if let Some(report) = forgotten_before(ledger, name)? {
@@ -71,8 +84,7 @@ pub fn forget(
         }
     };
     report.forgotten = true;
-    let cleaned =
-        crate::truth::forgotten::clean::clean(ledger, crate::truth::forgotten::clean::FORGET_WAIT);
+    let cleaned = crate::truth::forgotten::clean::clean(ledger, longest);
     rebuild::catch_up_in_slices(ledger, progress)?;
     ledger.checkpoint()?;
     report.cleaned = cleaned?;

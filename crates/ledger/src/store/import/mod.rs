@@ -29,7 +29,7 @@ use crate::collect::dump;
 use crate::wire::{ImportedFile, LeftRow};
 use crate::{Error, Result};
 
-/// The largest size of an index, in bytes. Only that much of a file is read, to bound the memory.
+/// The largest size of an index, in bytes. A larger one is not read, to bound the memory.
 const MAX_INDEX_BYTES: u64 = 1 << 30;
 
 /// The reported kind of files that are not imported.
@@ -142,6 +142,12 @@ impl Keys {
 
 fn read_index(root: &Path, path: &Path, file: FileId) -> Result<Vec<u8>> {
     let mut file = foreign::open(root, path, file).map_err(Error::io("open", path))?;
+    let size = file.metadata().map_err(Error::io("read", path))?.len();
+    if size > MAX_INDEX_BYTES {
+        return Err(Error::refused(format!(
+            "it is too large: {size} bytes, and at most 1 GiB is read"
+        )));
+    }
     let mut bytes = Vec::new();
     let mut limited = std::io::Read::take(&mut file, MAX_INDEX_BYTES);
     std::io::Read::read_to_end(&mut limited, &mut bytes).map_err(Error::io("read", path))?;

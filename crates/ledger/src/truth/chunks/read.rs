@@ -17,6 +17,8 @@ pub(crate) struct RecordReader<'c> {
     /// The open chunks, the most recently used last.
     open: Vec<OpenChunk>,
     max_open: usize,
+    /// The number of bytes in open chunks up to which more than `max_open` chunks stay open.
+    max_bytes: usize,
     decompressor: Option<zstd::bulk::Decompressor<'static>>,
     /// The number of chunks opened so far.
     opened: u64,
@@ -24,6 +26,13 @@ pub(crate) struct RecordReader<'c> {
 
 /// The number of chunks that stay open.
 const MAX_OPEN_CHUNKS: usize = 4;
+
+/// The number of bytes of chunks that stay open for files that share most of their bytes.
+const MAX_SHARED_BYTES: usize = 32 << 20;
+
+/// The largest number of chunks that stay open for such files, because an open chunk is found by
+/// trying all of them.
+const MAX_SHARED_CHUNKS: usize = 256;
 
 struct OpenChunk {
     first: i64,
@@ -42,9 +51,16 @@ impl<'c> RecordReader<'c> {
             conn,
             open: Vec::new(),
             max_open: MAX_OPEN_CHUNKS,
+            max_bytes: 0,
             decompressor: None,
             opened: 0,
         }
+    }
+
+    /// Creates a reader for whole files one after the other, of which many share their bytes: the
+    /// copies of a growing file.
+    pub(crate) fn for_copies(conn: &'c Connection) -> RecordReader<'c> {
+        RecordReader { max_bytes: MAX_SHARED_BYTES, ..RecordReader::new(conn) }
     }
 
     /// Creates a reader for a few scattered records, in order. Only one chunk stays open.
@@ -135,12 +151,19 @@ impl<'c> RecordReader<'c> {
         self.open.last().ok_or_else(|| Error::damaged(format!("record {} has no bytes", seq.0)))
     }
 
+    /// Returns whether a chunk has to be closed before another one is opened.
+    fn is_full(&self) -> bool {
+        self.open.len() >= self.max_open
+            && (self.open.len() >= MAX_SHARED_CHUNKS
+                || self.open.iter().map(|open| open.raw.len()).sum::<usize>() >= self.max_bytes)
+    }
+
     fn open_new(&mut self, seq: Seq, offset: u64) -> Result<OpenChunk> {
         // The buffer of the oldest chunk is reused.
-        let mut raw = match self.open.len() >= self.max_open {
-            true => self.open.remove(0).raw,
-            false => Vec::new(),
-        };
+        let mut raw = Vec::new();
+        while self.is_full() {
+            raw = self.open.remove(0).raw;
+        }
         let decompressor = match &mut self.decompressor {
             Some(decompressor) => decompressor,
             none => none.insert(

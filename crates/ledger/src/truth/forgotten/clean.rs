@@ -12,9 +12,6 @@ use crate::Result;
 use crate::file::ledger::Ledger;
 use crate::truth::forgotten;
 
-/// The time that `forget` waits for readers that need old pages.
-pub(crate) const FORGET_WAIT: Duration = Duration::from_secs(5);
-
 /// The time that other commands wait for readers that need old pages.
 const OTHER_WAIT: Duration = Duration::from_millis(50);
 

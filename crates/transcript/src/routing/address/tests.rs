@@ -271,7 +271,7 @@ fn conversation(settings: &Settings, inbound: &Inbound) -> Vec<String> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(2_000))]
+    #![proptest_config(crate::few_cases(2_000))]
 
     #[test]
     fn r63_no_message_reaches_another_agent(inbound in any_inbound(), dm_scope in any_scope()) {
