@@ -64,3 +64,5 @@ pub mod shorten;
 pub mod story;
 pub mod time;
 pub mod when;
+
+pub use json::stringify;
