@@ -131,6 +131,9 @@ fn hints(error: &quipu_ledger::Error) -> Vec<String> {
         Error::Empty { .. } => {
             "its agent created the file and wrote nothing to it; `quipu restore ID --to DIR` restores the file"
         }
+        Error::NotOpenClaw { .. } => {
+            "name OpenClaw's folder, usually ~/.openclaw; `quipu sync` collects the sessions of all other agents"
+        }
         Error::NoContext { .. } => "`quipu show` and `quipu export` read it all the same",
         Error::Vanished => "run it again; if it fails again, `quipu doctor` lists what is wrong",
         Error::NoMatch { what: "turn", .. } => {

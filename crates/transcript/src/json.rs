@@ -8,6 +8,7 @@
 //! Nothing here knows any agent's format.
 
 pub(crate) mod object;
+mod stringify;
 mod values;
 
 use std::borrow::Cow;
@@ -16,6 +17,7 @@ use std::marker::PhantomData;
 
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
+pub use self::stringify::stringify;
 pub(crate) use self::values::{Nullable, Present, Word, non_empty};
 use crate::problem::{Problem, ProblemKind};
 

@@ -157,6 +157,21 @@ impl SessionKey {
         }
     }
 
+    /// Returns true if several people read the conversation: a group, channel or room, or a thread
+    /// that may belong to one. OpenClaw, too, looks for these words in keys of other forms.
+    pub fn is_group(&self) -> bool {
+        match self.kind() {
+            Kind::Group { .. } | Kind::Thread { .. } => true,
+            Kind::Other => {
+                let rest = self.rest().to_lowercase();
+                ["group", "channel", "room"]
+                    .iter()
+                    .any(|sort| rest.split(':').any(|part| part == *sort))
+            }
+            _ => false,
+        }
+    }
+
     /// Returns the spelling by which keys are compared: `dm` becomes `direct`, and letters become
     /// lower case, except in the ids of Signal groups and Matrix rooms, which are case-sensitive.
     pub fn canonical(&self) -> String {
@@ -193,6 +208,42 @@ impl SessionKey {
             None => String::new(),
         };
         format!("{agent}{base}{suffix}")
+    }
+
+    /// Returns the only spelling that OpenClaw 2026.9.6 accepts: with an agent, and in lower case,
+    /// except for the id of a Signal group, and for the id and the thread of a Matrix room.
+    ///
+    /// One other spelling makes that release refuse all sessions of the agent.
+    pub fn for_openclaw(&self, agent: &str) -> String {
+        let text = self.0.trim();
+        let lower = text.to_lowercase();
+        if matches!(&*lower, "global" | "unknown") {
+            return lower;
+        }
+        let whole = match lower.starts_with("agent:") {
+            true => SessionKey::parse(format!("agent:{}", text.get(6..).unwrap_or_default())),
+            false => SessionKey::parse(format!("agent:{agent}:{text}")),
+        };
+        let owner = whole.agent().unwrap_or(agent).to_lowercase();
+        let rest = whole.rest();
+        let mut parts = rest.splitn(3, ':');
+        let (channel, sort, id) = (parts.next(), parts.next(), parts.next());
+        let lower = |part: Option<&str>| part.unwrap_or_default().to_lowercase();
+        let rest = match (&*lower(channel), &*lower(sort), id) {
+            (channel @ "signal", sort @ "group", Some(id)) => match id.split_once(':') {
+                Some((id, rest)) => format!("{channel}:{sort}:{id}:{}", rest.to_lowercase()),
+                None => format!("{channel}:{sort}:{id}"),
+            },
+            (channel @ "matrix", sort @ ("group" | "channel"), Some(id)) => {
+                let parts = id.split(':').map(|part| match part.eq_ignore_ascii_case("thread") {
+                    true => "thread",
+                    false => part,
+                });
+                format!("{channel}:{sort}:{}", parts.collect::<Vec<_>>().join(":"))
+            }
+            _ => rest.to_lowercase(),
+        };
+        format!("agent:{owner}:{rest}")
     }
 
     /// Returns the address, and the topic or thread after it.
@@ -304,6 +355,43 @@ mod tests {
     }
 
     #[test]
+    fn keys_as_openclaw_accepts_them() {
+        for (key, written) in [
+            ("agent:main:main", "agent:main:main"),
+            (" Agent:Main:Telegram:DM:AbC ", "agent:main:telegram:dm:abc"),
+            ("agent:main:signal:group:aB:Topic:X", "agent:main:signal:group:aB:topic:x"),
+            (
+                "agent:main:Matrix:Channel:!Ab:Org:THREAD:$Xy",
+                "agent:main:matrix:channel:!Ab:Org:thread:$Xy",
+            ),
+            ("agent:main:matrix:room:!Ab:Org", "agent:main:matrix:room:!ab:org"),
+            ("agent:main:explicit:Plan", "agent:main:explicit:plan"),
+            ("cron:Job", "agent:main:cron:job"),
+            ("GLOBAL", "global"),
+            ("agent:main", "agent:main:agent:main"),
+        ] {
+            assert_eq!(SessionKey::parse(key).for_openclaw("main"), written, "{key}");
+        }
+    }
+
+    #[test]
+    fn groups_are_told_apart() {
+        let is_group = |key: &str| SessionKey::parse(key).is_group();
+        for key in [
+            "agent:main:telegram:group:-100",
+            "agent:main:Telegram:GROUP:-100",
+            "agent:main:telegram:group:-100:topic:7",
+            "agent:main:discord:work:channel:1",
+            "agent:main:slack:thread:17.5",
+        ] {
+            assert!(is_group(key), "{key}");
+        }
+        for key in ["agent:main:main", "agent:main:telegram:dm:1", "agent:main:explicit:group:1"] {
+            assert!(!is_group(key), "{key}");
+        }
+    }
+
+    #[test]
     fn dm_and_direct_are_one() {
         let same =
             |a: &str, b: &str| SessionKey::parse(a).canonical() == SessionKey::parse(b).canonical();
@@ -325,6 +413,13 @@ mod tests {
             let key = SessionKey::parse(text.clone());
             prop_assert_eq!(key.to_string(), text);
             let _ = (key.agent(), key.rest(), key.kind(), key.thread(), key.canonical());
+        }
+
+        #[test]
+        fn openclaws_spelling_stays(text in "(agent:[a-zA-Z]{0,3}:)?([a-zA-Z]{1,8}:|signal:|matrix:|group:|thread:|[0-9]:?){0,6}") {
+            let once = SessionKey::parse(text).for_openclaw("main");
+            let twice = SessionKey::parse(once.clone()).for_openclaw("main");
+            prop_assert_eq!(once, twice);
         }
 
         #[test]

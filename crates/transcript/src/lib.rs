@@ -65,6 +65,8 @@ pub mod story;
 pub mod time;
 pub mod when;
 
+pub use json::stringify;
+
 /// Returns the configuration of a property: this many cases, the same in every run, or as many random
 /// ones as `PROPTEST_CASES` says.
 #[cfg(test)]

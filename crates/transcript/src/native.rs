@@ -96,6 +96,8 @@ pub struct NewEntry {
     pub is_side: bool,
     /// The role of a message.
     pub role: Option<&'static str>,
+    /// True for a tool result that does not name its call.
+    pub lacks_call: bool,
     fields: Vec<(String, Box<RawValue>)>,
 }
 
@@ -109,8 +111,9 @@ impl NewEntry {
         if is_too_deep(json) {
             return Err(Refusal::TooDeep);
         }
-        let object: Object<'_> = serde_json::from_str(json)
+        let mut object: Object<'_> = serde_json::from_str(json)
             .map_err(|error| Refusal::NotAnObject(error_position(&error)))?;
+        in_pi_entry(&mut object);
         let type_name = match object.get("type") {
             None if object.has("role") => "message",
             None => {
@@ -129,10 +132,12 @@ impl NewEntry {
             leaf_target: None,
             is_side: object.text("appendMode").as_deref() == Some("side"),
             role: None,
+            lacks_call: false,
             fields: Vec::new(),
         };
         if is_bare {
             entry.role = Some(check::message(&object)?);
+            entry.lacks_call = lacks_call(&object);
             entry.fields.push(("message".to_owned(), in_pi_shape(&object)?));
             return Ok(entry);
         }
@@ -170,7 +175,9 @@ impl NewEntry {
         match self.type_name {
             "message" => {
                 let message = object.get("message").and_then(|value| Object::read(value.get()));
-                self.role = Some(check::message(&message.unwrap_or_default())?);
+                let message = message.unwrap_or_default();
+                self.role = Some(check::message(&message)?);
+                self.lacks_call = lacks_call(&message);
             }
             "label" => self.refers_to.extend(refers("targetId")?),
             "context_edit" => {
@@ -199,6 +206,23 @@ impl NewEntry {
             _ => {}
         }
         Ok(())
+    }
+
+    /// Returns the entry of a tool result with the id of its call.
+    #[must_use]
+    pub fn of_call(&self, id: &str) -> NewEntry {
+        let mut entry = self.clone();
+        for (name, value) in &mut entry.fields {
+            let message = Object::read(value.get()).filter(|_| name == "message");
+            let json = message.and_then(|mut message| {
+                message.put("toolCallId", &id);
+                message.json()
+            });
+            if let Some(json) = json {
+                *value = json;
+            }
+        }
+        entry
     }
 
     /// Returns the line to write, with its newline. The caller's own fields stay unchanged.
@@ -257,7 +281,7 @@ impl NewEntry {
                 let own = self.fields.iter().find(|(name, _)| name == "message");
                 let own = own.and_then(|(_, message)| Object::read(message.get()));
                 let is_timed = own.is_some_and(|message| message.has("timestamp"));
-                is_same_message(message, other, is_timed)
+                is_same_message(message, other, is_timed, self.lacks_call)
             }
             (None, None) => true,
             _ => false,
@@ -266,8 +290,9 @@ impl NewEntry {
     }
 }
 
-/// Returns true if two messages are the same. Unless `is_timed`, their times were filled in.
-fn is_same_message(one: &RawValue, other: &RawValue, is_timed: bool) -> bool {
+/// Returns true if two messages are the same. Unless `is_timed`, their times were filled in; with
+/// `lacks_call`, the id of the call was.
+fn is_same_message(one: &RawValue, other: &RawValue, is_timed: bool, lacks_call: bool) -> bool {
     let (Some(mut one), Some(mut other)) = (Object::read(one.get()), Object::read(other.get()))
     else {
         return false;
@@ -275,6 +300,10 @@ fn is_same_message(one: &RawValue, other: &RawValue, is_timed: bool) -> bool {
     if !is_timed {
         one.take("timestamp");
         other.take("timestamp");
+    }
+    if lacks_call {
+        one.take("toolCallId");
+        other.take("toolCallId");
     }
     has_same_fields(&one, &other)
 }
@@ -325,6 +354,44 @@ fn is_too_deep(json: &str) -> bool {
         }
     }
     false
+}
+
+/// Returns true for a tool result that does not name its call.
+fn lacks_call(message: &Object<'_>) -> bool {
+    message.text("role").as_deref() == Some("toolResult") && message.some("toolCallId").is_none()
+}
+
+/// Changes the shapes of OpenClaw's documents into pi's: types like `custom:model-snapshot`, and
+/// times in milliseconds.
+fn in_pi_entry(object: &mut Object<'_>) {
+    if !object.has("type") {
+        return;
+    }
+    let custom = object.text("type").and_then(|name| {
+        let name = name.strip_prefix("custom:")?;
+        (!name.is_empty()).then(|| name.to_owned())
+    });
+    if let Some(name) = custom {
+        object.put("type", &"custom");
+        if !object.has("customType") {
+            object.put("customType", &name);
+        }
+    }
+    if let Some(time) = object.get("timestamp").and_then(check::milliseconds) {
+        object.put("timestamp", &time.to_iso());
+    }
+}
+
+/// Returns the ids of the calls in a line, and the id of the call that the line is the result of.
+pub fn calls_in(line: &str) -> (Vec<String>, Option<String>) {
+    let line = Object::read(line.trim_end());
+    let message = line.as_ref().and_then(|line| line.get("message"));
+    let Some(message) = message.and_then(|message| Object::read(message.get())) else {
+        return (Vec::new(), None);
+    };
+    let blocks = message.get("content").and_then(crate::json::object::list).unwrap_or_default();
+    let calls = blocks.into_iter().filter_map(|block| check::call_id(&Object::read(block.get())?));
+    (calls.collect(), message.text("toolCallId").map(Cow::into_owned))
 }
 
 /// Returns the message in pi's shape: answers and results hold lists of blocks.

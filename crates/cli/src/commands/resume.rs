@@ -11,16 +11,17 @@ use serde::Serialize;
 
 use super::Context;
 use crate::error::{CommandError, Kind, Result};
-use crate::output::ShortIds;
+use crate::output::{ShortIds, count};
 use crate::reading;
 use crate::shell::{self, Shell, quote};
 
 /// Print the command that resumes a session, or run it
 ///
 /// The command starts in the session's own folder. If the agent has deleted the
-/// transcript, it is first restored, byte for byte, to where the agent looks for
-/// it; an existing file is never changed. For a session that a runtime keeps in
-/// quipu there is no such command; the hint names what its runtime calls.
+/// transcript, its sub-agents or its tool outputs, they are first restored, byte
+/// for byte, to where the agent looks for them; an existing file is never changed.
+/// For a session that a runtime keeps in quipu there is no such command; the hint
+/// names what its runtime calls.
 ///
 /// Examples:
 ///   quipu resume 640a
@@ -50,6 +51,8 @@ struct Resumption<'a> {
     command: &'a [String],
     /// The transcript, if it was restored.
     restored: Option<String>,
+    /// Further files of the session that were restored: sub-agents and tool outputs.
+    restored_files: Vec<String>,
 }
 
 pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
@@ -77,9 +80,12 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
             Some("the agent finds a session only from the folder it was started in"),
         );
     }
+    let mut restored_files: Vec<String> = Vec::new();
     let restored = match quipu_ledger::restore::restore_in_place(&reading.ledger, row)? {
-        Some(place) if place.restored => Some(place.path.display().to_string()),
-        Some(_) => None,
+        Some(place) => {
+            restored_files.extend(place.others.iter().map(|path| path.display().to_string()));
+            place.restored.then(|| place.path.display().to_string())
+        }
         // A session in a database still exists there, or cannot be restored from here.
         None if session.state == SessionState::Live => None,
         None => {
@@ -93,12 +99,17 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
         let note = format!("restored the transcript: {}", context.show(path));
         context.output.note(&note);
     }
+    if !restored_files.is_empty() {
+        let files = count(restored_files.len() as u64, "file");
+        context.output.note(&format!("restored {files} of its sub-agents and tools"));
+    }
     if args.run {
         context.output.finish()?;
         return Err(start(&command, folder));
     }
     if context.is_json {
-        let resumption = Resumption { id: &session.id, cwd: folder, command: &command, restored };
+        let (id, command) = (&*session.id, &*command);
+        let resumption = Resumption { id, cwd: folder, command, restored, restored_files };
         return reading.json(context, &resumption);
     }
     let words: Vec<String> = command.iter().map(quote).collect();

@@ -245,3 +245,47 @@ fn resume_writes_through_no_link() {
     assert!(run.stderr.contains("symbolic link"), "{run}");
     assert!(files(&home.path("outside")).is_empty());
 }
+
+#[test]
+fn a_resumed_session_has_all_of_its_files() {
+    let home = Home::empty();
+    let id = "00000001-0000-4000-8000-000000000001";
+    let folder = ".claude/projects/-w";
+    let line = |uuid: &str, more: &str| {
+        format!(
+            "{{\"type\":\"user\",\"uuid\":\"{uuid}\",\"parentUuid\":null,\"sessionId\":\"{id}\",\"timestamp\":\"2026-01-05T10:00:00.000Z\",\"cwd\":\"/\"{more},\"message\":{{\"role\":\"user\",\"content\":\"hi\"}}}}\n"
+        )
+    };
+    let agent = format!("{folder}/{id}/subagents/agent-a1.jsonl");
+    let files = [
+        (format!("{folder}/{id}.jsonl"), line("10000000-0000-4000-8000-000000000001", "")),
+        (
+            agent,
+            line(
+                "10000000-0000-4000-8000-000000000002",
+                ",\"isSidechain\":true,\"agentId\":\"a1\"",
+            ),
+        ),
+        (format!("{folder}/{id}/subagents/agent-a1.meta.json"), "{\"agentType\":\"x\"}".to_owned()),
+        (format!("{folder}/{id}/tool-results/out.txt"), "a long output\n".to_owned()),
+    ];
+    for (path, text) in &files {
+        home.write(path, text);
+    }
+    home.run("sync");
+    std::fs::remove_dir_all(home.path(folder)).unwrap();
+    std::fs::create_dir_all(home.path(folder)).unwrap();
+    let resumed = home.run(&format!("resume {id} --json")).json();
+    assert!(resumed["restored"].as_str().unwrap().ends_with(&format!("{id}.jsonl")));
+    assert_eq!(resumed["restored_files"].as_array().unwrap().len(), 3);
+    for (path, text) in &files {
+        assert_eq!(std::fs::read_to_string(home.path(path)).unwrap(), *text, "{path}");
+    }
+    // What is there is left alone; what is gone comes back.
+    std::fs::remove_file(home.path(&files[3].0)).unwrap();
+    home.write(&files[0].0, "changed\n");
+    let resumed = home.run(&format!("resume {id} --json --no-sync")).json();
+    assert_eq!(resumed["restored"], serde_json::Value::Null);
+    assert_eq!(resumed["restored_files"].as_array().unwrap().len(), 1);
+    assert_eq!(std::fs::read_to_string(home.path(&files[0].0)).unwrap(), "changed\n");
+}

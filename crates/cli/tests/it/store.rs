@@ -396,3 +396,169 @@ fn how_to_go_on_with_a_session_that_a_runtime_keeps() {
     hint: `quipu session begin agent:main:main` begins its next turn, and `quipu session context agent:main:main` prints the messages for the model
     ");
 }
+
+#[test]
+fn an_import_refuses_the_folders_of_other_programs() {
+    let home = Home::small();
+    home.write(
+        ".claude/history.jsonl",
+        "{\"display\":\"hello\",\"project\":\"/w\",\"timestamp\":1}\n",
+    );
+    home.write(".claude/sessions/4711.json", "{\"pid\":4711}");
+    for folder in ["~/.claude", "~/.claude/projects", "~/.claude/sessions"] {
+        let run = home.run(&format!("import {folder}"));
+        assert_eq!(run.code, 2, "{run}");
+        assert!(run.stderr.contains("has no OpenClaw sessions"), "{run}");
+        assert!(run.stderr.contains("quipu sync"), "{run}");
+    }
+    assert_eq!(home.run("sessions --format native --json").stdout, "");
+}
+
+#[test]
+fn an_imported_session_is_listed_once() {
+    let home = Home::empty();
+    let id = "13f7ee8b-4916-4c0c-a7c3-6a9d44685f32";
+    let header = format!(
+        "{{\"type\":\"session\",\"version\":3,\"id\":\"{id}\",\"timestamp\":\"2026-01-05T10:00:00.000Z\",\"cwd\":\"/w\"}}\n"
+    );
+    let line = |entry: &str, parent: &str, text: &str| {
+        format!(
+            "{{\"type\":\"message\",\"id\":\"{entry}\",\"parentId\":{parent},\"timestamp\":\"2026-01-05T10:00:01.000Z\",\"message\":{{\"role\":\"user\",\"content\":\"{text}\"}}}}\n"
+        )
+    };
+    let path = format!(".openclaw/agents/main/sessions/{id}.jsonl");
+    let mut text = format!("{header}{}", line("aaaaaaaa", "null", "a zebra crosses"));
+    home.write(&path, &text);
+    home.run("sync");
+    let import = home.run("import ~/.openclaw");
+    assert_eq!(import.code, 0, "{import}");
+    let ids = |command: &str| {
+        let found = home.run(command).json_lines();
+        let id =
+            |value: &Value| value["id"].as_str().or(value["session"].as_str()).unwrap().to_owned();
+        found.iter().map(id).collect::<Vec<String>>()
+    };
+    let formats = |command: &str| {
+        let found = home.run(command).json_lines();
+        found.iter().map(|it| it["format"].as_str().unwrap().to_owned()).collect::<Vec<String>>()
+    };
+    assert_eq!(
+        (ids("sessions --json"), formats("sessions --json")),
+        (vec![id.to_owned()], vec!["native".to_owned()])
+    );
+    assert_eq!(formats("search zebra --json"), ["native"]);
+    assert_eq!(formats("search --exact zebra --json"), ["native"]);
+    // The original stays reachable, under a name of its own.
+    let original = format!("openclaw/{id}");
+    let mut all = ids("sessions --all --json");
+    all.sort();
+    assert_eq!(all, [id.to_owned(), original.clone()]);
+    assert!(home.run("sessions --all").stdout.contains(&original));
+    assert_eq!(home.run(&format!("show {original} --json")).code, 0);
+    assert_eq!(formats("search zebra format:openclaw --json"), ["openclaw"]);
+    // What OpenClaw adds later is found in the original, until it is imported.
+    text += &line("bbbbbbbb", "\"aaaaaaaa\"", "the zebra is gone");
+    home.write(&path, &text);
+    home.run("sync");
+    assert_eq!(ids("search gone --json"), [original]);
+    home.run("import ~/.openclaw");
+    assert_eq!(ids("search gone --json"), [id]);
+    assert_eq!(home.run("doctor").code, 0);
+}
+
+#[test]
+fn every_shape_of_the_documents_can_be_appended() {
+    let home = Home::empty();
+    let id = new(&home);
+    let lines = [
+        // Times in milliseconds, and types of custom entries.
+        r#"{"type":"message","timestamp":1706976000000,"message":{"role":"user","content":[{"type":"text","text":"hi"}]}}"#,
+        r#"{"type":"custom:openclaw.cache-ttl","data":{"x":1}}"#,
+        r#"{"type":"compaction","timestamp":1706976000000,"summary":"s","compactedCount":0,"tokensBefore":100000,"tokensAfter":15000}"#,
+        r#"{"type":"branch_summary","parentSession":"/path/to/parent.jsonl","branchPoint":"71443552","summary":"b"}"#,
+        r#"{"role":"user","content":"What's the weather?","timestamp":"2026-02-27T08:30:00.000Z"}"#,
+        r#"{"role":"assistant","content":[{"type":"tool_use","id":"toolu_01","name":"get_weather","input":{"location":"Sydney"}}],"timestamp":"2026-02-27T08:30:01.000Z"}"#,
+        r#"{"type":"message","message":{"role":"toolResult","content":[{"type":"text","text":"22"}]}}"#,
+    ];
+    let run = home.feed(&["session", "append", &id], &format!("{}\n", lines.join("\n")));
+    assert_eq!(run.json_lines().len(), lines.len(), "{run}");
+    let stored = home.run(&format!("export {id} --format jsonl")).json_lines();
+    assert_eq!(stored[1]["timestamp"], "2024-02-03T16:00:00.000Z");
+    assert_eq!(
+        (&stored[2]["type"], &stored[2]["customType"]),
+        (&"custom".into(), &"openclaw.cache-ttl".into())
+    );
+    assert_eq!(stored[7]["message"]["toolCallId"], "toolu_01");
+    // A retry is known again; a second result has no open call.
+    let result = r#"{"role":"toolResult","content":"22"}"#;
+    let refused = home.feed(&["session", "append", &id], result);
+    assert!(refused.stderr.contains("here 0 are"), "{refused}");
+    home.feed(&["session", "append", &id], r#"{"role":"assistant","content":[{"type":"toolCall","id":"c2","name":"x","arguments":{}}]}"#);
+    let again = || home.feed(&["session", "append", &id, "--key", "k"], result).json();
+    assert_eq!(again()["id"], again()["id"]);
+    home.feed(&["session", "append", &id], r#"{"role":"assistant","content":[{"type":"toolCall","id":"c3","name":"x","arguments":{}},{"type":"toolCall","id":"c4","name":"x","arguments":{}}]}"#);
+    let refused = home.feed(&["session", "append", &id], result);
+    assert!(refused.stderr.contains("here 2 are"), "{refused}");
+    assert_eq!(home.run("doctor").code, 0);
+}
+
+#[test]
+fn r121_a_new_session_names_the_callers_folder() {
+    let home = Home::empty();
+    let here = std::fs::canonicalize(home.path("")).unwrap();
+    let cwd = |id: &str| {
+        let lines = home.run(&format!("export {id} --format jsonl")).json_lines();
+        lines[0]["cwd"].as_str().unwrap().to_owned()
+    };
+    let id = home.run("session new").stdout.trim().to_owned();
+    assert_eq!(Path::new(&cwd(&id)), here);
+    home.run("senders allow telegram:7");
+    let routed = home.run("session route --channel telegram --peer 7 --text hello").json();
+    assert_eq!(Path::new(&cwd(routed["session"].as_str().unwrap())), here);
+    let routed =
+        home.run("session route --channel telegram --peer 7 --cwd /elsewhere --text /new").json();
+    assert_eq!(cwd(routed["session"].as_str().unwrap()), "/elsewhere");
+}
+
+#[test]
+fn r123_the_registry_is_one_command() {
+    let home = Home::small();
+    home.run("sync");
+    let id = new(&home);
+    home.feed(&["session", "append", &id], r#"{"role":"assistant","content":"hi","model":"m","provider":"p","usage":{"input":7,"output":3}}"#);
+    home.run(&format!("session meta {id} --patch {{\"channel\":\"telegram\"}}"));
+    let keys = home.run("session keys --json").json_lines();
+    let own = keys.iter().find(|key| key["session"] == *id).unwrap();
+    assert_eq!(
+        (&own["key"], &own["input_tokens"], &own["output_tokens"]),
+        (&"agent:main:main".into(), &7.into(), &3.into())
+    );
+    assert_eq!(own["channel"], "telegram");
+    assert!(own["created_at"].as_i64().unwrap() > 0);
+    let index = home.run("sql 'SELECT count(*) FROM session_keys' --json").json_lines();
+    assert_eq!(index[0]["count(*)"].as_u64().unwrap(), keys.len() as u64);
+    let shown = home.run("session keys");
+    assert!(shown.stdout.contains("agent:main:main"), "{shown}");
+    assert_eq!(home.run("session keys --agent none --json").stdout, "");
+}
+
+#[test]
+fn the_context_of_an_empty_session_is_empty() {
+    let home = Home::empty();
+    home.write(".openclaw/agents/main/sessions/empty.jsonl", "");
+    let header = "{\"type\":\"session\",\"version\":3,\"id\":\"bare\",\"timestamp\":\"2026-01-05T10:00:00.000Z\",\"cwd\":\"/w\"}\n";
+    home.write(".openclaw/agents/main/sessions/bare.jsonl", header);
+    home.run("sync");
+    let made = new(&home);
+    for id in ["empty", "bare", &made, "agent:main:main"] {
+        let run = home.run(&format!("session context {id} --json"));
+        assert_eq!(run.code, 0, "{id}: {run}");
+        let context = run.json();
+        assert_eq!(
+            (&context["messages"], &context["leaf"]),
+            (&serde_json::json!([]), &Value::Null)
+        );
+        assert_eq!(home.run(&format!("session context {id}")).code, 0);
+    }
+    assert_eq!(home.run("session context nothing").code, 1);
+}

@@ -264,6 +264,13 @@ pub enum Error {
         why: String,
     },
 
+    /// The folder to import from has no sessions of OpenClaw. Nothing was written.
+    #[error("{} has no OpenClaw sessions", path.display())]
+    NotOpenClaw {
+        /// The folder.
+        path: PathBuf,
+    },
+
     /// The leaf of a session differs from the one that the writer expected. Nothing was written.
     #[error("the leaf of session {session} is {}", leaf.as_deref().unwrap_or("before its first entry"))]
     Conflict {

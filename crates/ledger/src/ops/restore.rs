@@ -10,8 +10,8 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use quipu_transcript::format;
-use rusqlite::Connection;
+use quipu_transcript::format::{self, Format};
+use rusqlite::{Connection, Row};
 
 use crate::base::ids::{GenerationId, SessionRow, SourceId};
 use crate::base::target::Target;
@@ -227,12 +227,28 @@ pub struct TranscriptInPlace {
     pub path: PathBuf,
     /// True if the file was gone and has been restored.
     pub restored: bool,
+    /// Further files that were gone and have been restored: sub-agents and tool outputs.
+    pub others: Vec<PathBuf>,
 }
 
-/// Restores a session's transcript to the path where its agent expects it, unless a file is there.
-/// Returns `None` if the session never had a file.
+/// Restores a session's files to the paths where its agent expects them, unless files are there.
+/// Returns `None` if the session never had a transcript file.
 pub fn restore_in_place(ledger: &Ledger, session: SessionRow) -> Result<Option<TranscriptInPlace>> {
-    complete(ledger, &mut |conn| restore_in_place_from(conn, session))
+    complete(ledger, &mut |conn| {
+        let Some(mut place) = restore_in_place_from(conn, session)? else { return Ok(None) };
+        let mut statement = conn.prepare(
+            "SELECT s.id, g.id, s.root, s.path, g.mtime_ns, s.format
+               FROM sources s JOIN generations g ON g.id = s.generation
+              WHERE s.id = ?1 AND s.kind = 'file' AND s.refused IS NULL",
+        )?;
+        for source in sources_of(conn, session)? {
+            let mut rows = statement.query([source])?;
+            let Some(row) = rows.next()? else { continue };
+            let file = restore_file_in_place(conn, row)?;
+            place.others.extend(file.filter(|file| file.restored).map(|file| file.path));
+        }
+        Ok(Some(place))
+    })
 }
 
 fn restore_in_place_from(
@@ -250,24 +266,34 @@ fn restore_in_place_from(
     )?;
     let mut rows = statement.query([session])?;
     while let Some(row) = rows.next()? {
-        let (root, path): (Vec<u8>, Vec<u8>) = (row.get(2)?, row.get(3)?);
-        let format: String = row.get(5)?;
-        if format::by_name(&format).is_some_and(|format| format.is_compressed(&path)) {
-            continue;
+        if let Some(place) = restore_file_in_place(conn, row)? {
+            return Ok(Some(place));
         }
-        let (root, below) = (Path::new(OsStr::from_bytes(&root)), safe(&path)?);
-        let target = root.join(&below);
-        if target.symlink_metadata().is_ok() {
-            return Ok(Some(TranscriptInPlace { path: target, restored: false }));
-        }
+    }
+    Ok(None)
+}
+
+/// Restores one file, unless it is there. Returns `None` for an archive, which its agent does not
+/// resume.
+fn restore_file_in_place(conn: &Connection, row: &Row<'_>) -> Result<Option<TranscriptInPlace>> {
+    let (root, path): (Vec<u8>, Vec<u8>) = (row.get(2)?, row.get(3)?);
+    let format: String = row.get(5)?;
+    let is_archive =
+        |format: &dyn Format| format.is_compressed(&path) || format.origin(&path).archive.is_some();
+    if format::by_name(&format).is_some_and(is_archive) {
+        return Ok(None);
+    }
+    let (root, below) = (Path::new(OsStr::from_bytes(&root)), safe(&path)?);
+    let path = root.join(&below);
+    let mut place = TranscriptInPlace { path, restored: false, others: Vec::new() };
+    if place.path.symlink_metadata().is_err() {
         let of = (row.get(0)?, row.get(1)?, Bytes::Lines);
         let blanks = &mut BlankLines::default();
         let root = Target::open(root).map_err(Error::io("open folder", root))?;
         let written = write(conn, of, row.get(4)?, (&root, &below), blanks)?;
-        let restored = matches!(written, Written::Anew(_));
-        return Ok(Some(TranscriptInPlace { path: target, restored }));
+        place.restored = matches!(written, Written::Anew(_));
     }
-    Ok(None)
+    Ok(Some(place))
 }
 
 /// Returns the sources of a session and of its sub-agents.

@@ -175,6 +175,9 @@ pub(crate) fn merge(conn: &Connection) -> Result<()> {
 /// The largest length of a target in bytes, because it is one line for people.
 const MAX_TARGET_BYTES: usize = 160;
 
+/// The largest length of a path in bytes: Linux's own limit. A path is found by its end.
+const MAX_PATH_BYTES: usize = 4096;
+
 /// Adds every string inside a piece of JSON to `text`, and returns the target of the call.
 pub(crate) fn push_strings(text: &mut Text, json: &str) -> Option<String> {
     let mut strings = Strings { text, target: None, rank: ABOUT_KEYS.len(), depth: 0 };
@@ -254,7 +257,11 @@ impl<'de> Visitor<'de> for &mut Strings<'_> {
                 if let Some(mut value) =
                     value_as_text(value).filter(|value| !value.trim().is_empty())
                 {
-                    let mut end = MAX_TARGET_BYTES.min(value.len());
+                    let most = match key.ends_with("path") {
+                        true => MAX_PATH_BYTES,
+                        false => MAX_TARGET_BYTES,
+                    };
+                    let mut end = most.min(value.len());
                     while !value.is_char_boundary(end) {
                         end -= 1;
                     }

@@ -3,6 +3,7 @@
 //! Never changes a stored line. Waits for the projection only if it lags far behind, or if another
 //! process has appended to the session.
 
+use std::collections::HashSet;
 use std::time::Duration;
 
 use quipu_transcript::native::{self, Entry, NewEntry, ParentRef};
@@ -256,8 +257,45 @@ fn check(
         Some(id) => id.clone(),
         None => new_id(&mut |id| view.has(id))?,
     };
-    let line = entry.line(&id, parent.as_deref(), Timestamp(clock::now_ms()));
+    let now = Timestamp(clock::now_ms());
+    let line = match entry.lacks_call {
+        true => {
+            entry.of_call(&open_call(view, parent.as_deref())?).line(&id, parent.as_deref(), now)
+        }
+        false => entry.line(&id, parent.as_deref(), now),
+    };
     Ok(Ok(CheckedEntry { id, parent, line }))
+}
+
+/// Returns the one call of the last answer on the path that has no result yet.
+fn open_call(view: &View<'_>, parent: Option<&str>) -> Result<String> {
+    let mut reader = RecordReader::new(view.conn);
+    let mut answered = HashSet::new();
+    let mut at = parent.map(|parent| view.find(parent)).transpose()?.flatten();
+    let mut open = Vec::new();
+    while let Some(node) = at {
+        if node.is_message_of("user") {
+            break;
+        }
+        let line = match node.entry.seq() {
+            Some(seq) if node.type_name == "message" => reader.read(seq)?,
+            _ => Vec::new(),
+        };
+        let (calls, result) = native::calls_in(&String::from_utf8_lossy(&line));
+        answered.extend(result);
+        if node.is_message_of("assistant") {
+            open = calls.into_iter().filter(|call| !answered.contains(call)).collect();
+            break;
+        }
+        at = node.parent.map(|parent| view.find(&parent)).transpose()?.flatten();
+    }
+    match <[String; 1]>::try_from(open) {
+        Ok([call]) => Ok(call),
+        Err(open) => Err(Error::refused(format!(
+            "a tool result needs `toolCallId` unless one call is open; here {} are",
+            open.len()
+        ))),
+    }
 }
 
 /// Returns the unanswered user message at the end of the path. Labels and session names after it

@@ -186,7 +186,11 @@ pub(crate) fn add_counts(
     fields: &mut Fields,
 ) -> Result<()> {
     let (updated, started): (Option<i64>, Option<i64>) = conn
-        .prepare_cached("SELECT updated_at, started_at FROM sessions WHERE id = ?1")?
+        // The copied entries of a fork are older than the fork; its header is not.
+        .prepare_cached(
+            "SELECT s.updated_at, coalesce(e.time, s.started_at)
+               FROM sessions s LEFT JOIN entry_rows e ON e.id = s.id WHERE s.id = ?1",
+        )?
         .query_row([session], |row| Ok((row.get(0)?, row.get(1)?)))?;
     let all = Counts::of(conn, session, Seq(0))?;
     let is_noted = |name: &&&str| fields.get(name).is_some();

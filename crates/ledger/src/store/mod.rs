@@ -10,6 +10,7 @@ mod context;
 mod core;
 mod fork;
 mod import;
+mod keys;
 mod look;
 pub(crate) mod meta;
 pub(crate) mod openclaw_names;
@@ -31,6 +32,7 @@ use std::time::Duration;
 
 pub use self::append::{Append, Appended, Expect};
 pub use self::fork::{Fork, Forked};
+pub use self::keys::registry;
 pub use self::look::{
     Label, branches_of, has_all_sessions, labels_of, leaf_of, meta_of, open_for_lines,
     open_projected,

@@ -27,7 +27,7 @@ pub(crate) fn session_id(id: &str) -> Cow<'_, str> {
     if is_accepted { Cow::Borrowed(id) } else { Cow::Owned(derived_uuid(id)) }
 }
 
-/// Returns the name of an agent's folder.
+/// Returns the name of an agent's folder, in lower case like all names of OpenClaw's agents.
 pub(crate) fn agent(agent: &str) -> Cow<'_, str> {
     let is_plain = !agent.is_empty()
         && agent.len() <= 64
@@ -35,6 +35,7 @@ pub(crate) fn agent(agent: &str) -> Cow<'_, str> {
         && !agent.contains(['/', '\\', ':'])
         && !agent.chars().any(char::is_control);
     match is_plain && session_of_file(agent, "x").is_some() {
+        true if agent.chars().any(char::is_uppercase) => Cow::Owned(agent.to_lowercase()),
         true => Cow::Borrowed(agent),
         false => Cow::Owned(format!("agent-{}", derived_uuid(agent))),
     }
@@ -148,6 +149,7 @@ mod tests {
             assert!(name.starts_with("agent-"), "{odd:?}: {name}");
         }
         assert_eq!(agent("work"), "work");
+        assert_eq!(agent("Work"), "work");
     }
 
     #[test]

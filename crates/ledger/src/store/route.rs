@@ -16,7 +16,7 @@ use super::append::{Append, append};
 use super::session::Session;
 use super::sessions::{NativeSession, NewSession, bind, by_id, by_key, create};
 use super::work::Work;
-use super::{Store, meta};
+use super::{Fields, Store, meta};
 use crate::Result;
 use crate::read::query::native_keys::{index_of, stored_key_and_session};
 
@@ -25,6 +25,9 @@ const SWITCHED_TO_FIELD: &str = "quipu:switchedTo";
 
 /// The number of sessions that a chat lists at most, so that the reply stays short.
 const MAX_LISTED_SESSIONS: usize = 20;
+
+/// The reply to a command that only an owner may run.
+const OWNER_ONLY: &str = "Only the owner can do that here.";
 
 /// The result of routing a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -63,6 +66,19 @@ impl Store {
         now: i64,
         zone: &TimeZone,
     ) -> Result<Routed> {
+        self.route_in(None, settings, inbound, now, zone)
+    }
+
+    /// Routes like [`Store::route`], and notes the agent's working directory in the header of a new
+    /// session.
+    pub fn route_in(
+        &self,
+        cwd: Option<&str>,
+        settings: &Settings,
+        inbound: &Inbound,
+        now: i64,
+        zone: &TimeZone,
+    ) -> Result<Routed> {
         let chat = key_for(settings, inbound);
         let admission = self.admit(&settings.admission, inbound, now)?;
         let routed = Routed {
@@ -81,15 +97,9 @@ impl Store {
         self.write(&mut |work| {
             let mut routed = routed.clone();
             let key = switched_to(work.tx, &chat)?.unwrap_or_else(|| chat.clone());
-            let asked = AdmittedMessage {
-                store: self,
-                settings,
-                inbound,
-                now,
-                zone,
-                chat: &chat,
-                key: &key,
-            };
+            let (chat, key) = (&chat, &key);
+            let asked =
+                AdmittedMessage { store: self, settings, inbound, now, zone, chat, key, cwd };
             routed.key = key.as_str().to_owned();
             asked.run_command_or_accept(work, &mut routed)?;
             routed.starts = match &routed.session {
@@ -113,6 +123,8 @@ struct AdmittedMessage<'a> {
     chat: &'a SessionKey,
     /// The key to which the chat was switched; otherwise the chat's own key.
     key: &'a SessionKey,
+    /// The agent's working directory.
+    cwd: Option<&'a str>,
 }
 
 impl AdmittedMessage<'_> {
@@ -122,7 +134,7 @@ impl AdmittedMessage<'_> {
             && !command.is_allowed(self.settings, self.inbound)
         {
             routed.session = self.current(work.tx)?;
-            routed.reply = Some("Only the owner can do that here.".to_owned());
+            routed.reply = Some(OWNER_ONLY.to_owned());
             return Ok(());
         }
         match command {
@@ -192,6 +204,7 @@ impl AdmittedMessage<'_> {
             key: Some(&key),
             takes_key: true,
             fields: self.origin(),
+            cwd: self.cwd,
             ..NewSession::default()
         };
         routed.session = Some(self.store.open_session(create(work, &new)?));
@@ -229,6 +242,15 @@ impl AdmittedMessage<'_> {
             routed.reply = Some(unknown.to_owned());
             return Ok(());
         };
+        let is_own = target.canonical() == self.chat.canonical();
+        if !is_own
+            && !self.inbound.is_group()
+            && !self.settings.admission.is_owner(self.inbound)
+            && is_a_groups(work.tx, &session)?
+        {
+            routed.reply = Some(OWNER_ONLY.to_owned());
+            return Ok(());
+        }
         // The chat's own key keeps its session, so that the user can switch back.
         let own = match stored_key_and_session(work.tx, self.chat)? {
             Some((key, id)) => by_id(work.tx, self.inbound.agent.as_str(), &id)?.zip(Some(key)),
@@ -239,7 +261,7 @@ impl AdmittedMessage<'_> {
             None => {
                 let key = self.chat.as_str();
                 let agent = Some(self.inbound.agent.as_str());
-                let new = NewSession { agent, key: Some(key), ..NewSession::default() };
+                let new = NewSession { agent, key: Some(key), cwd: self.cwd, ..<_>::default() };
                 (create(work, &new)?, key.to_owned())
             }
         };
@@ -286,10 +308,14 @@ impl AdmittedMessage<'_> {
         Ok(stored.map_or_else(|| self.key.as_str().to_owned(), |(key, _)| key))
     }
 
-    /// Returns the origin of the message, in the fields of OpenClaw's index.
+    /// Returns the origin of the message, in the fields of OpenClaw's index. Returns nothing for a
+    /// chat that was switched: these fields hold the address of the key's own chat.
     fn origin(&self) -> Map<String, Value> {
         let inbound = self.inbound;
         let mut fields = Map::new();
+        if self.key != self.chat {
+            return fields;
+        }
         let mut put = |name: &str, value: &str| {
             if !value.is_empty() {
                 fields.insert(name.to_owned(), value.into());
@@ -326,6 +352,38 @@ fn switched_to(conn: &Connection, chat: &SessionKey) -> Result<Option<SessionKey
     let to = to.as_ref().and_then(Value::as_str).map(SessionKey::parse);
     let Some(to) = to.filter(|to| to.agent() == chat.agent()) else { return Ok(None) };
     Ok(by_key(conn, &to)?.map(|_| to))
+}
+
+/// Returns whether a group reads the session: a group's key leads to it, a group was switched to
+/// it, or its metadata is a group's.
+fn is_a_groups(conn: &Connection, session: &NativeSession) -> Result<bool> {
+    let Some(index) = index_of(conn, &session.agent)? else { return Ok(false) };
+    let mut statement = conn.prepare_cached(
+        "SELECT key, fields, session_id = ?2 FROM session_keys
+          WHERE source = ?1 AND (session_id = ?2 OR instr(fields, ?3) > 0)",
+    )?;
+    let mut rows = statement.query((index, &session.id, SWITCHED_TO_FIELD))?;
+    while let Some(row) = rows.next()? {
+        let (key, fields): (String, String) = (row.get(0)?, row.get(1)?);
+        let fields: Fields = serde_json::from_str(&fields).unwrap_or_default();
+        let text = |name: &str| fields.get(name)?.as_str().map(str::to_owned);
+        let is_group = SessionKey::parse(key).is_group()
+            || matches!(text("chatType").as_deref(), Some("group" | "channel"));
+        if !is_group {
+            continue;
+        }
+        let leads_there = match row.get(2)? {
+            true => true,
+            false => match text(SWITCHED_TO_FIELD).map(SessionKey::parse) {
+                Some(to) => by_key(conn, &to)?.is_some_and(|to| to.id == session.id),
+                None => false,
+            },
+        };
+        if leads_there {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// Returns whether the conversation has a turn: a message on the path to the leaf, after the last

@@ -29,6 +29,18 @@ pub struct ExportReport {
     /// accepts them.
     #[serde(skip_serializing_if = "is_zero")]
     pub lines_left_out: u64,
+    /// Session keys that the format accepts only in another spelling.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub respelled_keys: Vec<RespelledKey>,
+}
+
+/// A session key that was written in another spelling.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct RespelledKey {
+    /// The key in the ledger.
+    pub key: String,
+    /// The key in the index.
+    pub written: String,
 }
 
 fn is_zero(number: &u64) -> bool {

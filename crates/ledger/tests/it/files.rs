@@ -37,7 +37,7 @@ fn export(ledger: &Ledger, to: &Path) {
         plan.write(&file, to, &mut bytes).unwrap();
         fs::write(path, bytes).unwrap();
     }
-    for (path, index) in plan.indexes().unwrap() {
+    for (path, index) in plan.indexes().unwrap().files {
         fs::write(to.join(path), serde_json::to_vec_pretty(&index).unwrap()).unwrap();
     }
 }
@@ -541,7 +541,7 @@ fn numbers_of_an_index_stay_as_they_were_written() {
     for ledger in [&home.open(), &store.reader().unwrap()] {
         let plan = openclaw::plan(ledger, &sessions(ledger)).unwrap();
         let written: String =
-            plan.indexes().unwrap().into_iter().map(|(_, fields)| fields.pretty()).collect();
+            plan.indexes().unwrap().files.into_iter().map(|(_, fields)| fields.pretty()).collect();
         for part in [
             "\"updatedAt\": 1770199200000.25".to_owned(),
             format!("\"totalTokens\": {BIG}"),
@@ -587,7 +587,7 @@ fn fields_of_an_index_keep_their_spelling_or_are_reported() {
     let plan_index = |store: &Store| {
         let ledger = &store.reader().unwrap();
         let plan = openclaw::plan(ledger, &sessions(ledger)).unwrap();
-        plan.indexes().unwrap().remove(0).1.pretty()
+        plan.indexes().unwrap().files.remove(0).1.pretty()
     };
     let written = plan_index(&store);
     for part in [
@@ -609,4 +609,137 @@ fn fields_of_an_index_keep_their_spelling_or_are_reported() {
     let copy = Store::open(other.ledger_path()).unwrap();
     import(&copy, &out);
     assert_eq!(plan_index(&copy), written);
+}
+
+/// Returns the index of an agent in an exported folder.
+fn index(out: &Path, agent: &str) -> Map<String, Value> {
+    let bytes = fs::read(out.join(format!("agents/{agent}/sessions/sessions.json"))).unwrap();
+    serde_json::from_slice(&bytes).unwrap()
+}
+
+#[test]
+fn openclaw_gets_keys_that_it_accepts() {
+    let home = Home::new();
+    let store = Store::open(home.ledger_path()).unwrap();
+    let fields = json!({"spawnedBy": "agent:main:explicit:Plan"}).as_object().unwrap().clone();
+    for (id, key) in [
+        ("a", "agent:main:explicit:Plan"),
+        ("b", "agent:main:explicit:plan"),
+        ("c", "agent:main:signal:group:aB"),
+        ("d", "agent:main:telegram:dm:AbC"),
+    ] {
+        let new =
+            NewSession { id: Some(id), key: Some(key), fields: fields.clone(), ..<_>::default() };
+        append(&store.create(&new).unwrap(), &message("user", id));
+        std::thread::sleep(std::time::Duration::from_millis(2));
+    }
+    let out = home.path("out");
+    let ledger = store.reader().unwrap();
+    export(&ledger, &out);
+    let keys: Vec<(String, Value)> = index(&out, "main")
+        .into_iter()
+        .map(|(key, fields)| (key, fields["sessionId"].clone()))
+        .collect();
+    let expected = [
+        // Two keys became one: the newer session has it, and the other one a key of its own.
+        ("agent:main:explicit:a", "a"),
+        ("agent:main:explicit:plan", "b"),
+        ("agent:main:signal:group:aB", "c"),
+        ("agent:main:telegram:dm:abc", "d"),
+    ];
+    assert_eq!(keys, expected.map(|(key, id)| (key.to_owned(), json!(id))));
+    let spawned = &index(&out, "main")["agent:main:signal:group:aB"]["spawnedBy"];
+    assert_eq!(spawned, "agent:main:explicit:plan");
+    let indexes = openclaw::plan(&ledger, &sessions(&ledger)).unwrap().indexes().unwrap();
+    let respelled: Vec<(&str, &str)> =
+        indexes.respelled.iter().map(|(key, written)| (&**key, &**written)).collect();
+    assert_eq!(
+        respelled,
+        [
+            ("agent:main:telegram:dm:AbC", "agent:main:telegram:dm:abc"),
+            ("agent:main:explicit:Plan", "agent:main:explicit:a"),
+        ]
+    );
+}
+
+#[test]
+fn a_fork_starts_when_it_is_made() {
+    let home = Home::new();
+    let header = r#"{"type":"session","version":3,"id":"old","timestamp":"2026-01-05T10:00:00.000Z","cwd":"/w"}"#;
+    let lines = format!("{header}\n{}\n", entry("e1", None, "one"));
+    home.write("in/agents/main/sessions/old.jsonl", &lines);
+    let store = Store::open(home.ledger_path()).unwrap();
+    import(&store, &home.path("in"));
+    let before = jiff::Timestamp::now().as_millisecond();
+    let fork = store.fork("old", &Fork { id: Some("new"), ..Fork::default() }).unwrap();
+    let started = |meta: Map<String, Value>| meta["sessionStartedAt"].as_i64().unwrap();
+    assert!(started(fork.session.meta().unwrap()) >= before);
+    export(&store.reader().unwrap(), &home.path("out"));
+    let index = index(&home.path("out"), "main");
+    assert!(index["agent:main:explicit:new"]["sessionStartedAt"].as_i64().unwrap() >= before);
+}
+
+#[test]
+fn a_deleted_session_stays_deleted() {
+    let home = Home::new();
+    let header = |id: &str| {
+        format!(
+            "{{\"type\":\"session\",\"version\":3,\"id\":\"{id}\",\"timestamp\":\"2026-01-05T10:00:00.000Z\",\"cwd\":\"/w\"}}"
+        )
+    };
+    let lines = |id: &str| format!("{}\n{}\n", header(id), entry("e1", None, "one"));
+    let folder = ".openclaw/agents/main/sessions";
+    let deleted = "gone.jsonl.deleted.2026-02-04T10-30-00.000Z";
+    home.write(&format!("{folder}/{deleted}"), lines("gone"));
+    home.write(&format!("{folder}/here.jsonl"), lines("here"));
+    home.sync();
+    let names = |out: &Path| {
+        let names = files(out).into_keys().map(|path| path.file_name().unwrap().to_owned());
+        names.map(|name| name.into_string().unwrap()).collect::<Vec<String>>()
+    };
+    export(&home.open(), &home.path("out"));
+    assert_eq!(names(&home.path("out")), [deleted, "here.jsonl", "sessions.json"]);
+    // Also after it was imported.
+    let store = Store::open(home.ledger_path()).unwrap();
+    import(&store, &home.path(".openclaw"));
+    export(&store.reader().unwrap(), &home.path("again"));
+    assert_eq!(names(&home.path("again")), [deleted, "here.jsonl", "sessions.json"]);
+}
+
+#[test]
+fn lines_are_spelled_as_openclaw_writes_them() {
+    let home = Home::new();
+    let store = Store::open(home.ledger_path()).unwrap();
+    let new = NewSession { id: Some("a"), ..NewSession::default() };
+    let session = store.create(&new).unwrap();
+    append(&session, r#"{ "role": "user", "content": "caf\u00e9 \/" , "timestamp": 1.0E12 }"#);
+    append(&session, r#"{"type":"custom","customType":"x","data":{"b":1.50,"1":[ ]}}"#);
+    let out = home.path("out");
+    export(&store.reader().unwrap(), &out);
+    let written = fs::read_to_string(out.join("agents/main/sessions/a.jsonl")).unwrap();
+    for line in written.lines() {
+        assert_eq!(quipu_transcript::stringify(line), line);
+    }
+    assert!(
+        written.contains("caf\u{e9} /") && written.contains(r#"{"1":[],"b":1.5}"#),
+        "{written}"
+    );
+    // The same values in other bytes are the same session.
+    let imported = import(&store, &out);
+    let is_known = |file: &ImportedFile| !file.failed && file.added == 0;
+    assert!(imported.iter().all(is_known), "{imported:?}");
+    append(&session, &message("assistant", "more"));
+    assert!(import(&store, &out).iter().all(is_known));
+    // A line that continues it is added.
+    let mut more = written.clone();
+    let entry = entry("e9", None, "more");
+    more.push_str(&entry);
+    let other = Home::new();
+    let there = Store::open(other.ledger_path()).unwrap();
+    import(&there, &out);
+    fs::write(out.join("agents/main/sessions/a.jsonl"), format!("{more}\n")).unwrap();
+    assert_eq!(import(&there, &out).iter().map(|file| file.added).sum::<u64>(), 1);
+    // Other values are another session.
+    fs::write(out.join("agents/main/sessions/a.jsonl"), written.replace("1.5", "2.5")).unwrap();
+    assert!(import(&store, &out).iter().any(|file| file.failed));
 }

@@ -186,6 +186,17 @@ fn scripts_without_spaces_are_found_inside_a_run() {
 // --- Filters -------------------------------------------------------------------------------------
 
 #[test]
+fn a_file_is_found_by_a_path_of_any_length() {
+    let path = format!("/{}/src/lib.rs", "deep/folder".repeat(40));
+    let call = serde_json::json!([{"type": "tool_use", "id": "t1", "name": "Read",
+                                   "input": {"file_path": path}}]);
+    let home = of_lines(&[with_content("assistant", 1, &call.to_string())]);
+    home.sync();
+    assert_eq!(home.search(&request("file:src/lib.rs")).hits.len(), 1);
+    assert_eq!(home.search(&request("file:folder/src/lib.rs")).hits.len(), 1);
+}
+
+#[test]
 fn filters_leave_out_what_they_say() {
     let result = |error| {
         format!(
@@ -251,7 +262,8 @@ fn filters_leave_out_what_they_say() {
     check("in:notes", &[]);
     check("in:text -of", &[other, claw]);
     // Without words: the calls themselves, and everything that passes the filters.
-    assert_eq!(found(&home, "file:auth.ts"), ["Bash grep needle src/auth.ts", result]);
+    assert_eq!(found(&home, "file:auth.ts"), ["Bash grep needle src/auth.ts"]);
+    assert_eq!(found(&home, "file:auth.ts is:error"), [result]);
     assert_eq!(found(&home, "is:error"), [result]);
     assert_eq!(found(&home, "in:text role:assistant"), [agent]);
     assert_eq!(found(&home, "in:thinking project:shop"), ["needle in mind"]);

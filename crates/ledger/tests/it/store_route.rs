@@ -225,3 +225,100 @@ fn two_first_messages_at_once_make_one_session() {
     let id = |routed: &Routed| routed.session.as_ref().map(|session| session.id().to_owned());
     assert!(routed.iter().all(|other| id(other) == id(&routed[0])));
 }
+
+/// Returns the routing fields of a session, which only messages of its own chat may change.
+fn routing(routed: &Routed) -> [Option<String>; 3] {
+    let meta = routed.session.as_ref().unwrap().meta().unwrap();
+    let text = |name: &str| meta.get(name).and_then(|value| value.as_str()).map(str::to_owned);
+    [text("chatType"), text("lastTo"), text("groupId")]
+}
+
+#[test]
+fn r124_only_an_owner_leads_direct_messages_into_a_groups_session() {
+    for scope in DmScope::NAMES {
+        let home = Home::quick();
+        let store = Store::open(home.ledger_path()).unwrap();
+        let mut settings = open();
+        settings.dm_scope = DmScope::parse(scope).unwrap();
+        settings.admission.owners.insert((Channel::parse("telegram").unwrap(), "1".to_owned()));
+        let group = |sender, text| message(Chat::Group, "-100", sender, text);
+        let in_group = route(&store, &settings, &group("2", "hello all"));
+        say(&in_group);
+        let before = routing(&in_group);
+        let own = route(&store, &settings, &direct("2", "hello"));
+        say(&own);
+        // By any spelling of the key.
+        for key in ["telegram:group:-100", "agent:main:telegram:group:-100", "Telegram:GROUP:-100"]
+        {
+            let refused = route(&store, &settings, &direct("2", &format!("/session {key}")));
+            assert!(refused.reply.unwrap().contains("owner"), "{scope} {key}");
+            assert_eq!(refused.session, own.session, "{scope} {key}");
+            assert_eq!(route(&store, &settings, &direct("2", "psst")).session, own.session);
+        }
+        // An owner may, and the group keeps its own address.
+        let owner = route(&store, &settings, &direct("1", "hello"));
+        let led = route(&store, &settings, &direct("1", "/session telegram:group:-100"));
+        assert_eq!(led.session, in_group.session, "{scope}");
+        for text in ["from afar", "/reset", "/new", "and again"] {
+            let led = route(&store, &settings, &direct("1", text));
+            assert_eq!(led.key, in_group.key, "{scope}");
+            assert_eq!(routing(&led), before, "{scope} {text}");
+        }
+        let back = owner.key.strip_prefix("agent:main:").unwrap().to_owned();
+        let back = route(&store, &settings, &direct("1", &format!("/session {back}")));
+        assert_eq!(back.session, owner.session, "{scope}");
+        home.assert_rebuilds();
+    }
+}
+
+#[test]
+fn r124_a_group_that_an_owner_switched_changes_no_other_chats_address() {
+    for scope in DmScope::NAMES {
+        let home = Home::quick();
+        let store = Store::open(home.ledger_path()).unwrap();
+        let mut settings = open();
+        settings.dm_scope = DmScope::parse(scope).unwrap();
+        settings.admission.owners.insert((Channel::parse("telegram").unwrap(), "1".to_owned()));
+        let own = route(&store, &settings, &direct("1", "hello"));
+        say(&own);
+        let before = routing(&own);
+        assert_eq!(before, [Some("direct".to_owned()), Some("1".to_owned()), None]);
+        let key = own.key.strip_prefix("agent:main:").unwrap();
+        let group = |sender: &str, text: &str| message(Chat::Group, "-100", sender, text);
+        say(&route(&store, &settings, &group("2", "hello all")));
+        let refused = route(&store, &settings, &group("2", &format!("/session {key}")));
+        assert!(refused.reply.unwrap().contains("owner"), "{scope}");
+        let led = route(&store, &settings, &group("1", &format!("/session {key}")));
+        assert_eq!(led.session, own.session, "{scope}");
+        let led = route(&store, &settings, &group("2", "hello again"));
+        assert_eq!((&led.session, routing(&led)), (&own.session, before), "{scope}");
+        home.assert_rebuilds();
+    }
+}
+
+#[test]
+fn r124_a_session_that_a_group_uses_is_the_groups() {
+    let home = Home::quick();
+    let store = Store::open(home.ledger_path()).unwrap();
+    let mut settings = open();
+    settings.admission.owners.insert((Channel::parse("telegram").unwrap(), "1".to_owned()));
+    let own = route(&store, &settings, &direct("2", "hello"));
+    for name in ["plan", "notes"] {
+        let key = format!("agent:main:explicit:{name}");
+        store.session_or_new(&key).unwrap();
+    }
+    // An owner has switched a group there.
+    route(&store, &settings, &message(Chat::Channel, "-100", "1", "/session explicit:plan"));
+    let refused = route(&store, &settings, &direct("2", "/session explicit:plan"));
+    assert!(refused.reply.unwrap().contains("owner"));
+    // Its metadata is a group's.
+    let notes = store.session("agent:main:explicit:notes").unwrap();
+    notes.patch_meta(json!({"chatType": "group"}).as_object().unwrap()).unwrap();
+    let refused = route(&store, &settings, &direct("2", "/session explicit:notes"));
+    assert!(refused.reply.unwrap().contains("owner"));
+    assert_eq!(route(&store, &settings, &direct("2", "here")).session, own.session);
+    // A session that no group uses is open to all, as before.
+    notes.patch_meta(json!({"chatType": null}).as_object().unwrap()).unwrap();
+    let switched = route(&store, &settings, &direct("2", "/session explicit:notes"));
+    assert_eq!(switched.session, Some(notes));
+}

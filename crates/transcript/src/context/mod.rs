@@ -66,6 +66,13 @@ pub struct Context {
     pub messages: Vec<Message>,
 }
 
+impl Default for Context {
+    /// Returns the context of a session without entries.
+    fn default() -> Context {
+        Context { leaf: None, model: None, thinking_level: "off".to_owned(), messages: Vec::new() }
+    }
+}
+
 /// One message in pi's shape, as JSON.
 #[derive(Debug, Clone, Serialize)]
 #[serde(transparent)]

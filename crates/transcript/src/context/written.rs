@@ -8,6 +8,7 @@ use super::layout::{Laid, Layout, Written};
 use super::messages::Maker;
 use super::row;
 use crate::json::object::Object;
+use crate::json::stringify;
 
 /// The custom type of an entry that replaces a removed one, so that no model sees it.
 const REMOVED: &str = "quipu.removed";
@@ -108,11 +109,16 @@ impl Writer {
         if head.continues_previous {
             object.put(CONTINUES_FIELD, &true);
         }
-        text(&object)
+        spelled(&text(&object))
     }
 
-    /// Returns the lines of an entry, usually one, each with its newline.
+    /// Returns the lines of an entry, usually one, each with its newline. They are spelled as
+    /// OpenClaw would write them, so that its database stores the same bytes.
     pub fn entry(&mut self, laid: &Laid, line: &str) -> String {
+        spelled(&self.laid_out(laid, line))
+    }
+
+    fn laid_out(&mut self, laid: &Laid, line: &str) -> String {
         let line = row::clean(line);
         let read = if laid.line.is_some() { Object::read(line) } else { self.made(laid) };
         let Some(mut object) = read else { return String::new() };
@@ -289,6 +295,16 @@ fn removed(laid: &Laid, object: &Object<'_>) -> String {
         line.put("timestamp", &time);
     }
     text(&line)
+}
+
+/// Returns lines in JavaScript's spelling.
+fn spelled(lines: &str) -> String {
+    let mut spelled = String::with_capacity(lines.len());
+    for line in lines.split_terminator('\n') {
+        spelled.push_str(&stringify(line));
+        spelled.push('\n');
+    }
+    spelled
 }
 
 fn text(object: &Object<'_>) -> String {

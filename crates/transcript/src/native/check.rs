@@ -220,8 +220,11 @@ pub(super) fn message(message: &Object<'_>) -> Result<&'static str, Refusal> {
         None => return Err(Refusal::Field("a message needs `content`: text or a list of blocks")),
     }
     check_all(role, message, may_have)?;
-    if *role == "toolResult" && message.text("toolCallId").is_none_or(|id| id.is_empty()) {
-        return Err(Refusal::Field("a tool result needs `toolCallId`"));
+    // The store fills in an id that is absent, if one call is open.
+    if *role == "toolResult"
+        && message.some("toolCallId").is_some_and(|id| text(id).is_none_or(|id| id.is_empty()))
+    {
+        return Err(Refusal::Field("`toolCallId` of a tool result must be the id of a call"));
     }
     if *role == "bashExecution"
         && !message.get("command").is_some_and(|is| ValueType::Text.holds(is))
@@ -269,6 +272,19 @@ pub(super) fn timestamp(time: &RawValue) -> Result<(), Refusal> {
         true => Ok(()),
         false => Err(Refusal::Field("`timestamp` must be an ISO 8601 time of the years 0 to 9999")),
     }
+}
+
+/// Returns the time that a number of milliseconds is.
+pub(super) fn milliseconds(time: &RawValue) -> Option<Timestamp> {
+    let time = number(time.get()).filter(|time| (0.0..=LATEST).contains(time))?;
+    Timestamp::from_number(time)
+}
+
+/// Returns the id of a call, if the block is one.
+pub(super) fn call_id(block: &Object<'_>) -> Option<String> {
+    block.text("type").filter(|kind| CALLS.contains(&&**kind))?;
+    let ids = CALL_IDS.iter().filter_map(|name| block.text(name));
+    ids.map(std::borrow::Cow::into_owned).find(|id| !id.is_empty())
 }
 
 /// Checks that content is text, or a list of blocks with types.

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use quipu_ledger::export::{self, openclaw};
 use quipu_ledger::files::Target;
 use quipu_ledger::store::Fields;
-use quipu_ledger::wire::{DamagedSession, ExportReport, ExportedFile};
+use quipu_ledger::wire::{DamagedSession, ExportReport, ExportedFile, RespelledKey};
 
 use super::folder::{check_absent, explain, open_folder, outcome, write};
 use super::kind::Kind;
@@ -76,6 +76,10 @@ pub(super) fn print_left_out(report: &ExportReport, context: &mut Context) -> Re
         let line = format!("{lines} left out that are not entries");
         context.output.line(Text::styled(Style::Dim, line))?;
     }
+    for RespelledKey { key, written } in &report.respelled_keys {
+        let line = format!("the key {key} is written as {written}");
+        context.output.line(Text::styled(Style::Dim, line))?;
+    }
     if !report.there.is_empty() {
         let files = count(report.there.len() as u64, "file");
         let line = format!("{files} already there and not changed");
@@ -98,15 +102,21 @@ fn openclaw(
     let plan = openclaw::plan(&reading.ledger, &chosen.sessions)?;
     let files = plan.transcript_files();
     let indexes = plan.indexes()?;
-    let paths = files.iter().map(|file| &file.path).chain(indexes.iter().map(|(path, _)| path));
+    let index_paths = indexes.files.iter().map(|(path, _)| path);
+    let paths = files.iter().map(|file| &file.path).chain(index_paths);
     check_absent(&paths.map(|path| to.join(path)).collect::<Vec<PathBuf>>(), force)?;
     let mut report = ExportReport {
         sessions: plan.session_count() as u64,
         format: Kind::OpenClaw.extension().to_owned(),
         left_out: left(plan.left_out.clone()),
+        respelled_keys: indexes
+            .respelled
+            .into_iter()
+            .map(|(key, written)| RespelledKey { key, written })
+            .collect(),
         ..ExportReport::default()
     };
-    if files.is_empty() && indexes.is_empty() {
+    if files.is_empty() && indexes.files.is_empty() {
         return Ok(report);
     }
     let target = open_folder(to)?;
@@ -128,7 +138,7 @@ fn openclaw(
     }
     drop(bar);
     // The index is written last, so that every key in it leads to a transcript that exists.
-    for (path, index) in indexes {
+    for (path, index) in indexes.files {
         let below = Path::new(&path);
         let index = match force {
             true => over(&target, below, index)?,

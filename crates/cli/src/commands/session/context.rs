@@ -46,8 +46,15 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
     if is_behind {
         super::warn_of_rebuild(context, &ledger)?;
     }
-    let row = quipu_ledger::query::find_session(&ledger, &args.id)?;
-    let seen = quipu_ledger::query::context_of(&ledger, row, args.leaf.as_deref())?;
+    let row = match quipu_ledger::query::find_session(&ledger, &args.id) {
+        // Its agent has created the transcript, and written nothing to it.
+        Err(Error::Empty { .. }) if args.leaf.is_none() => None,
+        found => Some(found?),
+    };
+    let seen = match row {
+        Some(row) => quipu_ledger::query::context_of(&ledger, row, args.leaf.as_deref())?,
+        None => SessionContext::default(),
+    };
     if seen.cut > 0 {
         let messages = count(seen.cut as u64, "message");
         let warning = format!("{messages} above 32 MiB: their texts are cut after 64 KiB");
@@ -56,7 +63,9 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
     if context.is_json {
         return Ok(context.output.json(&seen.context)?);
     }
-    let id = quipu_ledger::query::summary_of(&ledger, row)?.map(|session| session.id);
+    let session =
+        row.map(|row| quipu_ledger::query::summary_of(&ledger, row)).transpose()?.flatten();
+    let id = session.map(|session| session.id);
     let ids = ShortIds::new(quipu_ledger::query::ids_with_ambiguous_prefix(&ledger, ID_LETTERS)?);
     // An open snapshot keeps the write-ahead log from shrinking, and a pager may be open for hours.
     drop(ledger);

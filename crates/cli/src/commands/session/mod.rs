@@ -4,12 +4,15 @@ mod append;
 mod branch;
 mod context;
 mod fork;
+mod keys;
 mod label;
 mod leaf;
 mod meta;
 mod new;
 mod reset;
 mod route;
+
+use std::path::Path;
 
 use quipu_ledger::Ledger;
 use quipu_ledger::ids::SessionRow;
@@ -48,6 +51,7 @@ enum Action {
     Branch(branch::Args),
     Leaf(leaf::Args),
     Fork(fork::Args),
+    Keys(keys::Args),
     Label(label::Args),
     Meta(meta::Args),
     Reset(reset::Args),
@@ -64,6 +68,7 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
         Action::Branch(args) => branch::run(args, context),
         Action::Leaf(args) => leaf::run(args, context),
         Action::Fork(args) => fork::run(args, context),
+        Action::Keys(args) => keys::run(args, context),
         Action::Label(args) => label::run(args, context),
         Action::Meta(args) => meta::run(args, context),
         Action::Reset(args) => reset::run(args, context),
@@ -108,6 +113,13 @@ fn entry(name: &str) -> Option<&str> {
 
 /// Opens the ledger for reading, and finds a session in it, collected or not.
 fn open_to_read(context: &Context, name: &str) -> Result<(Ledger, SessionRow)> {
+    let ledger = open_projected(context)?;
+    let row = quipu_ledger::query::find_session(&ledger, name)?;
+    Ok((ledger, row))
+}
+
+/// Opens the ledger for reading, with everything that was appended if it can be projected.
+fn open_projected(context: &Context) -> Result<Ledger> {
     let (ledger, is_behind) = quipu_ledger::store::open_projected(&context.settings.ledger.value)?;
     if is_behind && !quipu_ledger::store::has_all_sessions(&ledger)? {
         warn_of_rebuild(context, &ledger)?;
@@ -117,8 +129,7 @@ fn open_to_read(context: &Context, name: &str) -> Result<(Ledger, SessionRow)> {
             Some("`quipu session context` includes them"),
         );
     }
-    let row = quipu_ledger::query::find_session(&ledger, name)?;
-    Ok((ledger, row))
+    Ok(ledger)
 }
 
 /// Warns that an interrupted rebuild of a read-only ledger left records out of the answer.
@@ -163,6 +174,15 @@ fn print_appended(
             Err(error)
         }
     }
+}
+
+/// Returns the working folder for the header of a new session.
+fn working_folder(said: Option<&Path>) -> Option<String> {
+    let folder = match said {
+        Some(said) => std::path::absolute(said).unwrap_or_else(|_| said.to_owned()),
+        None => std::env::current_dir().ok()?,
+    };
+    Some(folder.to_string_lossy().into_owned())
 }
 
 /// Prints a new session.

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use quipu_ledger::store::{NewSession, Store};
 
 use super::super::Context;
-use super::print_session;
+use super::{print_session, working_folder};
 use crate::error::Result;
 
 /// Create an empty session, and print its id
@@ -28,14 +28,14 @@ pub(crate) struct Args {
     #[arg(long, value_name = "ID")]
     id: Option<String>,
 
-    /// The agent's working folder
+    /// The agent's working folder [default: the current folder]
     #[arg(long, value_name = "FOLDER")]
     cwd: Option<PathBuf>,
 }
 
 pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
     let store = Store::open(&context.settings.ledger.value)?;
-    let cwd = args.cwd.as_ref().map(|cwd| cwd.to_string_lossy());
+    let cwd = working_folder(args.cwd.as_deref());
     let session = store.create(&NewSession {
         agent: args.agent.as_deref(),
         id: args.id.as_deref(),

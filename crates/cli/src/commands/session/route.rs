@@ -8,6 +8,7 @@ use serde_json::json;
 
 use super::super::Context;
 use super::append::text_input;
+use super::working_folder;
 use crate::error::{CommandError, Result};
 use crate::output::now_ms;
 use crate::zone;
@@ -62,6 +63,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     text: Option<String>,
 
+    /// The agent's working folder, for a new session [default: the current folder]
+    #[arg(long, value_name = "FOLDER")]
+    cwd: Option<PathBuf>,
+
     /// The agent's workspace; its bootstrap files are listed when a conversation begins
     #[arg(long, value_name = "FOLDER")]
     workspace: Option<PathBuf>,
@@ -72,7 +77,9 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
     let routing = context.settings.store.routing()?;
     let store = Store::open(&context.settings.ledger.value)?;
     let zone = zone::zone();
-    let routed = store.route(&routing.settings, &inbound, now_ms(), &zone)?;
+    let cwd = working_folder(args.cwd.as_deref());
+    let (settings, now) = (&routing.settings, now_ms());
+    let routed = store.route_in(cwd.as_deref(), settings, &inbound, now, &zone)?;
     let bootstrap = match &args.workspace {
         Some(workspace) if routed.starts => names(workspace)?,
         _ => Vec::new(),

@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 
 use super::empty;
+use super::originals::is_original;
 use crate::Result;
 use crate::file::ledger::Ledger;
 
@@ -30,6 +31,13 @@ pub fn ids_with_ambiguous_prefix(ledger: &Ledger, letters: usize) -> Result<Vec<
         scan.visit(id);
     }
     empty.for_each(|id| scan.visit(&id));
+    // The folder of these names is needed.
+    let mut statement = conn.prepare(concat!(
+        "SELECT s.format || '/' || s.session_id FROM sessions s WHERE ",
+        is_original!()
+    ))?;
+    let names = statement.query_map([], |row| row.get(0))?.collect::<Result<Vec<String>, _>>()?;
+    scan.ambiguous.extend(names);
     Ok(scan.finish())
 }
 

@@ -27,7 +27,7 @@ use crate::{Error, Result};
 const MAX_BYTES_IN_MEMORY: u64 = 64 << 20;
 
 /// A context, with the repairs that it needed.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct SessionContext {
     /// The context, with tool calls and their results paired.
     pub context: Context,

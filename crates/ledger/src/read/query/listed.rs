@@ -7,6 +7,7 @@ use std::collections::HashMap;
 use quipu_transcript::project::{Closeness, Name};
 use rusqlite::{Connection, OptionalExtension};
 
+use super::originals::Originals;
 use super::{lost, prompts};
 use crate::Result;
 use crate::base::ids::SessionRow;
@@ -29,8 +30,8 @@ pub(crate) struct Listed {
     /// The time of the last activity from any available field. Filters compare with it.
     pub(crate) last: Option<i64>,
     pub(crate) channel: Option<String>,
-    /// True for a sub-agent, a stub or an empty session: listed only with `all`. A lost session
-    /// with known prompts is not minor.
+    /// True for a sub-agent, a stub, an empty session or the original of an imported one: listed
+    /// only with `all`. A lost session with known prompts is not minor.
     pub(crate) is_minor: bool,
 }
 
@@ -111,8 +112,10 @@ pub(crate) fn all(conn: &Connection) -> Result<Vec<Listed>> {
              ON k.session_id = s.session_id AND k.format = s.format AND k.agent = s.agent
           ORDER BY 7 DESC NULLS LAST, s.id DESC",
     ))?;
+    let originals = Originals::read(conn)?;
     let mut sessions = statement
         .query_map([], |row| {
+            let is_original = originals.contains(row.get(0)?);
             Ok(Listed {
                 row: row.get(0)?,
                 format: row.get(1)?,
@@ -122,7 +125,7 @@ pub(crate) fn all(conn: &Connection) -> Result<Vec<Listed>> {
                 started_at: row.get(5)?,
                 updated_at: row.get(6)?,
                 channel: row.get(7)?,
-                is_minor: row.get::<_, Option<bool>>(8)?.unwrap_or(false),
+                is_minor: row.get::<_, Option<bool>>(8)?.unwrap_or(false) || is_original,
                 last: row.get(9)?,
             })
         })?

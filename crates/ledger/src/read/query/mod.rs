@@ -14,6 +14,7 @@ pub(crate) mod listed;
 pub(crate) mod lost;
 pub(crate) mod native_keys;
 mod notes;
+pub(crate) mod originals;
 mod parents;
 mod prompts;
 mod renamed;

@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use rusqlite::{Connection, OptionalExtension};
 
 use super::listed::{self, Filter, Listed, project_name};
+use super::originals::Originals;
 use super::parents::Parents;
 use super::prompts::{LAST_PROMPTS, MAX_PROMPT_CHARS, last_prompts, real_prompt};
 use super::{empty, forks, lost};
@@ -62,7 +63,8 @@ fn sessions_in_snapshot(
     listed.truncate(limit);
     let sessions = describe_all(conn, &listed)?.into_iter().map(|(row, it)| (Some(row), it));
     let empty = empty.into_iter().map(|session| (None, session));
-    let (rows, sessions) = sessions.chain(empty).take(limit).unzip();
+    let (rows, mut sessions): (Vec<_>, Vec<_>) = sessions.chain(empty).take(limit).unzip();
+    Originals::read(conn)?.name(&rows, &mut sessions);
     Ok(Sessions { sessions, rows, total })
 }
 

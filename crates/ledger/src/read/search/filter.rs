@@ -16,6 +16,7 @@ use crate::Result;
 use crate::base::ids::{EntryId, SessionRow};
 use crate::project::interned::kinds::KindId;
 use crate::read::query::listed;
+use crate::read::query::originals::Originals;
 
 /// All filters of a query, ready to be applied.
 pub(crate) struct Filters<'c> {
@@ -31,6 +32,8 @@ pub(crate) struct Filters<'c> {
     since: Option<i64>,
     until: Option<i64>,
     places: Vec<Place>,
+    /// Sessions whose entries are hits only if the imported session lacks them.
+    originals: Originals,
     kinds: HashMap<KindId, EntryKind>,
 }
 
@@ -46,6 +49,13 @@ struct FileEntries {
     /// Calls and their results.
     entries: HashSet<EntryId>,
     turns: HashSet<EntryId>,
+}
+
+impl FileEntries {
+    fn add(&mut self, other: FileEntries) {
+        self.entries.extend(other.entries);
+        self.turns.extend(other.turns);
+    }
 }
 
 struct Row {
@@ -90,8 +100,18 @@ impl<'c> Filters<'c> {
             since: None,
             until: None,
             places: places.to_vec(),
+            originals: match filters.iter().any(|filter| matches!(filter.what, What::Format(_))) {
+                true => Originals::default(),
+                false => Originals::read(conn)?,
+            },
             kinds: kinds(conn)?,
         };
+        // A call itself never fails and has no result's text.
+        let asks_for_results = has_words
+            || places.contains(&Place::Result)
+            || filters
+                .iter()
+                .any(|filter| matches!(filter.what, What::Error | What::Role(Role::Tool)));
         let mut calls: HashMap<bool, HashSet<EntryId>> = HashMap::new();
         let mut files: HashMap<bool, FileEntries> = HashMap::new();
         for Filter { is_negated, what } in filters {
@@ -109,7 +129,8 @@ impl<'c> Filters<'c> {
                 What::Until(at) => all.until = Some(all.until.map_or(*at, |old| old.min(*at))),
                 What::Tool(name) => add_calls_of_tool(conn, name, calls.entry(not).or_default())?,
                 What::File(path) => {
-                    add_entries_of_file(conn, path, has_words, files.entry(not).or_default())?;
+                    let used = entries_of_file(conn, path, has_words, asks_for_results)?;
+                    files.entry(not).or_default().add(used);
                 }
                 rule => all.rules.add(conn, not, rule)?,
             }
@@ -129,6 +150,7 @@ impl<'c> Filters<'c> {
             && self.errors.is_none()
             && self.calls.is_empty()
             && self.files.is_empty()
+            && self.originals.is_empty()
             && self.since.is_none()
             && self.until.is_none()
             && !self
@@ -213,6 +235,11 @@ impl<'c> Filters<'c> {
             if is_touched == *not {
                 return Ok(false);
             }
+        }
+        if let Some(session) = row.session
+            && self.originals.has_copy(self.conn, session, entry)?
+        {
+            return Ok(false);
         }
         match (&self.sessions, row.session) {
             (None, _) => Ok(true),
@@ -324,14 +351,15 @@ fn add_calls_of_tool(conn: &Connection, name: &str, found: &mut HashSet<EntryId>
     Ok(())
 }
 
-/// Adds the entries and turns that used a file. `path` is the end of the file's path or any part of
-/// it.
-fn add_entries_of_file(
+/// Returns the calls that used a file, on request with their results and turns. `path` is the end
+/// of the file's path or any part of it.
+fn entries_of_file(
     conn: &Connection,
     path: &str,
     with_turns: bool,
-    found: &mut FileEntries,
-) -> Result<()> {
+    with_results: bool,
+) -> Result<FileEntries> {
+    let mut found = FileEntries::default();
     let mut statement = conn.prepare_cached(
         "SELECT c.entry, c.result, c.output, CASE WHEN ?2 THEN e.turn END
            FROM tool_call_rows c CROSS JOIN entry_rows e ON e.id = c.entry
@@ -341,14 +369,14 @@ fn add_entries_of_file(
     )?;
     let mut rows = statement.query((path, with_turns))?;
     while let Some(row) = rows.next()? {
-        for index in 0..3 {
+        for index in 0..if with_results { 3 } else { 1 } {
             found.entries.extend(row.get::<_, Option<EntryId>>(index)?);
         }
         if with_turns {
             found.turns.extend(row.get::<_, Option<EntryId>>(3)?);
         }
     }
-    Ok(())
+    Ok(found)
 }
 
 /// The values that rules compare, of a session or of an entry without one.

@@ -16,6 +16,7 @@ use super::texts::{Texts, by_column};
 use crate::Result;
 use crate::base::ids::{EntryId, PackedId, SessionRow, is_further_of_line};
 use crate::project::session_sources::holds_transcript;
+use crate::read::query::originals::is_original;
 use crate::read::query::sessions::title;
 use crate::read::query::{listed, lost, story};
 use crate::wire::{SearchHit, SessionState};
@@ -273,7 +274,9 @@ impl<'c> HitReader<'c> {
             let session = self
                 .conn
                 .prepare_cached(concat!(
-                    "SELECT session_id, format, nullif(agent, ''), project, ",
+                    "SELECT iif(",
+                    is_original!(),
+                    ", format || '/', '') || session_id, format, nullif(agent, ''), project, ",
                     lost::cwd!(),
                     ", part, state, parent_id FROM sessions s WHERE id = ?1"
                 ))?

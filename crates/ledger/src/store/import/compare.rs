@@ -2,6 +2,9 @@
 //!
 //! Only reads: never changes a stored line.
 
+use std::borrow::Cow;
+
+use quipu_transcript::stringify;
 use rusqlite::{Connection, OptionalExtension};
 
 use super::super::sessions::NativeSession;
@@ -42,29 +45,47 @@ pub(super) fn known(conn: &Connection, agent: &str, id: &str) -> Result<Option<N
     }
 }
 
-/// Returns the stored session and the number of its bytes that equal the files. Fails if its lines
-/// differ from theirs.
+/// The stored session to which lines are added, and the number of lines that it has already.
+#[derive(Debug, Default)]
+pub(super) struct Compared {
+    pub(super) known: StoredSession,
+    pub(super) lines: u64,
+}
+
+/// Compares the lines of the stored session with those of the files. Fails if they differ in
+/// another way than their spelling: OpenClaw's database and an export write the same values in
+/// other bytes.
 pub(super) fn compare(
     reader: &mut RecordReader<'_>,
     folder: &Folder<'_>,
     group: &Group,
     content: &Content,
     known: Option<NativeSession>,
-) -> Result<StoredSession> {
-    let Some(session) = known else { return Ok(None) };
-    let mut stored = Prefix::of(content.length);
+) -> Result<Compared> {
+    let Some(session) = known else { return Ok(Compared::default()) };
+    let mut stored = Prefix::of(content.rows.iter().sum());
+    let mut bytes = 0;
     spans::stream_from(reader, session.generation, &mut |part| {
+        bytes += part.len() as u64;
         stored.add(part);
         Ok(())
     })?;
-    let mut incoming = Prefix::of(stored.taken);
+    let mut incoming = Prefix::of(stored.lines);
     folder.each(group, content, &mut |_, line| {
         incoming.add(line);
         Ok(())
     })?;
+    // The files may have fewer lines, if the session has grown since an earlier import.
+    let mut again = Prefix::of(incoming.lines);
+    if incoming.lines < stored.lines {
+        spans::stream_from(reader, session.generation, &mut |part| {
+            again.add(part);
+            Ok(())
+        })?;
+        stored = again;
+    }
     match stored.hash.finalize() == incoming.hash.finalize() {
-        // The session may have grown since an earlier import.
-        true => Ok(Some((session, stored.taken))),
+        true => Ok(Compared { known: Some((session, bytes)), lines: stored.lines }),
         false => Err(Error::refused(format!(
             "session {} already exists with other lines",
             group.id.escape_debug()
@@ -72,7 +93,7 @@ pub(super) fn compare(
     }
 }
 
-/// Passes the lines after the first `skip` bytes to `each`, and counts stored and new lines.
+/// Passes the lines after the first `skip` to `each`, and counts stored and new lines.
 pub(super) fn new_lines(
     folder: &Folder<'_>,
     group: &Group,
@@ -86,7 +107,7 @@ pub(super) fn new_lines(
     }
     folder.each(group, content, &mut |file, line| {
         if skip > 0 {
-            skip = skip.saturating_sub(line.len() as u64);
+            skip -= 1;
             return Ok(());
         }
         if let Some(file) = reports.get_mut(file) {
@@ -96,22 +117,53 @@ pub(super) fn new_lines(
     })
 }
 
-/// A hash of the first bytes of a stream.
+/// The length of a line, in bytes, up to which its values are compared. Longer lines must have the
+/// same bytes, so that they need not be in memory.
+const LONGEST: usize = 32 << 20;
+
+/// A hash of the first lines of a stream, each in the same spelling.
 struct Prefix {
     hash: blake3::Hasher,
-    taken: u64,
+    lines: u64,
     most: u64,
+    /// The beginning of the current line.
+    line: Vec<u8>,
+    /// True if the beginning of the current line is part of the hash already.
+    is_long: bool,
 }
 
 impl Prefix {
     fn of(most: u64) -> Prefix {
-        Prefix { hash: blake3::Hasher::new(), taken: 0, most }
+        Prefix { hash: blake3::Hasher::new(), lines: 0, most, line: Vec::new(), is_long: false }
     }
 
-    fn add(&mut self, bytes: &[u8]) {
-        let left = usize::try_from(self.most - self.taken).unwrap_or(usize::MAX);
-        let bytes = bytes.get(..left).unwrap_or(bytes);
-        self.hash.update(bytes);
-        self.taken += bytes.len() as u64;
+    fn add(&mut self, mut bytes: &[u8]) {
+        while self.lines < self.most && !bytes.is_empty() {
+            let end = memchr::memchr(b'\n', bytes).map(|at| at + 1);
+            let (line, rest) = bytes.split_at(end.unwrap_or(bytes.len()));
+            bytes = rest;
+            self.line.extend_from_slice(line);
+            self.is_long |= self.line.len() > LONGEST;
+            if self.is_long {
+                self.hash.update(&self.line);
+                self.line.clear();
+            }
+            if end.is_some() {
+                self.hash.update(&spelled(&self.line));
+                self.line.clear();
+                (self.lines, self.is_long) = (self.lines + 1, false);
+            }
+        }
+    }
+}
+
+/// Returns a line in the spelling by which lines are compared.
+pub(super) fn spelled(line: &[u8]) -> Cow<'_, [u8]> {
+    match std::str::from_utf8(line) {
+        Ok(text) => match stringify(text.trim_end_matches('\n')) {
+            Cow::Borrowed(_) => Cow::Borrowed(line),
+            Cow::Owned(text) => Cow::Owned(format!("{text}\n").into_bytes()),
+        },
+        Err(_) => Cow::Borrowed(line),
     }
 }

@@ -14,6 +14,7 @@ use foldhash::HashSet;
 use quipu_transcript::format::{Archive, Claim, Format, Node, Part};
 use quipu_transcript::formats::openclaw::OpenClaw;
 
+use super::read;
 use crate::base::foreign::{FileId, FileKind as Kind, Folder, Meta, denied_files, state_folder};
 use crate::collect::{Dump, Dumped};
 use crate::wire::ImportedFile;
@@ -38,6 +39,8 @@ pub(super) struct AgentFiles {
     pub(super) left_out: Vec<(PathBuf, String)>,
     /// True if one of the files has several hard links.
     has_hard_links: bool,
+    /// True if the agent's folder is in a folder `agents`, as OpenClaw has it.
+    is_in_agents: bool,
 }
 
 impl AgentFiles {
@@ -131,9 +134,9 @@ pub(super) fn find(folder: &Path, roots: &[PathBuf]) -> Result<Vec<AgentFiles>> 
         let denied = denied_files(all);
         found.iter_mut().for_each(|files| files.leave_out(&denied));
     }
-    if found.is_empty() {
-        let why = format!("{} has no OpenClaw sessions", folder.display());
-        return Err(Error::refused(why));
+    let is_openclaws = |files: &AgentFiles| files.is_openclaws(&tree.root);
+    if !found.iter().any(|files| files.is_in_agents) && !found.iter().any(is_openclaws) {
+        return Err(Error::NotOpenClaw { path: folder.to_owned() });
     }
     Ok(found)
 }
@@ -239,6 +242,7 @@ impl Tree {
             transcripts: Vec::new(),
             left_out: Vec::new(),
             has_hard_links: false,
+            is_in_agents: agent.state.is_some(),
         };
         if self.is_folder(&agent.sessions) {
             files.scan(self, &agent.sessions, &claimed("sessions"))?;
@@ -324,6 +328,18 @@ impl AgentFiles {
         }
         Ok(())
     }
+
+    /// Returns whether any of the files is OpenClaw's. Other programs also have folders named
+    /// `sessions`, and files named `*.jsonl`.
+    fn is_openclaws(&self, root: &Path) -> bool {
+        let mut transcripts = self.transcripts.iter();
+        self.index.is_some()
+            || self.database.is_some()
+            || transcripts.any(|file| {
+                file.is_compressed || read::begins_with_a_record(root, file).unwrap_or(true)
+            })
+    }
+
     /// Leaves out files that are also hard links of a file with secrets.
     fn leave_out(&mut self, denied: &HashSet<FileId>) {
         let is_denied = |file: &FileId| denied.contains(file);

@@ -18,6 +18,7 @@ use serde_json::{Map, Value};
 
 use super::super::work::FORMAT;
 use super::batch::MAX_BATCH_BYTES;
+use super::compare::spelled;
 use super::exported::Exported;
 use super::find::Transcript;
 use crate::base::foreign;
@@ -293,20 +294,31 @@ fn refuse_secrets(file: &Transcript, opened: &File) -> Result<()> {
     if !file.is_shared {
         return Ok(());
     }
+    match has_record(file, opened)? {
+        true => Ok(()),
+        false => Err(Error::refused("it has other names and no records: it may contain secrets")),
+    }
+}
+
+/// Returns whether one of the first lines of a file is a record of OpenClaw, or the file is empty.
+pub(super) fn begins_with_a_record(root: &Path, file: &Transcript) -> Result<bool> {
+    let path = &file.path;
+    let opened = foreign::open(root, path, file.file).map_err(Error::io("open", path))?;
+    has_record(file, &opened)
+}
+
+fn has_record(file: &Transcript, opened: &File) -> Result<bool> {
     let mut head = vec![0; PROBE_BYTES];
     let length = opened.read_at(&mut head, 0).map_err(Error::io("read", &file.path))?;
     head.truncate(length);
     let origin = FORMAT.origin(b"");
-    let mut is_record = false;
+    let mut is_record = head.is_empty();
     for line in head.split(|byte| *byte == b'\n') {
         record::read(FORMAT, &origin, line, &mut |entry| {
             is_record |= !matches!(entry.kind, Kind::Unknown);
         });
     }
-    match is_record || head.is_empty() {
-        true => Ok(()),
-        false => Err(Error::refused("it has other names and no records: it may contain secrets")),
-    }
+    Ok(is_record)
 }
 
 /// The lines of one session of a database. One file holds the lines of all sessions.
@@ -330,7 +342,7 @@ fn is_header(line: &[u8]) -> bool {
     value.is_some_and(|line| line.get("type").and_then(Value::as_str) == Some("session"))
 }
 
-/// Returns the fingerprint of a line, without its parent. A reset repeats the kept lines, and a
+/// Returns the fingerprint of a line's values, without its parent. A reset repeats the kept lines, and a
 /// repeated line may have another parent.
 fn fingerprint(line: &[u8]) -> [u8; 32] {
     let entry: Option<Map<String, Value>> = serde_json::from_slice(line).ok();
@@ -339,7 +351,7 @@ fn fingerprint(line: &[u8]) -> [u8; 32] {
             entry.remove("parentId");
             blake3::hash(Value::Object(entry).to_string().as_bytes())
         }
-        _ => blake3::hash(line),
+        _ => blake3::hash(&spelled(line)),
     };
     *hash.as_bytes()
 }

@@ -14,6 +14,7 @@ use super::super::Store;
 use super::super::sessions::NativeSession;
 use super::super::work::FORMAT;
 use super::batch::{Batch, IndexKey, MAX_BATCH_BYTES, Piece, Step, Waiting};
+use super::compare::Compared;
 use super::find::{AgentFiles, Transcript};
 use super::read::{Content, Folder, Group};
 use super::{OTHER, compare, error_text, is_ledger_error, path_of, session_of};
@@ -235,15 +236,15 @@ impl<'a, 'e> Import<'a, 'e> {
                     continue;
                 }
             };
-            let known = match compare::compare(&mut reader, &self.folder, group, &content, known) {
-                Ok(known) => known,
+            let compared = compare::compare(&mut reader, &self.folder, group, &content, known);
+            let Compared { known, lines: skip } = match compared {
+                Ok(compared) => compared,
                 Err(error) if is_ledger_error(&error) => return Err(error),
                 Err(error) => {
                     fail(reports, &error);
                     continue;
                 }
             };
-            let skip = known.as_ref().map_or(0, |(_, length)| *length);
             let mut lines = Vec::new();
             compare::new_lines(&self.folder, group, &content, skip, reports, &mut |line| {
                 lines.push(line.to_owned());
@@ -326,14 +327,13 @@ impl<'a, 'e> Import<'a, 'e> {
         reports: &mut [ImportedFile],
     ) -> Result<bool> {
         let (content, known) = self.read(group, reports)?;
-        let known = {
+        let Compared { known, lines: skip } = {
             let core = self.store.core();
             let mut reader = RecordReader::new(core.ledger.conn());
             compare::compare(&mut reader, &self.folder, group, &content, known)?
         };
         let (agent, id) = (&*self.files.agent, group.id.clone());
         let mut piece = Piece { agent, id, known, lines: Vec::new(), keys: Vec::new() };
-        let skip = piece.known.as_ref().map_or(0, |(_, length)| *length);
         let (mut bytes, mut is_same) = (0, true);
         compare::new_lines(&self.folder, group, &content, skip, reports, &mut |line| {
             if is_same {

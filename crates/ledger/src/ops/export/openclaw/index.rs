@@ -25,32 +25,71 @@ pub(super) fn native_key(conn: &Connection, row: SessionRow) -> Result<Option<Se
     Ok(sessions::key_of(conn, &session)?.map(SessionKey::parse))
 }
 
+/// The indexes of all agents.
+#[derive(Debug, Clone, Default)]
+pub struct Indexes {
+    /// The path and the keys of each.
+    pub files: Vec<(String, Fields)>,
+    /// Keys that are written in another spelling: the key, and what is written.
+    pub respelled: Vec<(String, String)>,
+}
+
+/// A key that leads to a session.
+struct Entry<'a> {
+    session: &'a Planned,
+    key: String,
+    fields: Fields,
+    updated_at: i64,
+}
+
 /// Returns the indexes of all agents.
-pub(super) fn of(conn: &Connection, planned: &[Planned]) -> Result<Vec<(String, Fields)>> {
-    let mut files: BTreeMap<&str, Fields> = BTreeMap::new();
-    let mut times: HashMap<(&str, String), i64> = HashMap::new();
+pub(super) fn of(conn: &Connection, planned: &[Planned]) -> Result<Indexes> {
+    let mut files: BTreeMap<&str, BTreeMap<String, Vec<Entry<'_>>>> = BTreeMap::new();
     let mut read = HashMap::new();
     for session in planned {
+        let index = files.entry(&session.folder).or_default();
+        if session.deleted.is_some() {
+            continue;
+        }
         let value = match session.is_native {
             true => own(conn, session.row)?,
             false => collected(conn, session, &mut read)?,
         };
-        let index = files.entry(&session.folder).or_default();
         for (key, fields) in value {
-            let key = key_in_files(&key, session);
-            let (fields, updated) = finished(fields, session);
-            // If a native and a collected session share a key, it leads to the newer one.
-            let time = times.entry((&session.folder, key.clone())).or_insert(i64::MIN);
-            if *time < updated {
-                *time = updated;
-                index.put(&key, &fields);
-            }
+            let (fields, updated_at) = finished(fields, session);
+            let written = written(&key, session);
+            index.entry(written).or_default().push(Entry { session, key, fields, updated_at });
         }
     }
-    Ok(files
-        .into_iter()
-        .map(|(folder, index)| (format!("{folder}/sessions.json"), index))
-        .collect())
+    let mut indexes = Indexes::default();
+    for (folder, keys) in files {
+        let mut index = Fields::default();
+        let mut others = Vec::new();
+        for (written, mut entries) in keys {
+            // If several sessions share a key, it leads to the newest one.
+            entries.sort_by_key(|entry| std::cmp::Reverse(entry.updated_at));
+            let mut entries = entries.into_iter();
+            let Some(first) = entries.next() else { continue };
+            index.put(&written, &first.fields);
+            // Sessions whose keys had only the same spelling get keys of their own.
+            let is_other = |entry: &Entry<'_>| {
+                entry.key != first.key && entry.session.session_id != first.session.session_id
+            };
+            others.extend(entries.filter(is_other));
+            if first.key != written {
+                indexes.respelled.push((first.key, written));
+            }
+        }
+        for Entry { session, key, fields, .. } in others {
+            let written = written(&format!("explicit:{}", session.session_id), session);
+            if index.get(&written).is_none() {
+                index.put(&written, &fields);
+                indexes.respelled.push((key, written));
+            }
+        }
+        indexes.files.push((format!("{folder}/sessions.json"), index));
+    }
+    Ok(indexes)
 }
 
 /// Returns the fields of a native session, under each key that leads to it.
@@ -103,14 +142,24 @@ fn collected(
     Ok(keys)
 }
 
-/// Returns the key with the agent's name replaced by the name of its folder.
-fn key_in_files(key: &str, session: &Planned) -> String {
+/// Returns the key as OpenClaw accepts it, with the name of the agent's folder as its agent.
+fn written(key: &str, session: &Planned) -> String {
     let folder = names::agent(&session.agent);
-    match key.strip_prefix(&format!("agent:{}:", session.agent)) {
-        Some(rest) if folder != session.agent => format!("agent:{folder}:{rest}"),
-        _ => key.to_owned(),
-    }
+    let key = match key.strip_prefix(&format!("agent:{}:", session.agent)) {
+        Some(rest) => SessionKey::parse(format!("agent:{folder}:{rest}")),
+        None => SessionKey::parse(key),
+    };
+    key.for_openclaw(&folder)
 }
+
+/// The fields that hold session keys.
+const KEYS: [&str; 5] = [
+    "sessionKey",
+    "spawnedBy",
+    "parentSessionKey",
+    "usageFamilyKey",
+    "heartbeatIsolatedBaseSessionKey",
+];
 
 /// Returns an entry with the fields that every reader needs, and its time.
 fn finished(mut fields: Fields, session: &Planned) -> (Fields, i64) {
@@ -124,6 +173,12 @@ fn finished(mut fields: Fields, session: &Planned) -> (Fields, i64) {
         let value = fields.get(&name);
         if let Some(time) = value.as_ref().and_then(Value::as_str).and_then(Timestamp::from_text) {
             fields.put(&name, &time.0);
+        }
+    }
+    for name in KEYS {
+        let value = fields.get(name);
+        if let Some(key) = value.as_ref().and_then(Value::as_str).filter(|key| !key.is_empty()) {
+            fields.put(name, &written(key, session));
         }
     }
     let value = fields.get("updatedAt");

@@ -14,15 +14,15 @@ use quipu_transcript::formats::native;
 use quipu_transcript::time::Timestamp;
 use rusqlite::Connection;
 
+pub use index::Indexes;
 pub use lines::{Failure, Wrote};
 
 use crate::Result;
 use crate::base::ids::SessionRow;
 use crate::file::ledger::Ledger;
 use crate::file::snapshot::Snapshot;
-use crate::store::Fields;
 use crate::store::openclaw_names as names;
-use crate::wire::Session;
+use crate::wire::{Session, SessionState};
 use lines::Laying;
 
 /// The exported format, besides native sessions.
@@ -54,6 +54,20 @@ struct Planned {
     fork_of: Option<String>,
     started_at: Option<i64>,
     updated_at: Option<i64>,
+    /// The time in the name of a session that OpenClaw has deleted.
+    deleted: Option<String>,
+}
+
+impl Planned {
+    /// Returns the path of the newest transcript. A deleted session keeps its suffix, because
+    /// OpenClaw would list it again without.
+    fn newest(&self) -> String {
+        let live = format!("{}/{}.jsonl", self.folder, self.stem);
+        match &self.deleted {
+            Some(time) => format!("{live}.deleted.{time}"),
+            None => live,
+        }
+    }
 }
 
 /// A file to write.
@@ -153,6 +167,7 @@ impl Plan<'_> {
             fork_of: session.fork_of.clone(),
             started_at: session.started_at,
             updated_at: session.updated_at,
+            deleted: deleted(self.conn, session, key.is_some())?,
         });
         Ok(())
     }
@@ -169,7 +184,7 @@ impl Plan<'_> {
             let live = format!("{}/{}.jsonl", session.folder, session.stem);
             let archives =
                 session.resets.iter().map(|reset| format!("{live}.reset.{}", names::time(*reset)));
-            for (file, path) in archives.chain([live.clone()]).enumerate() {
+            for (file, path) in archives.chain([session.newest()]).enumerate() {
                 files.push(PlannedFile {
                     path,
                     session: session.id.clone(),
@@ -192,8 +207,7 @@ impl Plan<'_> {
         let parent = session.fork_of.as_ref().and_then(|parent| {
             let name = (session.agent.clone(), parent.clone());
             let parent = self.by_id.get(&name).and_then(|number| self.sessions.get(*number))?;
-            let path = to.join(&parent.folder).join(format!("{}.jsonl", parent.stem));
-            Some(path.to_string_lossy().into_owned())
+            Some(to.join(parent.newest()).to_string_lossy().into_owned())
         });
         let time = session.updated_at.or(session.started_at).unwrap_or(0);
         let began = session.started_at.unwrap_or(time);
@@ -209,8 +223,35 @@ impl Plan<'_> {
         laying.write(self.conn, file.place.1, &head, out)
     }
 
-    /// Returns the indexes: the path and the keys of each.
-    pub fn indexes(&self) -> Result<Vec<(String, Fields)>> {
+    /// Returns the indexes.
+    pub fn indexes(&self) -> Result<Indexes> {
         index::of(self.conn, &self.sessions)
     }
+}
+
+/// Returns the time at which OpenClaw deleted a session, as its archive's name has it. A native
+/// session is deleted if it was imported from one that is, and no key leads to it.
+fn deleted(conn: &Connection, session: &Session, has_key: bool) -> Result<Option<String>> {
+    if has_key || session.format == OPENCLAW && session.state != SessionState::Deleted {
+        return Ok(None);
+    }
+    let mut statement = conn.prepare_cached(
+        "SELECT f.path FROM sessions s
+           JOIN session_sources ss ON ss.session = s.id
+           JOIN sources f ON f.id = ss.source
+          WHERE s.format = ?1 AND s.agent = ?2 AND s.session_id = ?3 AND s.state = ?4
+          ORDER BY f.path DESC",
+    )?;
+    let paths = statement
+        .query_map((OPENCLAW, &session.agent, &session.id, SessionState::Deleted), |row| {
+            row.get(0)
+        })?
+        .collect::<Result<Vec<Vec<u8>>, _>>()?;
+    let time = |path: &Vec<u8>| {
+        let path = String::from_utf8_lossy(path);
+        let (_, time) = path.split_once(".jsonl.deleted.")?;
+        Some(time.get(..time.find('Z')? + 1)?.replace(':', "-"))
+    };
+    let at = session.updated_at.or(session.started_at).unwrap_or(0);
+    Ok(paths.first().map(|_| paths.iter().find_map(time).unwrap_or_else(|| names::time(at))))
 }

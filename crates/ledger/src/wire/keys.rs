@@ -1,0 +1,33 @@
+//! The shape of session keys.
+//!
+//! Holds data only: it neither queries the ledger nor prints.
+
+use serde::Serialize;
+
+use super::none_if_empty;
+
+/// A session key and the session that it leads to.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct RegisteredKey {
+    /// The key.
+    pub key: String,
+    /// The id of the session; `null` if the key leads to none.
+    pub session: Option<String>,
+    /// The format of the session.
+    pub format: String,
+    /// The agent of the session; `null` where the format has no agents.
+    #[serde(serialize_with = "none_if_empty")]
+    pub agent: String,
+    /// The time at which the session was created, milliseconds UTC.
+    pub created_at: Option<i64>,
+    /// The time of the last activity.
+    pub updated_at: Option<i64>,
+    /// The number of input tokens.
+    pub input_tokens: Option<i64>,
+    /// The number of output tokens.
+    pub output_tokens: Option<i64>,
+    /// The number of tokens in the context.
+    pub total_tokens: Option<i64>,
+    /// The channel of its messages.
+    pub channel: Option<String>,
+}

@@ -1,0 +1,249 @@
+//! Writes JSON as JavaScript's `JSON.stringify(JSON.parse(text))` does.
+//!
+//! Numbers that a double cannot hold keep their digits, so that no value changes.
+
+use std::borrow::Cow;
+
+/// Values that are nested deeper stay as they are written, so that recursion cannot exhaust the
+/// stack.
+const DEEPEST: usize = 256;
+
+/// Returns the JSON text in JavaScript's spelling; the text itself if it is not JSON or is nested
+/// too deeply.
+pub fn stringify(text: &str) -> Cow<'_, str> {
+    if serde_json::from_str::<&serde_json::value::RawValue>(text).is_err() {
+        return Cow::Borrowed(text);
+    }
+    let mut reader = Reader { text, at: 0 };
+    let mut out = String::with_capacity(text.len());
+    match reader.value(&mut out, 0) {
+        Some(()) if out != text => Cow::Owned(out),
+        _ => Cow::Borrowed(text),
+    }
+}
+
+/// A position in valid JSON.
+struct Reader<'a> {
+    text: &'a str,
+    at: usize,
+}
+
+impl<'a> Reader<'a> {
+    fn byte(&self) -> Option<u8> {
+        self.text.as_bytes().get(self.at).copied()
+    }
+
+    /// Returns the next byte that is no white space.
+    fn peek(&mut self) -> Option<u8> {
+        while self.byte().is_some_and(|byte| byte.is_ascii_whitespace()) {
+            self.at += 1;
+        }
+        self.byte()
+    }
+
+    /// Passes the next byte if it is the given one.
+    fn skip(&mut self, byte: u8) -> bool {
+        let is_it = self.peek() == Some(byte);
+        self.at += usize::from(is_it);
+        is_it
+    }
+
+    /// Writes the next value; returns `None` where it is nested too deeply.
+    fn value(&mut self, out: &mut String, depth: usize) -> Option<()> {
+        if depth > DEEPEST {
+            return None;
+        }
+        match self.peek()? {
+            b'{' => self.object(out, depth),
+            b'[' => {
+                self.at += 1;
+                out.push('[');
+                let mut is_first = true;
+                while !self.skip(b']') {
+                    if !std::mem::take(&mut is_first) {
+                        self.skip(b',');
+                        out.push(',');
+                    }
+                    self.value(out, depth + 1)?;
+                }
+                out.push(']');
+                Some(())
+            }
+            b'"' => {
+                let raw = self.string()?;
+                write_string(raw, out);
+                Some(())
+            }
+            _ => {
+                let rest = self.text.get(self.at..)?;
+                let is_end =
+                    |byte: &u8| matches!(byte, b',' | b']' | b'}') || byte.is_ascii_whitespace();
+                let length = rest.as_bytes().iter().position(|byte| is_end(byte));
+                let word = rest.get(..length.unwrap_or(rest.len()))?;
+                self.at += word.len();
+                write_word(word, out);
+                Some(())
+            }
+        }
+    }
+
+    /// Writes an object: names of array elements first, in their order, and of a repeated name the
+    /// last value, in the first one's place.
+    fn object(&mut self, out: &mut String, depth: usize) -> Option<()> {
+        self.at += 1;
+        let mut fields: Vec<(Cow<'a, str>, String)> = Vec::new();
+        while !self.skip(b'}') {
+            self.skip(b',');
+            self.peek()?;
+            let raw = self.string()?;
+            let name = match raw.contains('\\') {
+                true => serde_json::from_str(raw).map_or(Cow::Borrowed(raw), Cow::Owned),
+                false => Cow::Borrowed(raw.get(1..raw.len() - 1)?),
+            };
+            self.skip(b':');
+            let mut value = String::new();
+            self.value(&mut value, depth + 1)?;
+            fields.push((name, value));
+        }
+        // A stable sort puts repeated names beside each other, in their order.
+        let mut order: Vec<usize> = (0..fields.len()).collect();
+        let name = |at: &usize| fields.get(*at).map(|(name, _)| &**name).unwrap_or_default();
+        order.sort_by(|a, b| name(a).cmp(name(b)));
+        let mut kept: Vec<(Option<u32>, usize, usize)> = Vec::new();
+        for same in order.chunk_by(|a, b| name(a) == name(b)) {
+            let (Some(first), Some(last)) = (same.first(), same.last()) else { continue };
+            kept.push((element(name(first)), *first, *last));
+        }
+        kept.sort_by_key(|(element, first, _)| (element.is_none(), *element, *first));
+        out.push('{');
+        for (number, (_, _, at)) in kept.iter().enumerate() {
+            let (name, value) = fields.get(*at)?;
+            if number > 0 {
+                out.push(',');
+            }
+            match name.starts_with('"') && name.contains('\\') {
+                // A name with a lone surrogate, which no string can hold.
+                true => out.push_str(name),
+                false => out.push_str(&serde_json::to_string(name).ok()?),
+            }
+            out.push(':');
+            out.push_str(value);
+        }
+        out.push('}');
+        Some(())
+    }
+
+    /// Passes a string and returns it with its quotes.
+    fn string(&mut self) -> Option<&'a str> {
+        let start = self.at;
+        let bytes = self.text.as_bytes();
+        let mut at = start + 1;
+        loop {
+            at += memchr::memchr2(b'"', b'\\', bytes.get(at..)?)?;
+            match bytes.get(at) {
+                Some(b'"') => break,
+                _ => at += 2,
+            }
+        }
+        self.at = at + 1;
+        self.text.get(start..self.at)
+    }
+}
+
+/// Returns the number of an array element, if a field has such a name.
+fn element(name: &str) -> Option<u32> {
+    let number: u32 = name.parse().ok().filter(|number| *number < u32::MAX)?;
+    (number.to_string() == name).then_some(number)
+}
+
+fn write_string(raw: &str, out: &mut String) {
+    let is_plain = !raw.contains('\\');
+    let text = if is_plain { None } else { serde_json::from_str::<String>(raw).ok() };
+    match text.and_then(|text| serde_json::to_string(&text).ok()) {
+        Some(text) => out.push_str(&text),
+        // Without escapes it is its own spelling. A lone surrogate is escaped in both.
+        None => out.push_str(raw),
+    }
+}
+
+/// Writes a number, or `true`, `false` or `null`.
+fn write_word(word: &str, out: &mut String) {
+    let digits = word.strip_prefix('-').unwrap_or(word);
+    let is_integer = digits.bytes().all(|byte| byte.is_ascii_digit());
+    let most = word.bytes().take_while(|byte| !matches!(byte, b'e' | b'E'));
+    let significant = most.filter(u8::is_ascii_digit).count();
+    match word.parse::<f64>() {
+        Ok(_) if is_integer && digits == "0" => out.push('0'),
+        Ok(number) if number.is_finite() && !is_integer && significant <= 17 => {
+            write_number(number, out);
+        }
+        _ => out.push_str(word),
+    }
+}
+
+/// Writes a number as JavaScript does: digits up to 10^21, and an exponent beyond that.
+fn write_number(number: f64, out: &mut String) {
+    if number == 0.0 {
+        return out.push('0');
+    }
+    let shortest = format!("{number:e}");
+    let Some((digits, exponent)) = shortest.split_once('e') else { return out.push_str(&shortest) };
+    let exponent: i32 = exponent.parse().unwrap_or_default();
+    if (-6..21).contains(&exponent) {
+        return out.push_str(&number.to_string());
+    }
+    let sign = if exponent < 0 { "" } else { "+" };
+    out.push_str(&format!("{digits}e{sign}{exponent}"));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Checked against Node.js: `JSON.stringify(JSON.parse(text))`.
+    #[test]
+    fn as_javascript_writes() {
+        for (text, expected) in [
+            (r#" { "a" : [ 1 , 2 ] , "b" : { } } "#, r#"{"a":[1,2],"b":{}}"#),
+            (
+                r#"{"a":"\u00e9\/\u0041\u001F\u2028\ud83e\udd9e\n"}"#,
+                "{\"a\":\"\u{e9}/A\\u001f\u{2028}\u{1f99e}\\n\"}",
+            ),
+            (
+                r#"[1.0,1e5,1E+2,-0,-0.0,0.10,1e21,1e-7,1.5e300,0.000001,123456.789e3]"#,
+                r#"[1,100000,100,0,0,0.1,1e+21,1e-7,1.5e+300,0.000001,123456789]"#,
+            ),
+            (r#"{"b":1,"2":2,"a":3,"1":4,"b":5,"01":6}"#, r#"{"1":4,"2":2,"b":5,"a":3,"01":6}"#),
+            (r#"{"\u0061":1}"#, r#"{"a":1}"#),
+            (r#""\ud800""#, r#""\ud800""#),
+            ("[true,false,null]", "[true,false,null]"),
+        ] {
+            assert_eq!(stringify(text), expected, "{text}");
+        }
+        // Numbers that a double cannot hold keep their digits, and other text is left alone.
+        for text in ["[12345678901234567890]", "[1e400]", "not json", "", "{\"a\":1"] {
+            assert_eq!(stringify(text), text);
+        }
+        let deep = format!("{}{}", "[ ".repeat(100_000), "]".repeat(100_000));
+        assert_eq!(stringify(&deep), deep);
+    }
+
+    proptest! {
+        #[test]
+        fn once_is_enough(text in "[\\[\\]{}:, \"a0-9.eE\\\\u-]{0,40}", string in ".*", number: f64) {
+            for text in [text, serde_json::json!({"a b": [string, number]}).to_string()] {
+                let once = stringify(&text).into_owned();
+                prop_assert_eq!(stringify(&once), once.as_str());
+            }
+        }
+
+        #[test]
+        fn values_stay(string in ".*", number in -1e300_f64..1e300, key in "[a-z0-9]{1,3}") {
+            let value = serde_json::json!({"x": [string, number, {key: null}]});
+            let pretty = serde_json::to_string_pretty(&value).unwrap();
+            let back: serde_json::Value = serde_json::from_str(&stringify(&pretty)).unwrap();
+            prop_assert_eq!(back, value);
+        }
+    }
+}
