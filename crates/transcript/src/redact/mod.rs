@@ -30,7 +30,7 @@ const MEMORABLE: usize = 8;
 const MAY_BE_CUT: usize = 100;
 
 /// The number of bytes that a cut secret must share with a known one.
-const TELLING: usize = 4;
+const MIN_SHARED_BYTES: usize = 4;
 
 /// Masks secrets, and remembers those that it has met.
 ///
@@ -40,7 +40,7 @@ const TELLING: usize = 4;
 /// let mut redactor = Redactor::new();
 /// let masked = redactor.mask("postgres://shop:hunter2hunter2@db.example/shop");
 /// assert_eq!(masked, "postgres://shop:[redacted:url-password:1]@db.example/shop");
-/// assert_eq!(redactor.met().collect::<Vec<_>>(), [("url-password", 1)]);
+/// assert_eq!(redactor.counts().collect::<Vec<_>>(), [("url-password", 1)]);
 /// ```
 #[derive(Debug, Default)]
 pub struct Redactor {
@@ -126,7 +126,7 @@ impl Redactor {
     /// Returns where a text ends with the beginning of a known secret.
     fn cut_known(&self, text: &str) -> Option<(usize, (usize, u32))> {
         let cut = |(secret, name): (&String, &(usize, u32))| {
-            let end = (TELLING..secret.len().min(text.len() + 1))
+            let end = (MIN_SHARED_BYTES..secret.len().min(text.len() + 1))
                 .rev()
                 .find(|end| secret.get(..*end).is_some_and(|start| text.ends_with(start)))?;
             Some((text.len() - end, *name))
