@@ -24,7 +24,8 @@ pub fn registry(ledger: &Ledger) -> Result<Vec<RegisteredKey>> {
            LEFT JOIN entry_rows e ON e.id = s.id
           WHERE k.format = 'native'
              OR NOT EXISTS (SELECT 1 FROM session_keys n
-                             WHERE n.key = k.key AND n.format = 'native' AND n.agent = k.agent)
+                             WHERE n.key = k.key AND n.format = 'native' AND n.agent = k.agent
+                               AND n.session_id IS k.session_id)
           ORDER BY k.key, k.format, k.source",
     )?;
     let mut rows = statement.query([])?;

@@ -5,17 +5,19 @@
 use std::path::Path;
 use std::time::Instant;
 
+use quipu_transcript::formats::openclaw::whole_index;
 use rusqlite::{Connection, OptionalExtension};
 use serde::Serialize;
 
 use super::tree::{self, Branch};
 use super::{Fields, Store, fork, meta, sessions};
-use crate::base::ids::SessionRow;
+use crate::base::ids::{SessionRow, SourceId};
 use crate::base::sidecar::beside;
 use crate::file::ledger::Ledger;
 use crate::file::owner::is_about_access;
 use crate::project::rebuild;
 use crate::read::query;
+use crate::truth::indexes;
 use crate::{Error, Result, Trouble};
 
 /// Opens one snapshot of a ledger for reading the state of its sessions.
@@ -128,18 +130,26 @@ pub fn meta_of(ledger: &Ledger, session: SessionRow) -> Result<Fields> {
         Err(Error::Collected { id, .. }) => {
             let mut fields = Fields::default();
             meta::add_counts(conn, session, &id, None, &mut fields)?;
-            let noted: Option<String> = conn
+            let key: Option<(SourceId, String, String)> = conn
                 .prepare_cached(
-                    "SELECT k.fields FROM sessions s
+                    "SELECT k.source, k.key, k.fields FROM sessions s
                        JOIN session_keys k
                          ON k.session_id = s.session_id AND k.format = s.format
                         AND k.agent = s.agent
                       WHERE s.id = ?1 ORDER BY k.updated_at DESC LIMIT 1",
                 )?
-                .query_row([session], |row| row.get(0))
+                .query_row([session], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))
                 .optional()?;
-            let noted: Option<Fields> = noted.and_then(|noted| serde_json::from_str(&noted).ok());
-            fields.change(&noted.unwrap_or_default());
+            let Some((source, key, projected)) = key else { return Ok(fields) };
+            // Reports and long values exist only in the bytes of the index.
+            let index = indexes::load(conn, source)?.map(|bytes| whole_index(&bytes));
+            let bindings =
+                index.as_ref().map(|index| index.bindings.as_slice()).unwrap_or_default();
+            let noted = match bindings.iter().find(|binding| binding.key == key) {
+                Some(binding) => Fields::of(binding),
+                None => serde_json::from_str(&projected).unwrap_or_default(),
+            };
+            fields.change(&noted);
             Ok(fields)
         }
         Err(error) => Err(error),

@@ -53,6 +53,8 @@ fn requirements() -> BTreeSet<u32> {
         90..=93,
         100..=105,
         110..=112,
+        121..=121,
+        123..=124,
     ]
     .into_iter()
     .flatten()

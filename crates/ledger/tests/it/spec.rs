@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 use quipu_ledger::query::Choice;
 use quipu_ledger::wire::{FormatStatus, SyncReport};
 use quipu_transcript::story::{Folded, StoryDetail};
+use serde_json::{Value, json};
 
 use crate::child;
 use crate::home::*;
@@ -1144,4 +1145,53 @@ fn r112_turns_form_a_tree() {
         ]
     );
     assert_eq!(home.all("SELECT id, turn FROM entries WHERE id > 5"), ["6|5", "7|3"]);
+}
+
+/// All fields of a session entry in the ledger document.
+fn session_entry() -> serde_json::Map<String, Value> {
+    let entry = r##"{
+        "sessionId": "s1", "updatedAt": 1770193116233, "sessionFile": "s1.jsonl",
+        "systemSent": true, "abortedLastRun": false, "compactionCount": 3,
+        "inputTokens": 11, "outputTokens": 12, "totalTokens": 13, "contextTokens": 14,
+        "modelProvider": "anthropic", "model": "claude-opus-4-5", "modelOverride": "m",
+        "providerOverride": "p", "thinkingLevel": "high", "verboseLevel": "on",
+        "reasoningLevel": "off", "elevatedLevel": "ask", "channel": "telegram",
+        "lastChannel": "discord", "lastTo": "7", "lastAccountId": "default", "lastThreadId": 42,
+        "deliveryContext": {"channel": "telegram", "to": "7"}, "chatType": "group",
+        "groupId": "-100", "subject": "s", "groupChannel": "#g", "space": "w",
+        "displayName": "d", "label": "l", "origin": {"provider": "telegram"},
+        "queueMode": "steer", "queueDebounceMs": 5, "queueCap": 6, "queueDrop": "old",
+        "ttsAuto": "always", "responseUsage": "full", "sendPolicy": "allow",
+        "memoryFlushAt": 1770193116000, "memoryFlushCompactionCount": 2,
+        "spawnedBy": "agent:main:main", "lastHeartbeatText": "h",
+        "lastHeartbeatSentAt": 1770193115000,
+        "skillsSnapshot": {"prompt": "PROMPT", "skills": [{"name": "notes"}]},
+        "systemPromptReport": {"source": "run", "injectedWorkspaceFiles": ["AGENTS.md"]}
+    }"##;
+    let entry = entry.replace("PROMPT", &"p".repeat(20_000));
+    serde_json::from_str(&entry).unwrap()
+}
+
+#[test]
+fn r3_every_field_of_a_collected_index_is_metadata() {
+    let entry = session_entry();
+    assert_eq!(entry.len(), 46);
+    let index = json!({"agent:main:telegram:group:-100": &entry}).to_string();
+    let folder = ".openclaw/agents/main/sessions";
+    let path = format!("{folder}/sessions.json");
+    let home = collected(&[(CLAW, &text(&[HEADER])), (&path, &index)]);
+    let ledger = home.open();
+    let row = quipu_ledger::query::find_session(&ledger, "s1").unwrap();
+    let meta = quipu_ledger::store::meta_of(&ledger, row).unwrap().to_map();
+    for (name, value) in &entry {
+        assert_eq!(meta.get(name), Some(value), "{name}");
+    }
+    drop(ledger);
+    // The same after an import; only the name of the file adds nothing.
+    let store = quipu_ledger::Store::open(home.ledger_path()).unwrap();
+    store.import(&home.path(".openclaw"), &mut |file| assert!(!file.failed)).unwrap();
+    let meta = store.session("agent:main:telegram:group:-100").unwrap().meta().unwrap();
+    for (name, value) in entry.iter().filter(|(name, _)| *name != "sessionFile") {
+        assert_eq!(meta.get(name), Some(value), "{name}");
+    }
 }
