@@ -78,7 +78,7 @@ impl<'a> Reader<'a> {
                 let rest = self.text.get(self.at..)?;
                 let is_end =
                     |byte: &u8| matches!(byte, b',' | b']' | b'}') || byte.is_ascii_whitespace();
-                let length = rest.as_bytes().iter().position(|byte| is_end(byte));
+                let length = rest.as_bytes().iter().position(is_end);
                 let word = rest.get(..length.unwrap_or(rest.len()))?;
                 self.at += word.len();
                 write_word(word, out);
