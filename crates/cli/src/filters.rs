@@ -54,6 +54,7 @@ impl Args {
             until: self.until.as_deref().map(until).transpose()?,
             channel: self.channel.clone(),
             all: self.all,
+            human: false,
         })
     }
 

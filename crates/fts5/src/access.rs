@@ -11,7 +11,7 @@ use rusqlite::{Connection, ErrorCode};
 use crate::query::matches::Phrase;
 use crate::table::{has_known_version, page_size};
 use crate::write::{PendingPostings, PostingsBuilder};
-use crate::{COLUMNS, Error, Index, Result, RowId, create};
+use crate::{ALL_COLUMNS, COLUMNS, Error, Index, Result, RowId, create};
 
 /// The way the index is read and written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,8 +57,10 @@ fn is_format_known() -> Result<bool> {
     let theirs = sample()?;
     for (rowid, texts) in rows() {
         theirs
-            .prepare_cached("INSERT INTO search (rowid, a, b, c, d) VALUES (?1, ?2, ?3, ?4, ?5)")?
-            .execute((rowid, &texts[0], &texts[1], &texts[2], &texts[3]))?;
+            .prepare_cached(
+                "INSERT INTO search (rowid, a, b, c, d, e) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+            )?
+            .execute((rowid, &texts[0], &texts[1], &texts[2], &texts[3], &texts[4]))?;
         if rowid.0 == SPLIT {
             // The next rows go into another segment.
             theirs.execute_batch("INSERT INTO search (search) VALUES ('flush')")?;
@@ -95,7 +97,7 @@ const SPLIT: i64 = 30;
 /// Opens a table with pages so small that a doclist spans many of them, in a transaction.
 fn sample() -> Result<Connection> {
     let conn = Connection::open_in_memory()?;
-    create(&conn, ["a", "b", "c", "d"])?;
+    create(&conn, ["a", "b", "c", "d", "e"])?;
     conn.execute_batch("INSERT INTO search (search, rank) VALUES ('pgsz', 64); BEGIN")?;
     Ok(conn)
 }
@@ -106,7 +108,13 @@ fn rows() -> impl Iterator<Item = (RowId, [String; COLUMNS])> {
     (1..48_i64).map(|id| {
         let often = "the ".repeat((id % 7) as usize * 5 + 1);
         let far = format!("{}Über", "x ".repeat((id % 5) as usize * 40));
-        let texts = [format!("{often}a{id}"), format!("w{}", id % 9), far, "the end 木".to_owned()];
+        let texts = [
+            format!("{often}a{id}"),
+            format!("w{}", id % 9),
+            far,
+            "the end 木".to_owned(),
+            format!("v{}", id % 4),
+        ];
         (RowId(id * if id > SPLIT { 1000 } else { 1 }), texts)
     })
 }
@@ -123,7 +131,7 @@ fn answers(conn: &Connection, access: Access) -> Result<Vec<Answer>> {
     };
     let the = phrase(&["the"], false);
     let queries = [
-        (vec![the.clone()], vec![], 0b1111),
+        (vec![the.clone()], vec![], ALL_COLUMNS),
         (vec![the.clone(), phrase(&["uber"], false)], vec![], 0b0111),
         (vec![phrase(&["the", "end", "木"], false)], vec![phrase(&["w4"], false)], 0b1010),
         (vec![phrase(&["w"], true)], vec![the], 0b0010),

@@ -17,12 +17,12 @@
 //! use quipu_fts5::{Access, Index, PendingPostings, Phrase, PostingsBuilder, RowId};
 //!
 //! let conn = rusqlite::Connection::open_in_memory()?;
-//! quipu_fts5::create(&conn, ["title", "body", "author", "tags"])?;
+//! quipu_fts5::create(&conn, ["title", "body", "author", "tags", "notes"])?;
 //!
 //! // Any thread tokenizes and sorts; the writer assigns rowids and writes one segment.
 //! let mut builder = PostingsBuilder::default();
-//! let first = builder.add(["Knots", "Numbers in knotted strings", "", ""]);
-//! let second = builder.add(["Strings", "More strings than numbers", "", ""]);
+//! let first = builder.add(["Knots", "Numbers in knotted strings", "", "", ""]);
+//! let second = builder.add(["Strings", "More strings than numbers", "", "", ""]);
 //! let mut pending = PendingPostings::default();
 //! pending.begin_batch(&conn)?;
 //! pending.set_rowid(first, RowId(1));
@@ -34,7 +34,7 @@
 //! // The best rows for `strings`, in any column.
 //! let index = Index::open(&conn, Access::detect(&conn)?)?;
 //! let strings = Phrase { tokens: vec!["strings".to_owned()], is_prefix: false };
-//! let matches = index.find(&[strings], &[], 0b1111)?;
+//! let matches = index.find(&[strings], &[], 0b11111)?;
 //! let mut best = index.best(&matches, 10)?;
 //! best.sort_by(|one, other| other.score.total_cmp(&one.score));
 //! assert_eq!(best.iter().map(|scored| scored.rowid.0).collect::<Vec<_>>(), [2, 1]);
@@ -69,7 +69,7 @@ pub use query::matches::{Matches, Phrase};
 pub use query::top_k::TopK;
 pub use rowid::RowId;
 pub use rowid_set::RowIdSet;
-pub use table::{COLUMNS, configure, create, page_size};
+pub use table::{ALL_COLUMNS, COLUMNS, configure, create, page_size};
 pub use write::{DocNumber, PendingPostings, PostingsBuilder, SegmentPages, SortedPostings};
 
 /// Returns the configuration of a property: this many cases, the same in every run, or as many random

@@ -10,7 +10,10 @@ use rusqlite::{Connection, OptionalExtension};
 use crate::{Error, Result};
 
 /// Number of columns of the table.
-pub const COLUMNS: usize = 4;
+pub const COLUMNS: usize = 5;
+
+/// Mask of all columns.
+pub const ALL_COLUMNS: u8 = (1 << COLUMNS) - 1;
 
 /// Id of the structure record in `search_data`: the list of segments.
 pub(crate) const STRUCTURE: i64 = 10;

@@ -43,7 +43,7 @@ fn phrase() -> impl Strategy<Value = Phrase> {
 /// Applies the steps to a new table. Every row has one of `texts` in each column.
 fn table(steps: &[Step], texts: &[String], page_size: usize) -> Connection {
     let conn = Connection::open_in_memory().unwrap();
-    quipu_fts5::create(&conn, ["a", "b", "c", "d"]).unwrap();
+    quipu_fts5::create(&conn, ["a", "b", "c", "d", "e"]).unwrap();
     conn.execute("INSERT INTO search (search, rank) VALUES ('pgsz', ?1)", [page_size as i64])
         .unwrap();
     conn.execute_batch("BEGIN").unwrap();
@@ -51,7 +51,7 @@ fn table(steps: &[Step], texts: &[String], page_size: usize) -> Connection {
     let mut row = || {
         next += 1;
         let text = |column: usize| texts[(next * 3 + column * 7) % texts.len()].as_str();
-        (RowId(next as i64 * 2), [text(0), text(1), text(2), text(3)])
+        (RowId(next as i64 * 2), [text(0), text(1), text(2), text(3), text(4)])
     };
     for step in steps {
         match step {
@@ -67,12 +67,12 @@ fn table(steps: &[Step], texts: &[String], page_size: usize) -> Connection {
                 pending.write(&conn, &pages).unwrap();
             }
             Step::Insert(count) => {
-                for (rowid, [a, b, c, d]) in (0..*count).map(|_| row()) {
+                for (rowid, [a, b, c, d, e]) in (0..*count).map(|_| row()) {
                     conn.prepare_cached(
-                        "INSERT INTO search (rowid, a, b, c, d) VALUES (?1, ?2, ?3, ?4, ?5)",
+                        "INSERT INTO search (rowid, a, b, c, d, e) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
                     )
                     .unwrap()
-                    .execute((rowid, a, b, c, d))
+                    .execute((rowid, a, b, c, d, e))
                     .unwrap();
                 }
             }
@@ -128,7 +128,7 @@ proptest! {
         page_size in prop_oneof![32..80_usize, Just(8000)],
         queries in proptest::collection::vec(
             (proptest::collection::vec(phrase(), 0..3), proptest::collection::vec(phrase(), 0..2),
-             1..16_u8, 1..30_usize), 1..8),
+             1..32_u8, 1..30_usize), 1..8),
     ) {
         let conn = table(&steps, &texts, page_size);
         let direct = Index::open(&conn, Access::Direct).unwrap();

@@ -45,6 +45,8 @@ pub struct Entry<'a> {
     pub response: Option<Response<'a>>,
     /// Yes-or-no properties.
     pub marks: Marks,
+    /// The sender of a message that came through a chat channel, if the record names one.
+    pub sender: Option<Box<Sender>>,
     /// Facts about the session rather than about the conversation.
     pub facts: Vec<SessionFact<'a>>,
     /// Oddities of the record that did not prevent reading it.
@@ -282,6 +284,14 @@ pub enum Block<'a> {
     ToolCall(ToolCall<'a>),
     /// The answer of a tool.
     ToolResult(ToolResult<'a>),
+    /// Text that a program put beside the words: an opened file, facts about the sender, a
+    /// reminder, the output of a hook.
+    Attached {
+        /// What it is (`ide_selection`, `Sender`, `file`).
+        label: Cow<'a, str>,
+        /// Its text, as written.
+        text: Cow<'a, str>,
+    },
     /// A picture. Its bytes stay in the record.
     Image {
         /// The media type as written (`image/png`).
@@ -289,6 +299,17 @@ pub enum Block<'a> {
     },
     /// A block of a type that this version does not know.
     Other(Cow<'a, str>),
+}
+
+/// The sender of a message that came through a chat channel.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Sender {
+    /// The name to show.
+    pub name: Option<String>,
+    /// The channel (`Telegram`), as written.
+    pub channel: Option<String>,
+    /// The channel's id of the message.
+    pub message_id: Option<String>,
 }
 
 /// A call of a tool.
@@ -409,6 +430,9 @@ pub struct Response<'a> {
 pub struct Marks {
     /// True for a user prompt that begins a turn.
     pub is_prompt: bool,
+    /// True for a prompt that no person wrote: a heartbeat, a scheduled job, a start-up prompt, a
+    /// sub-agent's task.
+    pub is_automatic: bool,
     /// True if the harness injected it: neither the human nor the model wrote it.
     pub is_meta: bool,
     /// True if it is part of a sub-agent's work in its parent's file.

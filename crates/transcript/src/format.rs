@@ -107,12 +107,6 @@ pub trait Format: Sync {
         false
     }
 
-    /// Returns true if the harness injected this piece of a user's message. The user's own text may
-    /// be next to it.
-    fn is_injected(&self, _text: &str) -> bool {
-        false
-    }
-
     /// Returns true if a tool result that mentions an error gets a mark, because the agent does not
     /// always record failures as such.
     fn error_words_count(&self) -> bool {

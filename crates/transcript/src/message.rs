@@ -53,6 +53,15 @@ fields! {
         "customType" => custom_type: Cow<'a, str>,
         /// Role `custom` only.
         "display" => display: bool,
+        /// The author of a user's message. [`Message::fill`] leaves it to the format.
+        "provenance" => provenance: Provenance<'a>,
+    }
+}
+
+fields! {
+    /// The author of a user's message, in OpenClaw's words.
+    struct Provenance<'a> {
+        "kind" => kind: Cow<'a, str>,
     }
 }
 

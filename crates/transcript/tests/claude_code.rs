@@ -688,6 +688,7 @@ fn block(block: &Block<'_>) -> String {
             words.push(format!("{:?}", result.text));
             words.join(" ")
         }
+        Block::Attached { label, text } => format!("attached {label} {text:?}"),
         Block::Image { media_type } => format!("image {}", media_type.as_deref().unwrap_or("?")),
         Block::Other(name) => format!("other {name}"),
     }

@@ -278,6 +278,7 @@ fn compact(entry: &Entry<'_>) -> String {
                     String::new()
                 }
             ),
+            Block::Attached { label, text } => write!(line, " attached {label}:{text:?}"),
             Block::Image { media_type } => {
                 write!(line, " image:{}", media_type.as_deref().unwrap_or("-"))
             }

@@ -31,8 +31,13 @@ fn describe(item: &StoryItem<'_>, detail: StoryDetail, text: &mut String) {
     let role = item.role.map_or("", |role| role.as_str());
     for piece in item.pieces.iter().filter(|piece| piece.is_shown(detail)) {
         match piece {
+            Piece::Words(words) if item.is_automatic => {
+                writeln!(text, "{role} (automatic): {words}")
+            }
             Piece::Words(words) => writeln!(text, "{role}: {words}"),
-            Piece::Injected(words) => writeln!(text, "injected: {words}"),
+            Piece::Attached { label, text: attached } => {
+                writeln!(text, "attached {label}: {attached}")
+            }
             Piece::Thinking(words) => writeln!(text, "thinking: {words}"),
             Piece::Call(call) => {
                 writeln!(text, "call: {} {}", call.name, call.about.as_deref().unwrap_or("-"))
@@ -242,11 +247,93 @@ fn meta_lines_mirrors_and_reminders_are_folded() {
     );
     let beside = r#"{"type":"user","uuid":"u","message":{"role":"user","content":[{"type":"tool_result","tool_use_id":"t","content":"ok"},{"type":"text","text":"<system-reminder>x</system-reminder>"},{"type":"text","text":"and go on"}]}}"#;
     claude(beside, "result: fine\ntool: and go on");
-    assert!(shown(&ClaudeCode, beside, StoryDetail::FULL).contains("injected: <system-reminder>"));
+    assert!(
+        shown(&ClaudeCode, beside, StoryDetail::FULL)
+            .contains("attached system-reminder: <system-reminder>")
+    );
     openclaw(
         r#"{"role":"assistant","content":[{"type":"text","text":"sent"}],"provider":"openclaw","model":"delivery-mirror"}"#,
         "",
     );
+}
+
+#[test]
+fn what_a_person_says_in_a_result_is_the_persons() {
+    let result = |text: &str, more: &str| {
+        let text = serde_json::to_string(text).unwrap();
+        format!(
+            r#"{{"type":"user","uuid":"u","message":{{"role":"user","content":[{{"type":"tool_result","tool_use_id":"t","content":{text}}}]}}{more}}}"#
+        )
+    };
+    claude(
+        &result(
+            "The user doesn't want to proceed with this tool use. The tool use was rejected (eg. if it was a file edit, the new_string was NOT written to the file). To tell you how to proceed, the user said:\nuse a switch",
+            "",
+        ),
+        "result: fine\ntool: use a switch",
+    );
+    claude(
+        &result(
+            "User has answered your questions: \"Which?\"=\"x\"",
+            r#","toolUseResult":{"questions":[],"answers":{"Which?":"the \"left\" one"}}"#,
+        ),
+        "result: fine\ntool: the \"left\" one",
+    );
+    claude(
+        &result("User has approved your plan.\n\n## Approved Plan (edited by user):\n1. wait", ""),
+        "result: fine\ntool: 1. wait",
+    );
+}
+
+#[test]
+fn what_a_person_chose_to_show_is_attached() {
+    let prompt = r#"{"type":"user","uuid":"u","message":{"role":"user","content":[{"type":"text","text":"<ide_selection>lines 1 to 2 of a.rs</ide_selection>"},{"type":"text","text":"why?"}]}}"#;
+    claude(prompt, "user: why?");
+    assert_eq!(
+        shown(&ClaudeCode, prompt, StoryDetail::FULL),
+        "attached ide_selection: <ide_selection>lines 1 to 2 of a.rs</ide_selection>\nuser: why?"
+    );
+    for (attachment, expected) in [
+        (
+            r#"{"type":"file","filename":"/w/a.rs","displayPath":"a.rs","content":{"type":"text","file":{"filePath":"/w/a.rs","content":"fn main() {}","numLines":1}}}"#,
+            "/w/a.rs\nfn main() {}",
+        ),
+        (
+            r#"{"type":"hook_additional_context","content":["the tests are red"],"hookName":"Stop","toolUseID":"x","hookEvent":"Stop"}"#,
+            "the tests are red\nStop",
+        ),
+        (
+            r#"{"type":"date","newDate":"2026-11-16","rendered":[{"content":"Today is 2026-11-16."}],"renderedRole":"system"}"#,
+            "Today is 2026-11-16.",
+        ),
+        (r#"{"type":"prompt_snapshot","system":["You are"]}"#, ""),
+    ] {
+        let line = format!(r#"{{"type":"attachment","uuid":"u","attachment":{attachment}}}"#);
+        claude(&line, "");
+        let full = shown(&ClaudeCode, &line, StoryDetail::FULL);
+        assert!(full.contains(expected), "{full}");
+        assert!(!full.contains("You are"), "{full}");
+    }
+}
+
+#[test]
+fn what_openclaw_put_around_the_words_is_attached() {
+    let message = |text: &str| {
+        let text = serde_json::to_string(text).unwrap();
+        format!(r#"{{"role":"user","content":{text}}}"#)
+    };
+    let wrapped = message(
+        "Sender (untrusted metadata):\n```json\n{\"name\":\"Ada\"}\n```\n\n[Fri 2026-06-26 19:04 UTC] hello",
+    );
+    openclaw(&wrapped, "user: hello");
+    openclaw(
+        &message("Read HEARTBEAT.md if it exists."),
+        "user (automatic): Read HEARTBEAT.md if it exists.",
+    );
+    let job = r#"{"role":"user","content":"what is new?","provenance":{"kind":"internal_system","sourceTool":"cron"}}"#;
+    openclaw(job, "user (automatic): what is new?");
+    let said = r#"{"role":"user","content":"Read HEARTBEAT.md if it exists.","provenance":{"kind":"external_user"}}"#;
+    openclaw(said, "user: Read HEARTBEAT.md if it exists.");
 }
 
 #[test]

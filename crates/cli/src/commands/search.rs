@@ -38,7 +38,8 @@ const SHOWN: usize = 20;
 ///   is:error            failed tool calls and errors
 ///   has:compaction      sessions that were compacted
 ///   since:3d until:2026-11-01
-///   in:thinking         the model's reasoning, hidden by default
+///   in:thinking         the model's reasoning, not searched by default
+///   in:attached         what programs put beside a message, not searched by default
 ///   in:notes in:cron in:prompts in:text in:input in:result
 ///
 /// Examples:
@@ -274,11 +275,17 @@ fn nothing(answer: &SearchAnswer, query: &Query, reading: &Reading) -> CommandEr
     for gap in gaps(answer) {
         error = error.hint(gap);
     }
-    if answer.gaps.in_thinking > 0 {
-        let hits = count(answer.gaps.in_thinking, "hit");
-        return error.hint(format!(
-            "{hits} in the model's reasoning, which is hidden by default: add in:thinking"
-        ));
+    let hidden = [
+        (answer.gaps.in_thinking, "the model's reasoning", "in:thinking"),
+        (answer.gaps.in_attached, "what programs put beside messages", "in:attached"),
+    ];
+    for (hits, place, filter) in hidden.into_iter().filter(|(hits, ..)| *hits > 0) {
+        let hits = count(hits, "hit");
+        error = error
+            .hint(format!("{hits} in {place}, which is not searched by default: add {filter}"));
+    }
+    if answer.gaps.in_thinking + answer.gaps.in_attached > 0 {
+        return error;
     }
     match answer.scanned {
         Some(scanned) => {

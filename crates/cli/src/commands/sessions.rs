@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use quipu_ledger::query::Filter;
 use quipu_ledger::wire::{Session, SessionState};
 use quipu_transcript::format;
 
@@ -20,7 +21,7 @@ const WIDEST_PROJECT: usize = 20;
 /// List sessions, the newest first
 ///
 /// Sub-agents, warm-up stubs and empty sessions are hidden by default; --all
-/// shows them. With --project, sessions are grouped by project. --since and
+/// shows them. --human leaves out sessions in which no person wrote a prompt. With --project, sessions are grouped by project. --since and
 /// --until compare the time when a session was last active: from the agent's own
 /// index if there is one, else from its last entry. So a session that continued
 /// after --until is not listed.
@@ -35,6 +36,10 @@ pub(crate) struct Args {
     #[command(flatten)]
     filters: filters::Args,
 
+    /// Leave out sessions that only programs started: heartbeats, scheduled jobs
+    #[arg(long)]
+    human: bool,
+
     /// Show at most N sessions; 0 for all [default: 50; all with --json]
     #[arg(long, short = 'n', value_name = "N")]
     limit: Option<usize>,
@@ -44,7 +49,7 @@ pub(crate) struct Args {
 }
 
 pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
-    let filter = args.filters.filter(context)?;
+    let filter = Filter { human: args.human, ..args.filters.filter(context)? };
     let reading = reading::open(context, args.reading)?;
     let limit = match args.limit {
         Some(0) => None,

@@ -156,7 +156,7 @@ fn nothing_is_exit_1() {
     exit 1
     --- stderr
     error: no hits
-    hint: 1 hit in the model's reasoning, which is hidden by default: add in:thinking
+    hint: 1 hit in the model's reasoning, which is not searched by default: add in:thinking
     ");
     snapshot!(home.run("search --exact zzz"), @"
     exit 1
@@ -458,7 +458,11 @@ fn the_command_below_a_hit_shows_it() {
     ];
     let mut commands = Vec::new();
     for word in words {
-        let place = if word == "bravo" { "in:thinking " } else { "" };
+        let place = match word {
+            "bravo" => "in:thinking ",
+            "foxtrot" => "in:attached ",
+            _ => "",
+        };
         let found = home.run(&format!("search {place}{word}"));
         let command = found.stdout.lines().find(|line| line.starts_with("  quipu "));
         let command = command.unwrap_or_else(|| panic!("{found}")).trim();

@@ -7,10 +7,10 @@ use super::*;
 /// Fills a table through SQL and returns what both ways of reading answer.
 fn both(change: &str) -> (Result<Vec<Answer>>, Vec<Answer>) {
     let conn = sample().unwrap();
-    for (rowid, [a, b, c, d]) in rows() {
+    for (rowid, [a, b, c, d, e]) in rows() {
         conn.execute(
-            "INSERT INTO search (rowid, a, b, c, d) VALUES (?1, ?2, ?3, ?4, ?5)",
-            (rowid, a, b, c, d),
+            "INSERT INTO search (rowid, a, b, c, d, e) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+            (rowid, a, b, c, d, e),
         )
         .unwrap();
     }
@@ -49,7 +49,7 @@ fn another_format_is_noticed() {
 #[test]
 fn a_table_of_another_version_is_left_to_fts5() {
     let mut conn = Connection::open_in_memory().unwrap();
-    create(&conn, ["a", "b", "c", "d"]).unwrap();
+    create(&conn, ["a", "b", "c", "d", "e"]).unwrap();
     assert_eq!(Access::detect(&conn).unwrap(), Access::Direct);
     conn.execute_batch("INSERT INTO search (rowid, a) VALUES (1, 'the one')").unwrap();
     let the = || vec![Phrase { tokens: vec!["the".to_owned()], is_prefix: false }];
@@ -61,7 +61,7 @@ fn a_table_of_another_version_is_left_to_fts5() {
         conn.deserialize_read_exact("main", &*bytes, bytes.len(), false).unwrap();
         assert_eq!(Access::detect(&conn).unwrap(), Access::Plain);
         let found = Index::open(&conn, Access::Plain)
-            .and_then(|index| Ok(index.find(&the(), &[], 0b1111)?.len()));
+            .and_then(|index| Ok(index.find(&the(), &[], ALL_COLUMNS)?.len()));
         match version {
             5 => assert_eq!(found.unwrap(), 1),
             _ => assert!(matches!(found, Err(Error::Index { .. })), "{found:?}"),

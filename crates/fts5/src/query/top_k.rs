@@ -146,7 +146,7 @@ impl TopK {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::varint;
+    use crate::{ALL_COLUMNS, varint};
 
     #[test]
     fn no_rejected_row_has_a_higher_bound_than_a_candidate() {
@@ -166,7 +166,7 @@ mod tests {
                 for at in 0..count {
                     varint::push(&mut bytes, 2 + random(gap) + u64::from(at > 0));
                 }
-                let positions = Positions::of(&bytes, 0xF);
+                let positions = Positions::of(&bytes, ALL_COLUMNS);
                 let found = positions.occurrences().unwrap();
                 let length = f64::from(found.min_length());
                 all.push((rowid, term_weight(found.count(), length, average as f64)));

@@ -2,6 +2,7 @@
 //!
 //! Works on bytes in memory. Never reads the database.
 
+use crate::table::{ALL_COLUMNS, COLUMNS};
 use crate::varint::Bytes;
 
 /// The facts about a poslist that ranking needs. Packed, because a frequent term has hundreds of
@@ -9,14 +10,15 @@ use crate::varint::Bytes;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Occurrences {
     count: u32,
-    /// The columns in the lowest four bits, the minimum length above them.
+    /// The columns in the lowest bits, one each, the minimum length above them.
     packed: u32,
 }
 
 impl Occurrences {
     /// Packs a count, a minimum length and a mask of columns.
     pub(crate) fn new(count: u32, min_length: u32, columns: u8) -> Occurrences {
-        let packed = min_length.min(u32::MAX >> 4) << 4 | u32::from(columns & 0xF);
+        let packed =
+            min_length.min(u32::MAX >> COLUMNS) << COLUMNS | u32::from(columns & ALL_COLUMNS);
         Occurrences { count, packed }
     }
 
@@ -27,12 +29,12 @@ impl Occurrences {
 
     /// Returns a lower bound of the number of tokens of the row.
     pub(crate) fn min_length(self) -> u32 {
-        self.packed >> 4
+        self.packed >> COLUMNS
     }
 
     /// Returns the mask of those columns that hold an occurrence.
     pub(crate) fn columns(self) -> u8 {
-        (self.packed & 0xF) as u8
+        (self.packed & u32::from(ALL_COLUMNS)) as u8
     }
 
     /// Adds the occurrences of another term in the same row.
@@ -205,7 +207,7 @@ mod tests {
                     expected = Occurrences::new(both.count(), min_length, both.columns());
                 }
             }
-            assert_eq!(occurrences(&poslist, 0xF), Some(expected), "{poslist:?}");
+            assert_eq!(occurrences(&poslist, ALL_COLUMNS), Some(expected), "{poslist:?}");
             assert!(max_count(&poslist) >= expected.count() as usize);
         }
     }

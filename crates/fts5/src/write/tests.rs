@@ -7,23 +7,25 @@ use rusqlite::types::Value;
 use super::*;
 
 /// A row: its rowid and the text of each column.
-type Row = (i64, [String; 4]);
+type Row = (i64, [String; COLUMNS]);
 
 fn table(page_size: usize) -> Connection {
     let conn = Connection::open_in_memory().unwrap();
     conn.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true).unwrap();
-    crate::create(&conn, ["a", "b", "c", "d"]).unwrap();
+    crate::create(&conn, ["a", "b", "c", "d", "e"]).unwrap();
     conn.execute("INSERT INTO search (search, rank) VALUES ('pgsz', ?1)", [page_size as i64])
         .unwrap();
     conn.execute_batch("CREATE VIRTUAL TABLE words USING fts5vocab (search, instance)").unwrap();
     conn
 }
 
-fn insert(conn: &Connection, (id, [a, b, c, d]): &Row) {
-    conn.prepare_cached("INSERT INTO search (rowid, a, b, c, d) VALUES (?1, ?2, ?3, ?4, ?5)")
-        .unwrap()
-        .execute((id, a, b, c, d))
-        .unwrap();
+fn insert(conn: &Connection, (id, [a, b, c, d, e]): &Row) {
+    conn.prepare_cached(
+        "INSERT INTO search (rowid, a, b, c, d, e) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+    )
+    .unwrap()
+    .execute((id, a, b, c, d, e))
+    .unwrap();
 }
 
 /// Writes rows past FTS5, in batches of `size` rows.
@@ -34,7 +36,7 @@ fn write(conn: &Connection, rows: &[Row], size: usize) {
         pending.begin_batch(conn).unwrap();
         for (id, texts) in batch {
             // A document without a rowid in between.
-            builder.add(["never", "in", "the", "index"]);
+            builder.add(["never", "in", "the", "index", "of"]);
             let number = builder.add(texts.each_ref().map(String::as_str));
             pending.set_rowid(number, RowId(*id));
         }
@@ -81,7 +83,8 @@ fn sample(count: i64) -> Vec<Row> {
             let prose =
                 if id % 1000 < 900 { format!("{often} Übung {}", word(id)) } else { word(3) };
             let long = format!("beginnings{} beginning", id % 37);
-            let texts = [prose, word(id / 3), format!("a{id} {}", word(id * 5)), long];
+            let texts =
+                [prose, word(id / 3), format!("a{id} {}", word(id * 5)), long, word(id % 11)];
             (id * 200 + if id % 50 == 0 { 150 } else { 0 }, texts)
         })
         .collect()
@@ -134,7 +137,7 @@ fn fts5_skips_pages_by_the_doclist_index() {
 #[test]
 fn large_segments_are_not_merged_by_the_commits_that_follow() {
     let conn = table(64);
-    let row = |id: i64| (id, [0, 1, 2, 3].map(|column| format!("word{id} column{column}")));
+    let row = |id: i64| (id, [0, 1, 2, 3, 4].map(|column| format!("word{id} column{column}")));
     for import in 0..12 {
         let rows: Vec<Row> = (1..=400).map(|at| row(import * 1000 + at)).collect();
         write(&conn, &rows, 50);
@@ -156,7 +159,7 @@ fn very_many_segments_are_merged_by_the_imports_that_follow() {
     let conn = table(32);
     let count = |sql: &str| conn.query_row(sql, [], |row| row.get::<_, i64>(0)).unwrap();
     let segments = || count("SELECT count(DISTINCT id >> 37) FROM search_data WHERE id > 10");
-    let row = |id: i64| (id, [0, 1, 2, 3].map(|column| format!("{column}x{id}")));
+    let row = |id: i64| (id, [0, 1, 2, 3, 4].map(|column| format!("{column}x{id}")));
     conn.execute_batch("BEGIN").unwrap();
     let mut imports = 0;
     let mut import = |until: i64| {
@@ -227,7 +230,7 @@ proptest! {
                         let text = |column: i64| {
                             texts[(next + at * 3 + column) as usize % texts.len()].clone()
                         };
-                        (next + at * 2, [text(0), text(1), text(7), text(9)])
+                        (next + at * 2, [text(0), text(1), text(7), text(9), text(11)])
                     }).collect();
                     next += count as i64 * 2;
                     held.extend(rows.iter().map(|row| row.0));

@@ -15,7 +15,7 @@ use quipu_transcript::record::{self, OVERSIZE_HEAD};
 use quipu_transcript::story::{self, mentions_error};
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
-use super::search::{self, SearchText};
+use super::search::{self, MAX_TARGET_BYTES, SearchText};
 use super::usage::Model;
 use crate::base::ids::{PackedId, Seq};
 use crate::project::interned::kinds;
@@ -376,10 +376,11 @@ fn collect_blocks(entry: &Entry<'_>, bytes: u64) -> BlockContents {
                 if is_repeated {
                     continue;
                 }
+                let about = || story::about(&call.name, call.input.as_ref()?.get(), MAX_TARGET_BYTES);
                 calls.push(DraftCall {
                     id: call.id.as_deref().map(Box::from),
                     name: call.name.as_ref().into(),
-                    target: target.map(String::into_boxed_str),
+                    target: target.or_else(about).map(String::into_boxed_str),
                     is_partial: call.is_partial,
                 });
             }
@@ -395,6 +396,7 @@ fn collect_blocks(entry: &Entry<'_>, bytes: u64) -> BlockContents {
                     output_name: result.output_file.as_deref().map(Box::from),
                 });
             }
+            Block::Attached { text: attached, .. } => text.attached.push(attached),
             Block::Image { .. } | Block::Other(_) => {}
         }
     }

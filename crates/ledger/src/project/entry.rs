@@ -94,12 +94,18 @@ impl Fold {
         let is_prompt = entry.marks.is_prompt && is_node;
         tree_position.turn = preceding_turn(tx, session, state, &entry, &tree_position, older)?;
         if is_prompt && !had_begun_turn(tx, older, entry.uuid.as_ref())? {
-            self.turns.begin(id, row, tree_position.turn, entry.time);
+            let is_automatic = entry.marks.is_automatic;
+            self.turns.begin(id, row, tree_position.turn, is_automatic, entry.time);
             session.columns.turns += 1;
+            session.columns.automatic_turns += i64::from(is_automatic);
             tree_position.turn = Some(id);
         }
         if is_prompt {
-            session.set_first_prompt(tree_position.turn, entry.text.prose.as_str());
+            session.set_first_prompt(
+                tree_position.turn,
+                entry.text.prose.as_str(),
+                entry.marks.is_automatic,
+            );
         }
 
         let at = tools::CallContext {

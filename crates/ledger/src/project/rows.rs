@@ -40,8 +40,8 @@ impl<'c> Inserts<'c> {
             )?,
             message: conn.prepare_cached("INSERT INTO message_texts (id, text) VALUES (?1, ?2)")?,
             words: conn.prepare_cached(
-                "INSERT INTO search (rowid, tool_result, tool_input, prose, thinking)
-                 VALUES (?1, ?2, ?3, ?4, ?5)",
+                "INSERT INTO search (rowid, tool_result, tool_input, prose, thinking, attached)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
             )?,
         })
     }
@@ -91,8 +91,8 @@ impl<'c> Inserts<'c> {
         if !entry.text.is_indexed() {
             return Ok(());
         }
-        let [tool_result, tool_input, prose, thinking] = entry.text.columns();
-        self.words.execute((id, tool_result, tool_input, prose, thinking))?;
+        let [tool_result, tool_input, prose, thinking, attached] = entry.text.columns();
+        self.words.execute((id, tool_result, tool_input, prose, thinking, attached))?;
         note_unindexed(conn, id, entry)
     }
 }

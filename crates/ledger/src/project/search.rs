@@ -25,6 +25,8 @@ pub(crate) struct SearchText {
     pub(crate) thinking: Text,
     pub(crate) tool_input: Text,
     pub(crate) tool_result: Text,
+    /// Text that programs put beside the prose.
+    pub(crate) attached: Text,
     /// The number of bytes that are not indexed because the text is too long.
     pub(crate) unindexed_bytes: u64,
 }
@@ -32,33 +34,40 @@ pub(crate) struct SearchText {
 impl SearchText {
     /// Returns whether the entry is in the search index.
     pub(crate) fn is_indexed(&self) -> bool {
-        let texts = [&self.prose, &self.thinking, &self.tool_input, &self.tool_result];
+        let texts =
+            [&self.prose, &self.thinking, &self.tool_input, &self.tool_result, &self.attached];
         self.unindexed_bytes > 0 || texts.iter().any(|text| !text.value_as_text.is_empty())
     }
 
     /// Returns the indexed text, in the order of the index's columns.
-    pub(crate) fn columns(&self) -> [&str; 4] {
-        [&self.tool_result, &self.tool_input, &self.prose, &self.thinking].map(Text::indexed)
+    pub(crate) fn columns(&self) -> [&str; quipu_fts5::COLUMNS] {
+        [&self.tool_result, &self.tool_input, &self.prose, &self.thinking, &self.attached]
+            .map(Text::indexed)
     }
 
     /// Drops the text that was needed only for the index.
     pub(crate) fn drop_indexed(&mut self) {
         self.prose.indexed = None;
-        for text in [&mut self.tool_input, &mut self.tool_result, &mut self.thinking] {
+        for text in self.other_than_prose() {
             *text = Text::default();
         }
+    }
+
+    fn other_than_prose(&mut self) -> [&mut Text; 4] {
+        [&mut self.tool_input, &mut self.tool_result, &mut self.thinking, &mut self.attached]
     }
 
     /// Selects the indexed text. No text may be added after this.
     pub(crate) fn seal(&mut self) {
         let mut left = MAX_INDEXED_BYTES;
-        for text in
-            [&mut self.prose, &mut self.tool_input, &mut self.tool_result, &mut self.thinking]
-        {
-            self.unindexed_bytes += text.seal(&mut left);
+        self.unindexed_bytes += self.prose.seal(&mut left);
+        let mut left_out = 0;
+        for text in self.other_than_prose() {
+            left_out += text.seal(&mut left);
         }
+        self.unindexed_bytes += left_out;
         // Only prose is needed in its original form.
-        for text in [&mut self.tool_input, &mut self.tool_result, &mut self.thinking] {
+        for text in self.other_than_prose() {
             if let Some(indexed) = text.indexed.take() {
                 text.value_as_text = indexed;
             }
@@ -173,7 +182,7 @@ pub(crate) fn merge(conn: &Connection) -> Result<()> {
 }
 
 /// The largest length of a target in bytes, because it is one line for people.
-const MAX_TARGET_BYTES: usize = 160;
+pub(super) const MAX_TARGET_BYTES: usize = 160;
 
 /// The largest length of a path in bytes: Linux's own limit. A path is found by its end.
 const MAX_PATH_BYTES: usize = 4096;

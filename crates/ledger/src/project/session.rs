@@ -59,6 +59,8 @@ pub(crate) struct Columns {
     pub(crate) updated_at: Option<i64>,
     pub(crate) entries: i64,
     pub(crate) turns: i64,
+    /// The number of turns that no person began.
+    pub(crate) automatic_turns: i64,
     pub(crate) messages: i64,
     pub(crate) tool_calls: i64,
     pub(crate) compactions: i64,
@@ -140,7 +142,7 @@ impl Session {
                         project, cwd, git_branch, client_version, header_version, title,
                         title_rank, first_prompt, pull_request, model, started_at, updated_at,
                         entries, turns, messages, tool_calls, compactions, leaf, first_uuid,
-                        first_turn, opened_at, is_copy
+                        first_turn, opened_at, is_copy, automatic_turns
                    FROM sessions WHERE format = ?1 AND agent = ?2 AND session_id = ?3",
             )?
             .query_row((name.format, &name.agent, &name.id), |row| {
@@ -275,10 +277,18 @@ impl Session {
         }
     }
 
-    /// Keeps the first prompt in its newest version: versions of a prompt have the same turn.
-    pub(crate) fn set_first_prompt(&mut self, turn: Option<EntryId>, text: &str) {
+    /// Keeps the first prompt in its newest version: versions of a prompt have the same turn. The
+    /// first prompt of a person replaces one that no person wrote.
+    pub(crate) fn set_first_prompt(
+        &mut self,
+        turn: Option<EntryId>,
+        text: &str,
+        is_automatic: bool,
+    ) {
         let columns = &mut self.columns;
-        let is_first = columns.first_prompt.is_none() || columns.first_turn == turn;
+        let is_first_of_person = !is_automatic && columns.turns - columns.automatic_turns == 1;
+        let is_first =
+            columns.first_prompt.is_none() || columns.first_turn == turn || is_first_of_person;
         if is_first && !text.is_empty() {
             columns.first_prompt = Some(text.chars().take(MAX_PROMPT_CHARS).collect());
             columns.first_turn = turn;
@@ -310,10 +320,10 @@ impl Session {
                  fork_of, continued_in, project, cwd, git_branch, client_version, header_version,
                  title, title_rank, first_prompt, pull_request, model, started_at, updated_at,
                  entries, turns, messages, tool_calls, compactions, leaf, first_uuid, key,
-                 parent_agent, first_turn, opened_at, is_copy)
+                 parent_agent, first_turn, opened_at, is_copy, automatic_turns)
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17,
                      ?18, ?19, ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29, ?30, ?31, ?32,
-                     ?33, ?34, ?35)
+                     ?33, ?34, ?35, ?36)
              ON CONFLICT (id) DO UPDATE SET
                 part = ?5, parent_id = ?7, parent_call = ?8, agent_type = ?9,
                 fork_of = ?10, continued_in = ?11, project = ?12, cwd = ?13, git_branch = ?14,
@@ -321,7 +331,8 @@ impl Session {
                 first_prompt = ?19, pull_request = ?20, model = ?21, started_at = ?22,
                 updated_at = ?23, entries = ?24, turns = ?25, messages = ?26, tool_calls = ?27,
                 compactions = ?28, leaf = ?29, first_uuid = ?30, key = ?31, parent_agent = ?32,
-                first_turn = ?33, opened_at = ?34, is_copy = ?35",
+                first_turn = ?33, opened_at = ?34, is_copy = ?35,
+                automatic_turns = ?36",
         )?
         .execute(rusqlite::params![
             self.row,
@@ -359,6 +370,7 @@ impl Session {
             c.first_turn,
             c.opened_at,
             c.is_copy,
+            c.automatic_turns,
         ])?;
         self.is_dirty = false;
         Ok(())
@@ -396,6 +408,7 @@ impl Columns {
             first_turn: row.get("first_turn")?,
             opened_at: row.get("opened_at")?,
             is_copy: row.get("is_copy")?,
+            automatic_turns: row.get("automatic_turns")?,
         })
     }
 

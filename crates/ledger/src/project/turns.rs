@@ -18,6 +18,7 @@ use crate::base::ids::{EntryId, SessionRow};
 struct Turn {
     session: SessionRow,
     parent: Option<EntryId>,
+    is_automatic: bool,
     status: Cow<'static, str>,
     model: Option<String>,
     started_at: Option<i64>,
@@ -38,6 +39,7 @@ impl Turns {
         prompt: EntryId,
         session: SessionRow,
         parent: Option<EntryId>,
+        is_automatic: bool,
         time: Option<i64>,
     ) {
         self.open.insert(
@@ -45,6 +47,7 @@ impl Turns {
             Turn {
                 session,
                 parent,
+                is_automatic,
                 status: "open".into(),
                 model: None,
                 started_at: time,
@@ -113,8 +116,8 @@ impl Turns {
         let mut statement = conn.prepare_cached(
             "INSERT INTO turns
                 (id, session, parent, status, model, started_at, ended_at,
-                 input_tokens, output_tokens, cache_read_tokens, cache_write_tokens)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)
+                 input_tokens, output_tokens, cache_read_tokens, cache_write_tokens, is_automatic)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)
              ON CONFLICT (id) DO UPDATE SET
                 status = ?4, model = ?5, ended_at = ?7,
                 input_tokens = ?8, output_tokens = ?9, cache_read_tokens = ?10, cache_write_tokens = ?11",
@@ -135,6 +138,7 @@ impl Turns {
                 output,
                 cache_read,
                 cache_write,
+                turn.is_automatic,
             ))?;
         }
         Ok(())
@@ -145,7 +149,8 @@ fn load(conn: &Connection, id: EntryId) -> Result<Option<Turn>> {
     Ok(conn
         .prepare_cached(
             "SELECT session, parent, status, model, started_at, ended_at,
-                    input_tokens, output_tokens, cache_read_tokens, cache_write_tokens
+                    input_tokens, output_tokens, cache_read_tokens, cache_write_tokens,
+                    is_automatic
                FROM turns WHERE id = ?1",
         )?
         .query_row([id], |row| {
@@ -157,6 +162,7 @@ fn load(conn: &Connection, id: EntryId) -> Result<Option<Turn>> {
                 started_at: row.get(4)?,
                 ended_at: row.get(5)?,
                 tokens: [row.get(6)?, row.get(7)?, row.get(8)?, row.get(9)?],
+                is_automatic: row.get(10)?,
             })
         })
         .optional()?)

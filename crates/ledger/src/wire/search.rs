@@ -30,6 +30,8 @@ pub struct SearchGaps {
     pub too_long: u64,
     /// The number of hits in the model's reasoning, if there are no others.
     pub in_thinking: u64,
+    /// If nothing was found: the number of hits in text that programs put beside messages.
+    pub in_attached: u64,
 }
 
 /// The records that were read because the index could not answer.
@@ -66,7 +68,8 @@ pub struct SearchHit {
     pub cut_before: bool,
     /// True if text after the snippet was cut off.
     pub cut_after: bool,
-    /// The kind of text that matches: `text`, `input`, `result`, `thinking`.
+    /// The kind of text that matches: `text`, `input`, `result`, `thinking`,
+    /// `attached`.
     pub place: &'static str,
     /// The tool that was called or that answered.
     pub tool: Option<String>,
@@ -75,7 +78,7 @@ pub struct SearchHit {
     /// True if there is a newer version of it that does not match.
     pub is_older: bool,
     /// The reason why `show` folds it: `meta`, `mirror`, `sidechain`, `summary`, or `injected`
-    /// beside other text. `bookkeeping` is never shown. `null` if it is not folded.
+    /// beside other text. `bookkeeping` is shown only with everything. `null` if it is not folded.
     pub folded: Option<&'static str>,
     /// The number of the turn in its session, from 1.
     pub turn: Option<u64>,

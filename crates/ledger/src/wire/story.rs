@@ -103,6 +103,12 @@ pub struct ShownEntry<'a> {
     pub turn: Option<u64>,
     /// True if it begins a turn.
     pub prompt: bool,
+    /// True for a prompt that no person wrote.
+    #[serde(skip_serializing_if = "is_false")]
+    pub automatic: bool,
+    /// The sender of a message that came through a chat channel.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sender: Option<ShownSender<'a>>,
     /// The model that answered.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<&'a str>,
@@ -115,6 +121,9 @@ pub struct ShownEntry<'a> {
     /// The tool results.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub results: Vec<ShownResult<'a>>,
+    /// Texts that programs put beside it, on request.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub attached: Vec<ShownAttached<'a>>,
     /// The number of images.
     #[serde(skip_serializing_if = "is_zero")]
     pub images: u64,
@@ -146,6 +155,26 @@ pub struct ShownEntry<'a> {
     /// The length of its line in bytes, if it is too long to be decoded.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub oversize: Option<u64>,
+}
+
+/// The sender of a message that came through a chat channel.
+#[derive(Debug, Clone, Serialize)]
+pub struct ShownSender<'a> {
+    /// The name.
+    pub name: Option<&'a str>,
+    /// The channel.
+    pub channel: Option<&'a str>,
+    /// The channel's id of the message.
+    pub message_id: Option<&'a str>,
+}
+
+/// A text that a program put beside a message.
+#[derive(Debug, Clone, Serialize)]
+pub struct ShownAttached<'a> {
+    /// What it is.
+    pub label: &'a str,
+    /// Its text.
+    pub text: &'a str,
 }
 
 /// A tool call.
@@ -229,10 +258,17 @@ impl<'a> ShownEntry<'a> {
             entry: item.entry,
             turn: item.turn,
             prompt: item.is_prompt,
+            automatic: item.is_automatic,
+            sender: item.sender.as_ref().map(|sender| ShownSender {
+                name: sender.name.as_deref(),
+                channel: sender.channel.as_deref(),
+                message_id: sender.message_id.as_deref(),
+            }),
             model: item.model.as_deref(),
             thinking: None,
             calls: Vec::new(),
             results: Vec::new(),
+            attached: Vec::new(),
             images: 0,
             compaction: None,
             folded: item.folded.map(Folded::as_str),
@@ -305,7 +341,12 @@ impl<'a> ShownEntry<'a> {
                 output_file: result.output_file.as_deref(),
             }),
             Piece::Image { .. } => self.images += 1,
-            Piece::Words(_) | Piece::Injected(_) | Piece::Thinking(_) | Piece::Other(_) => {}
+            Piece::Attached { label, text } => {
+                if detail.folded {
+                    self.attached.push(ShownAttached { label, text });
+                }
+            }
+            Piece::Words(_) | Piece::Thinking(_) | Piece::Other(_) => {}
         }
     }
 }
@@ -367,7 +408,7 @@ impl StoryCounts {
                     self.mentions += u64::from(result.outcome == Outcome::Mentions);
                 }
                 Piece::Image { .. } => self.images += 1,
-                Piece::Injected(_) | Piece::Thinking(_) | Piece::Other(_) => {}
+                Piece::Attached { .. } | Piece::Thinking(_) | Piece::Other(_) => {}
             }
         }
         if has_words && !item.is_interrupt && item.folded.is_none() {

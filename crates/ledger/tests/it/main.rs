@@ -69,3 +69,4 @@ mod usage;
 mod versions;
 mod watching;
 mod welds;
+mod whose_words;

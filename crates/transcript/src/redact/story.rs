@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use serde_json::value::RawValue;
 
 use super::Redactor;
-use crate::entry::{Compaction, RawJson};
+use crate::entry::{Compaction, RawJson, Sender};
 use crate::story::{
     CALL_COLUMNS, ItemKind, Piece, Rewind, StoryCall, StoryItem, StoryResult, about,
 };
@@ -31,6 +31,12 @@ impl Redactor {
             entry: item.entry,
             folded: item.folded,
             is_prompt: item.is_prompt,
+            is_automatic: item.is_automatic,
+            sender: item.sender.as_ref().map(|sender| Sender {
+                name: self.owned(sender.name.as_deref()),
+                channel: self.owned(sender.channel.as_deref()),
+                message_id: self.owned(sender.message_id.as_deref()),
+            }),
             is_error: item.is_error,
             is_interrupt: item.is_interrupt,
             is_queued: item.is_queued,
@@ -83,7 +89,9 @@ impl Redactor {
             let texts = self.mask_parts(&texts);
             masked.extend(run.iter().zip(texts).map(|(piece, text)| match piece {
                 Piece::Thinking(_) => Piece::Thinking(text),
-                Piece::Injected(_) => Piece::Injected(text),
+                Piece::Attached { label, .. } => {
+                    Piece::Attached { label: Cow::Borrowed(label), text }
+                }
                 _ => Piece::Words(text),
             }));
         }
@@ -93,7 +101,9 @@ impl Redactor {
     fn piece<'i>(&mut self, piece: &'i Piece<'_>) -> Piece<'i> {
         match piece {
             Piece::Words(words) => Piece::Words(self.mask(words)),
-            Piece::Injected(words) => Piece::Injected(self.mask(words)),
+            Piece::Attached { label, text } => {
+                Piece::Attached { label: self.mask(label), text: self.mask(text) }
+            }
             Piece::Thinking(words) => Piece::Thinking(self.mask(words)),
             Piece::Call(call) => Piece::Call(self.call(call)),
             Piece::Result(result) => Piece::Result(self.result(result)),
@@ -110,7 +120,7 @@ impl Redactor {
         // The summary of the call was cut, perhaps in the middle of a secret.
         let columns = CALL_COLUMNS.saturating_sub(name.chars().count() + 1);
         let about = match (&call.about, &input) {
-            (Some(_), Some(input)) => about(input.get(), columns),
+            (Some(_), Some(input)) => about(&name, input.get(), columns),
             (about, _) => about.as_deref().map(|about| self.mask_cut(about).into_owned()),
         };
         StoryCall {
@@ -167,7 +177,7 @@ impl Redactor {
 
 fn text<'i>(piece: &'i Piece<'_>) -> Option<&'i str> {
     match piece {
-        Piece::Words(words) | Piece::Thinking(words) | Piece::Injected(words) => Some(words),
+        Piece::Words(text) | Piece::Thinking(text) | Piece::Attached { text, .. } => Some(text),
         _ => None,
     }
 }

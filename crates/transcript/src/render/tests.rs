@@ -64,7 +64,7 @@ fn piece() -> impl Strategy<Value = Piece<'static>> {
     let id = || prop_oneof![Just(None), "[ab]".prop_map(|id| Some(Cow::Owned(id)))];
     prop_oneof![
         4 => cow().prop_map(Piece::Words),
-        1 => cow().prop_map(Piece::Injected),
+        1 => (cow(), cow()).prop_map(|(label, text)| Piece::Attached { label, text }),
         2 => cow().prop_map(Piece::Thinking),
         1 => cow().prop_map(Piece::Other),
         1 => prop::option::of(cow()).prop_map(|media_type| Piece::Image { media_type }),

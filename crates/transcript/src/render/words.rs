@@ -1,5 +1,6 @@
 //! Texts that the renderings write themselves.
 
+use super::clean::line;
 use crate::entry::Compaction;
 use crate::story::{Folded, Outcome, Rewind, StoryItem};
 
@@ -95,6 +96,11 @@ pub(super) fn ended(outcome: Option<Outcome>) -> Option<&'static str> {
         Some(Outcome::Mentions) => Some("mentions an error"),
         Some(Outcome::Fine) | None => None,
     }
+}
+
+/// Returns the label of a text that a program put beside the words, on one line.
+pub(super) fn attached(label: &str) -> String {
+    format!("Attached: {}", line(label))
 }
 
 /// Returns the label of an item that is hidden by default.

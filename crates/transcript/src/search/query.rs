@@ -23,7 +23,7 @@ pub struct Query {
     pub clauses: Vec<Clause>,
     /// Conditions on a hit. Of several filters of one kind, one must hold.
     pub filters: Vec<Filter>,
-    /// The places to search; if empty, all but thinking.
+    /// The places to search; if empty, all but thinking and attached text.
     pub places: Vec<Place>,
 }
 
@@ -85,6 +85,8 @@ pub enum Place {
     Result,
     /// The model's reasoning.
     Thinking,
+    /// Text that programs put beside a message: opened files, facts about the sender, reminders.
+    Attached,
     /// Memory and personality files.
     Notes,
     /// Scheduled jobs and their runs.
@@ -100,10 +102,11 @@ impl Place {
         ("result", &[Place::Result]),
         ("tools", &[Place::Input, Place::Result]),
         ("thinking", &[Place::Thinking]),
+        ("attached", &[Place::Attached]),
         ("notes", &[Place::Notes]),
         ("cron", &[Place::Cron]),
         ("prompts", &[Place::Prompts]),
-        ("all", &[Place::Text, Place::Input, Place::Result, Place::Thinking]),
+        ("all", &[Place::Text, Place::Input, Place::Result, Place::Thinking, Place::Attached]),
     ];
 }
 

@@ -1,14 +1,20 @@
 //! Summarizes a tool call in one line, and finds error words in a result.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
 
+use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
-use unicode_width::UnicodeWidthChar;
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+
+use crate::json::Key;
 
 /// The keys of a tool's input that summarize the call, best first.
 pub const ABOUT_KEYS: &[&str] =
     &["file_path", "path", "notebook_path", "command", "query", "pattern", "url", "prompt"];
+
+/// Further keys that summarize the call of a tool that has none of [`ABOUT_KEYS`], best first.
+const OTHER_KEYS: &[&str] =
+    &["task", "subject", "question", "skill", "title", "name", "message", "text", "description"];
 
 /// The words that mark a result in formats that do not always record errors.
 pub const ERROR_WORDS: &[&str] = &["error", "Error", "failed", "FAILED"];
@@ -18,26 +24,133 @@ pub fn mentions_error(text: &str) -> bool {
     ERROR_WORDS.iter().any(|word| memchr::memmem::find(text.as_bytes(), word.as_bytes()).is_some())
 }
 
-/// Returns a summary of a call's input: the first of [`ABOUT_KEYS`] with a value, on one line of at
-/// most `columns` columns. `None` if the tool's name must be enough.
-pub fn about(input: &str, columns: usize) -> Option<String> {
-    let fields: HashMap<Cow<'_, str>, &RawValue> = match serde_json::from_str(input) {
+/// Returns a summary of a call of the tool `name` on one line of at most `columns` columns. `None` if
+/// the tool's name must be enough.
+pub fn about(name: &str, input: &str, columns: usize) -> Option<String> {
+    let fields: Fields<'_> = match serde_json::from_str(input) {
         Ok(fields) => fields,
         Err(_) => {
             // Some agents write the arguments as JSON inside a string.
             let inner: String = serde_json::from_str(input).ok()?;
-            return if inner.trim_start().starts_with('{') { about(&inner, columns) } else { None };
+            let is_object = inner.trim_start().starts_with('{');
+            return if is_object { about(name, &inner, columns) } else { None };
         }
     };
-    ABOUT_KEYS.iter().find_map(|key| {
-        let value = fields.get(*key)?.get();
-        let words = match serde_json::from_str::<SummaryValue<'_>>(value).ok()? {
-            SummaryValue::Text(text) => text,
-            SummaryValue::List(words) => Cow::Owned(words.join(" ")),
-        };
-        let line = one_line(&words, columns);
+    let line = |text: &str| {
+        let line = one_line(text, columns);
         (!line.is_empty()).then_some(line)
-    })
+    };
+    if let Some(subject) = known_tool(name, &fields) {
+        return line(&subject);
+    }
+    for key in ABOUT_KEYS.iter().chain(OTHER_KEYS) {
+        let Some(text) = fields.text(key) else { continue };
+        if matches!(*key, "file_path" | "path" | "notebook_path") {
+            return Some(path_line(&text, columns));
+        }
+        return line(&text);
+    }
+    // An unknown tool is summarized by its first argument with text.
+    let texts = fields.0.iter().filter(|(_, value)| value.get().starts_with(['"', '[']));
+    texts.into_iter().find_map(|(key, _)| line(&fields.text(key)?))
+}
+
+/// Returns the subject of a tool whose arguments need more than one key.
+fn known_tool(name: &str, fields: &Fields<'_>) -> Option<String> {
+    match name {
+        "Grep" => {
+            let pattern = fields.text("pattern")?;
+            Some(match fields.text("path").or_else(|| fields.text("glob")) {
+                Some(place) => format!("{pattern} in {place}"),
+                None => pattern,
+            })
+        }
+        "TodoWrite" => {
+            let todos: Vec<Fields<'_>> = fields.list("todos")?;
+            let is = |todo: &Fields<'_>, state: &str| todo.text("status").as_deref() == Some(state);
+            let done = todos.iter().filter(|todo| is(todo, "completed")).count();
+            let current = todos
+                .iter()
+                .find(|todo| is(todo, "in_progress"))
+                .or_else(|| todos.iter().find(|todo| !is(todo, "completed")));
+            let current = current.and_then(|todo| todo.text("content"));
+            let current = current.map(|todo| format!(": {todo}")).unwrap_or_default();
+            Some(format!("{done} of {} done{current}", todos.len()))
+        }
+        "TaskUpdate" => {
+            let parts = [
+                fields.text("taskId").map(|id| format!("#{id}")),
+                fields.text("status"),
+                fields.text("subject"),
+            ];
+            let parts: Vec<String> = parts.into_iter().flatten().collect();
+            (!parts.is_empty()).then(|| parts.join(" "))
+        }
+        "Skill" => {
+            let skill = fields.text("skill").or_else(|| fields.text("command"))?;
+            let args = fields.text("args").map(|args| format!(" {args}"));
+            Some(skill + &args.unwrap_or_default())
+        }
+        "AskUserQuestion" => {
+            let questions: Vec<Fields<'_>> = fields.list("questions")?;
+            let first = questions.first()?.text("question")?;
+            Some(match questions.len() {
+                1 => first,
+                all => format!("{first} (1 of {all} questions)"),
+            })
+        }
+        "ExitPlanMode" => {
+            let plan = fields.text("plan")?;
+            let title = plan.lines().map(|line| line.trim_start_matches(['#', ' ']));
+            title.map(str::to_owned).find(|line| !line.trim().is_empty())
+        }
+        _ => None,
+    }
+}
+
+/// The arguments of a call, in the order in which they were written.
+struct Fields<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
+
+impl<'a> Fields<'a> {
+    /// Returns the value of a key as text that is not blank: a string, a number, or the joined words
+    /// of a command.
+    fn text(&self, key: &str) -> Option<String> {
+        let (_, value) = self.0.iter().rev().find(|(name, _)| name == key)?;
+        let text = match serde_json::from_str::<SummaryValue<'_>>(value.get()).ok()? {
+            SummaryValue::Text(text) => text.into_owned(),
+            SummaryValue::List(words) => words.join(" "),
+            SummaryValue::Number(number) if !ABOUT_KEYS.contains(&key) => number.to_string(),
+            SummaryValue::Number(_) => return None,
+        };
+        (!text.trim().is_empty()).then_some(text)
+    }
+
+    fn list(&self, key: &str) -> Option<Vec<Fields<'a>>> {
+        let (_, value) = self.0.iter().rev().find(|(name, _)| name == key)?;
+        serde_json::from_str(value.get()).ok()
+    }
+}
+
+impl<'de> serde::Deserialize<'de> for Fields<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Fields<'de>, D::Error> {
+        struct Ordered;
+        impl<'de> Visitor<'de> for Ordered {
+            type Value = Fields<'de>;
+
+            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+                let mut fields = Vec::new();
+                while let Some(key) = map.next_key_seed(Key)? {
+                    fields.push((key, map.next_value()?));
+                }
+                Ok(Fields(fields))
+            }
+        }
+        deserializer.deserialize_map(Ordered)
+    }
 }
 
 /// A value of such a key. A command may be a list of its words.
@@ -46,6 +159,37 @@ pub fn about(input: &str, columns: usize) -> Option<String> {
 enum SummaryValue<'a> {
     Text(#[serde(borrow)] Cow<'a, str>),
     List(Vec<String>),
+    Number(serde_json::Number),
+}
+
+/// Returns a path on one line of at most `columns` columns. A path that does not fit loses its
+/// middle, so that the file's name stays.
+pub fn path_line(path: &str, columns: usize) -> String {
+    let whole = one_line(path, usize::MAX);
+    if whole.width() <= columns {
+        return whole;
+    }
+    let name = whole.rsplit(['/', '\\']).next().unwrap_or_default();
+    let tail_start = whole.len() - name.len();
+    // The separator before the name, and the ellipsis.
+    let room = columns.saturating_sub(name.width() + 2);
+    let (Some(head), Some(tail)) =
+        (whole.get(..tail_start), whole.get(tail_start.saturating_sub(1)..))
+    else {
+        return one_line(path, columns);
+    };
+    if room == 0 || head.is_empty() {
+        return one_line(path, columns);
+    }
+    let mut used = 0;
+    let kept: String = head
+        .chars()
+        .take_while(|character| {
+            used += character.width().unwrap_or(1);
+            used <= room
+        })
+        .collect();
+    format!("{kept}…{tail}")
 }
 
 /// Returns the text on one line: a run of white space becomes a space, and text wider than
@@ -96,13 +240,52 @@ mod tests {
             (r#"{"path":7,"url":"https://a.example"}"#, Some("https://a.example")),
             (r#""{\"path\":\"a\"}""#, Some("a")),
             (r#"{"command":"a\n  b\tc  "}"#, Some("a b c")),
+            (r#"{"n":7,"repo":"quipu"}"#, Some("quipu")),
+            (r#"{"flag":true,"repo":"quipu"}"#, Some("quipu")),
+            (r#"{"label":"otters","task":"count the otters"}"#, Some("count the otters")),
             (r#"{"todos":[]}"#, None),
             ("[1]", None),
             ("\"x\"", None),
             ("nonsense", None),
         ] {
-            assert_eq!(about(input, 120).as_deref(), expected, "{input}");
+            assert_eq!(about("Any", input, 120).as_deref(), expected, "{input}");
         }
+    }
+
+    #[test]
+    fn tools_with_their_own_subjects() {
+        for (name, input, expected) in [
+            ("Grep", r#"{"path":"src","pattern":"fn main"}"#, "fn main in src"),
+            ("Grep", r#"{"pattern":"fn main"}"#, "fn main"),
+            (
+                "TodoWrite",
+                r#"{"todos":[{"content":"a","status":"completed"},{"content":"b","status":"pending"},{"content":"c","status":"in_progress"}]}"#,
+                "1 of 3 done: c",
+            ),
+            ("TodoWrite", r#"{"todos":[{"content":"a","status":"completed"}]}"#, "1 of 1 done"),
+            ("TaskCreate", r#"{"description":"long","subject":"Fix it"}"#, "Fix it"),
+            ("TaskUpdate", r#"{"taskId":"3","status":"completed"}"#, "#3 completed"),
+            ("Skill", r#"{"skill":"pdf","args":"a.pdf"}"#, "pdf a.pdf"),
+            ("AskUserQuestion", r#"{"questions":[{"question":"Which?"}]}"#, "Which?"),
+            (
+                "AskUserQuestion",
+                r#"{"questions":[{"question":"Which?"},{"question":"Why?"}]}"#,
+                "Which? (1 of 2 questions)",
+            ),
+            ("ExitPlanMode", r##"{"plan":"\n# The plan\n1. go"}"##, "The plan"),
+            ("sessions_spawn", r#"{"task":"count","label":"x"}"#, "count"),
+        ] {
+            assert_eq!(about(name, input, 120).as_deref(), Some(expected), "{name} {input}");
+        }
+    }
+
+    #[test]
+    fn a_path_keeps_the_name_of_its_file() {
+        assert_eq!(path_line("src/a.rs", 8), "src/a.rs");
+        assert_eq!(path_line("/home/ada/work/src/deep/name.rs", 20), "/home/ada/w…/name.rs");
+        assert_eq!(path_line("C:\\Users\\ada\\name.rs", 16), "C:\\User…\\name.rs");
+        assert_eq!(path_line("a_very_long_name.rs", 8), "a_very_…");
+        assert_eq!(path_line("dir/a_very_long_name.rs", 8), "dir/a_v…");
     }
 
     #[test]

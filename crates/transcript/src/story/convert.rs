@@ -20,6 +20,8 @@ pub fn story_item<'e>(format: &dyn Format, entry: &'e Entry<'_>) -> StoryItem<'e
         pieces: pieces(format, entry),
         folded: folded(entry),
         is_prompt: entry.marks.is_prompt,
+        is_automatic: entry.marks.is_automatic,
+        sender: entry.sender.as_deref().cloned(),
         is_error: entry.marks.is_error,
         is_interrupt: entry.marks.is_interrupt,
         is_queued: entry.marks.is_queued,
@@ -82,7 +84,7 @@ fn is_command(entry: &Entry<'_>) -> bool {
 
 fn pieces<'e>(format: &dyn Format, entry: &'e Entry<'_>) -> Vec<Piece<'e>> {
     let mut pieces: Vec<Piece<'e>> =
-        entry.blocks.iter().map(|block| piece(format, entry, block)).collect();
+        entry.blocks.iter().map(|block| piece(format, block)).collect();
     // The text after a command that the human ran is the command's output.
     if let [Piece::Words(command), rest @ ..] = &mut pieces[..]
         && entry.role == Some(Role::User)
@@ -90,18 +92,18 @@ fn pieces<'e>(format: &dyn Format, entry: &'e Entry<'_>) -> Vec<Piece<'e>> {
     {
         for piece in rest {
             if let Piece::Words(output) = piece {
-                *piece = Piece::Injected(std::mem::take(output));
+                let text = std::mem::take(output);
+                *piece = Piece::Attached { label: Cow::Borrowed("output"), text };
             }
         }
     }
     pieces
 }
 
-fn piece<'e>(format: &dyn Format, entry: &Entry<'_>, block: &'e Block<'_>) -> Piece<'e> {
+fn piece<'e>(format: &dyn Format, block: &'e Block<'_>) -> Piece<'e> {
     match block {
-        // Text next to a tool's result is the human's, unless the harness injected it.
-        Block::Text(text) if entry.role == Some(Role::Tool) && format.is_injected(text) => {
-            Piece::Injected(Cow::Borrowed(text))
+        Block::Attached { label, text } => {
+            Piece::Attached { label: Cow::Borrowed(label), text: Cow::Borrowed(text) }
         }
         Block::Text(text) => Piece::Words(Cow::Borrowed(text)),
         Block::Thinking(text) => Piece::Thinking(Cow::Borrowed(text)),
@@ -120,7 +122,7 @@ fn call<'e>(call: &'e ToolCall<'_>) -> StoryCall<'e> {
     StoryCall {
         id: call.id.as_deref().map(Cow::Borrowed),
         name: Cow::Borrowed(&call.name),
-        about: call.input.as_ref().and_then(|input| about(input.get(), columns)),
+        about: call.input.as_ref().and_then(|input| about(&call.name, input.get(), columns)),
         input: call.input.clone(),
         is_partial: call.is_partial,
         outcome: None,

@@ -10,14 +10,16 @@
 
 mod about;
 mod convert;
+mod fields;
 
 use std::borrow::Cow;
 
-use crate::entry::{Compaction, RawJson, Role};
+use crate::entry::{Compaction, RawJson, Role, Sender};
 use crate::time::Timestamp;
 
-pub use about::{ABOUT_KEYS, ERROR_WORDS, about, mentions_error, one_line};
+pub use about::{ABOUT_KEYS, ERROR_WORDS, about, mentions_error, one_line, path_line};
 pub use convert::{folded, story_item};
+pub use fields::{LEFT_OUT, RECORD, add_fields};
 
 /// The widest line about a tool call, in columns, with the name of the tool.
 pub const CALL_COLUMNS: usize = 120;
@@ -49,6 +51,10 @@ pub struct StoryItem<'a> {
     pub folded: Option<Folded>,
     /// True for a prompt, which begins a turn.
     pub is_prompt: bool,
+    /// True for a prompt that no person wrote.
+    pub is_automatic: bool,
+    /// The sender of a message that came through a chat channel.
+    pub sender: Option<Sender>,
     /// True if the agent itself recorded a failure here (an API error).
     pub is_error: bool,
     /// True if the human stopped the agent here.
@@ -122,7 +128,7 @@ pub enum Folded {
     Queued,
     /// A record of a type that this version does not know.
     Unknown,
-    /// Never part of a story: model changes, state of extensions, titles, progress.
+    /// No part of a conversation: model changes, state of extensions, titles, progress.
     Bookkeeping,
 }
 
@@ -162,8 +168,13 @@ impl Folded {
 pub enum Piece<'a> {
     /// Text of the human or the agent.
     Words(Cow<'a, str>),
-    /// Text that the harness injected next to it (a system reminder).
-    Injected(Cow<'a, str>),
+    /// Text that a program put beside it: a reminder, an opened file, facts about the sender.
+    Attached {
+        /// What it is (`system-reminder`, `Sender`).
+        label: Cow<'a, str>,
+        /// Its text.
+        text: Cow<'a, str>,
+    },
     /// The model's reasoning; empty if only a signature was stored.
     Thinking(Cow<'a, str>),
     /// A call of a tool.
@@ -293,7 +304,7 @@ pub struct StoryDetail {
     pub tools: Tools,
     /// Summaries of compacted history, with the files read and changed before.
     pub compactions: bool,
-    /// Injected text, mirrors, sub-agents' work in this file, and records of unknown types.
+    /// Injected and attached text, mirrors, sub-agents' work in this file, and records of unknown types.
     pub folded: bool,
 }
 
@@ -338,10 +349,9 @@ impl StoryItem<'_> {
                 | Folded::Mirror
                 | Folded::Sidechain
                 | Folded::Queued
-                | Folded::Unknown,
+                | Folded::Unknown
+                | Folded::Bookkeeping,
             ) => detail.folded,
-            // A line that could not be decoded may be of any type.
-            Some(Folded::Bookkeeping) => detail.folded && self.oversize.is_some(),
         };
         is_open
             && (!matches!(self.kind, ItemKind::Message)
@@ -352,12 +362,29 @@ impl StoryItem<'_> {
 
     /// Returns true if it has text of its own. A result belongs to its call.
     pub fn has_text(&self) -> bool {
-        if self.folded == Some(Folded::Unknown) {
+        if matches!(self.folded, Some(Folded::Unknown | Folded::Bookkeeping))
+            && self.oversize.is_none()
+        {
             return false;
         }
         !matches!(self.kind, ItemKind::Message)
             || self.oversize.is_some()
             || self.pieces.iter().any(|piece| !matches!(piece, Piece::Result(_)))
+    }
+
+    /// Returns who wrote a prompt, if it is not simply the human at the terminal: `automatic`,
+    /// `Ada via Telegram`.
+    pub fn author(&self) -> Option<String> {
+        if self.is_automatic {
+            return Some("automatic".to_owned());
+        }
+        let sender = self.sender.as_ref()?;
+        match (&sender.name, &sender.channel) {
+            (Some(name), Some(channel)) => Some(format!("{name} via {channel}")),
+            (Some(name), None) => Some(name.clone()),
+            (None, Some(channel)) => Some(format!("via {channel}")),
+            (None, None) => None,
+        }
     }
 
     /// Returns the text of the human or the agent, pieces joined by newlines.
@@ -377,7 +404,7 @@ impl Piece<'_> {
         match self {
             Piece::Words(words) => !words.trim().is_empty(),
             Piece::Thinking(words) => detail.thinking && !words.trim().is_empty(),
-            Piece::Injected(_) => detail.folded,
+            Piece::Attached { .. } => detail.folded,
             Piece::Call(_) | Piece::Result(_) | Piece::Image { .. } | Piece::Other(_) => true,
         }
     }

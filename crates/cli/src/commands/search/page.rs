@@ -208,6 +208,7 @@ fn label(hit: &SearchHit) -> String {
         ("result", Some(tool)) => parts.push(format!("{tool} result")),
         ("result", None) => parts.push("tool result".to_owned()),
         ("thinking", _) => parts.push("thinking".to_owned()),
+        ("attached", _) => parts.push("attached".to_owned()),
         _ => match (&hit.role, hit.kind.as_str()) {
             (Some(role), _) => parts.push(role.clone()),
             (None, "note" | "cron_run" | "cron_jobs" | "history") => {}

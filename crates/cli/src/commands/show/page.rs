@@ -10,7 +10,7 @@ use quipu_transcript::entry::{Compaction, Role};
 use quipu_transcript::format;
 use quipu_transcript::render::{GAP, compacted};
 use quipu_transcript::story::{
-    Folded, ItemKind, Outcome, Piece, Rewind, StoryDetail, StoryItem, Tools, one_line,
+    Folded, ItemKind, Outcome, Piece, RECORD, Rewind, StoryDetail, StoryItem, Tools, one_line,
 };
 
 use super::tools;
@@ -207,6 +207,9 @@ impl<'c> Page<'c> {
             rule = rule.with(Style::Dim, format!("─ {shown} "));
             self.day = Some(day.to_owned());
         }
+        if let Some(author) = item.author() {
+            rule = rule.with(Style::Dim, format!("─ {} ", one_line(&author, WIDEST / 2)));
+        }
         let room = self.width().saturating_sub(rule.width());
         rule = rule.with(Style::Dim, "─".repeat(room));
         self.gap()?;
@@ -221,10 +224,8 @@ impl<'c> Page<'c> {
         }
         match piece {
             Piece::Words(words) => self.words(item, words),
-            Piece::Injected(words) if words.trim_start().starts_with('<') => {
-                self.aside("reminder", words)
-            }
-            Piece::Injected(words) => self.aside("output", words),
+            Piece::Attached { label, text } if label == RECORD => self.fields(text),
+            Piece::Attached { label, text } => self.aside(&one_line(label, WIDEST), text),
             Piece::Thinking(words) => self.aside("thinking", words),
             Piece::Call(call) => {
                 self.begin_call()?;
@@ -277,6 +278,10 @@ impl<'c> Page<'c> {
                 self.marked(Text::styled(Style::Bad, "✗ "), &lines)
             }
             Some(Role::Assistant) => self.prose(&markdown(words, room), INDENT),
+            _ if item.is_automatic => {
+                let lines = plain(words, Style::Dim, room);
+                self.marked(Text::styled(Style::Dim, "⚙ "), &lines)
+            }
             _ => {
                 let mut lines = plain(words, Style::Plain, room);
                 if item.is_queued {
@@ -300,6 +305,15 @@ impl<'c> Page<'c> {
             self.context.output.laid_out(&line)?;
         }
         self.last = Last::Words;
+        Ok(())
+    }
+
+    /// Prints the fields of a record directly below what the record shows.
+    fn fields(&mut self, text: &str) -> Result<()> {
+        for line in plain(text, Style::Dim, self.room(4)) {
+            let line = Text::styled(Style::Dim, INDENT).with(Style::Dim, "┊ ").join(line);
+            self.context.output.laid_out(&line)?;
+        }
         Ok(())
     }
 

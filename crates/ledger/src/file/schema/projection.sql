@@ -29,6 +29,7 @@ CREATE TABLE sessions (
     updated_at     INTEGER,
     entries        INTEGER NOT NULL,
     turns          INTEGER NOT NULL,
+    automatic_turns INTEGER NOT NULL,     -- those that no person began
     messages       INTEGER NOT NULL,
     tool_calls     INTEGER NOT NULL,
     compactions    INTEGER NOT NULL,
@@ -138,6 +139,7 @@ CREATE TABLE turns (
     id                 INTEGER PRIMARY KEY, -- entry of the prompt
     session            INTEGER NOT NULL,
     parent             INTEGER,             -- turn that it follows
+    is_automatic       INTEGER NOT NULL,    -- no person wrote the prompt: heartbeat, scheduled job, …
     status             TEXT    NOT NULL,    -- open, done, error, aborted
     model              TEXT,
     started_at         INTEGER,
@@ -362,6 +364,7 @@ CREATE VIRTUAL TABLE search USING fts5 (
     tool_input,
     prose,
     thinking,
+    attached,
     content = '',
     contentless_delete = 1,
     tokenize = 'unicode61'

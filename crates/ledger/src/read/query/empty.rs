@@ -55,6 +55,7 @@ pub(super) fn all(conn: &Connection, filter: &Filter) -> Result<Vec<Session>> {
             last: time,
             channel: None,
             is_minor: true,
+            is_automatic: false,
         };
         if !filter.passes_with_project(&listed) {
             continue;

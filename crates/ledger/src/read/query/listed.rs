@@ -33,6 +33,8 @@ pub(crate) struct Listed {
     /// True for a sub-agent, a stub, an empty session or the original of an imported one: listed
     /// only with `all`. A lost session with known prompts is not minor.
     pub(crate) is_minor: bool,
+    /// True if it has turns, and no person began any of them.
+    pub(crate) is_automatic: bool,
 }
 
 /// The conditions for sessions.
@@ -54,6 +56,8 @@ pub struct Filter {
     pub channel: Option<String>,
     /// True if sub-agents, stubs and empty sessions pass, too.
     pub all: bool,
+    /// True if sessions do not pass whose turns were all begun by programs.
+    pub human: bool,
 }
 
 impl Listed {
@@ -104,7 +108,8 @@ pub(crate) fn all(conn: &Connection) -> Result<Vec<Listed>> {
                             FROM session_sources ss
                             JOIN sources f ON f.id = ss.source
                             JOIN generations g ON g.id = f.generation
-                           WHERE ss.session = s.id))
+                           WHERE ss.session = s.id)),
+                s.turns > 0 AND s.turns = s.automatic_turns
            FROM sessions s
            LEFT JOIN (SELECT format, agent, session_id, max(updated_at) AS updated_at, channel
                         FROM session_keys WHERE session_id IS NOT NULL
@@ -127,6 +132,7 @@ pub(crate) fn all(conn: &Connection) -> Result<Vec<Listed>> {
                 channel: row.get(7)?,
                 is_minor: row.get::<_, Option<bool>>(8)?.unwrap_or(false) || is_original,
                 last: row.get(9)?,
+                is_automatic: row.get(10)?,
             })
         })?
         .collect::<Result<Vec<_>, _>>()?;
@@ -162,6 +168,7 @@ impl Filter {
         };
         let last = session.last;
         (self.all || !session.is_minor)
+            && !(self.human && session.is_automatic)
             && (is(&self.agent, &session.agent)
                 || (session.agent.is_empty() && is(&self.agent, &session.format)))
             && is(&self.format, &session.format)

@@ -1,4 +1,4 @@
-//! The prompts of a session, each in its newest version.
+//! The prompts of a session that a person wrote, each in its newest version.
 //!
 //! Reads stored texts only; last lines without a newline are added by the callers.
 
@@ -43,7 +43,7 @@ pub(super) enum Order {
     Last,
 }
 
-/// Passes each prompt that has a text to `each_text`, until it returns false.
+/// Passes each prompt of a person that has a text to `each_text`, until it returns false.
 pub(super) fn each(
     conn: &Connection,
     session: SessionRow,
@@ -66,7 +66,7 @@ pub(super) fn each(
     };
     let mut statement = conn.prepare_cached(&format!(
         "SELECT t.id, m.text FROM turns t LEFT JOIN message_texts m ON m.id = t.id
-          WHERE t.session = ?1 ORDER BY {order}"
+          WHERE t.session = ?1 AND NOT t.is_automatic ORDER BY {order}"
     ))?;
     let mut rows = statement.query([session])?;
     while let Some(row) = rows.next()? {

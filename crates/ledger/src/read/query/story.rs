@@ -22,7 +22,7 @@ use std::ops::ControlFlow;
 use foldhash::{HashMap, HashMapExt};
 use quipu_transcript::entry::{Entry, Role};
 use quipu_transcript::record::{self, OVERSIZE_HEAD};
-use quipu_transcript::story::{StoryItem, story_item};
+use quipu_transcript::story::{StoryItem, add_fields, story_item};
 use rusqlite::Connection;
 
 pub use choice::Choice;
@@ -224,6 +224,11 @@ impl<'s> Teller<'s> {
                     }
                     if chosen.shows_results() {
                         outputs.fill(&mut item, &mut fields.calls)?;
+                    }
+                    if chosen.shows_fields() && !row.is_oversize() {
+                        let line = bytes.trim_ascii();
+                        let part = entry.part.clone().and_then(|part| line.get(part));
+                        add_fields(&mut item, part.unwrap_or(line), chosen.is_single());
                     }
                     // `each` may take long, so the snapshot is released first.
                     drop(snapshot.take());

@@ -6,3 +6,4 @@ pub(crate) const TOOL_RESULT: u8 = 1;
 pub(crate) const TOOL_INPUT: u8 = 2;
 pub(crate) const PROSE: u8 = 4;
 pub(crate) const THINKING: u8 = 8;
+pub(crate) const ATTACHED: u8 = 16;

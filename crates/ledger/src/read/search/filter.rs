@@ -265,6 +265,7 @@ impl<'c> Filters<'c> {
                 Place::Text => found_in & columns::PROSE != 0,
                 Place::Input => found_in & columns::TOOL_INPUT != 0,
                 Place::Result => found_in & columns::TOOL_RESULT != 0,
+                Place::Attached => found_in & columns::ATTACHED != 0,
                 Place::Thinking => found_in & columns::THINKING != 0,
                 Place::Notes => form == "note",
                 Place::Cron => matches!(form, "cron_run" | "cron_jobs"),

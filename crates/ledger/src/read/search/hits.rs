@@ -86,8 +86,8 @@ impl Row {
             _ if self.folded.is_some() => self.folded.map(Folded::as_str),
             // A story shows one line about a summary, not its text.
             ("compaction" | "branch_summary", _) => Some("summary"),
-            // Prose next to a tool's result, and the output of a command that the human ran.
-            (_, Some("tool")) if column_name == "text" => Some("injected"),
+            _ if column_name == "attached" => Some("attached"),
+            // The output of a command that the human ran.
             (_, Some("user")) if is_command => Some("injected"),
             _ => None,
         }

@@ -42,7 +42,8 @@ use pattern::Pattern;
 use queued::Queued;
 use versions::Versions;
 
-/// The columns that are searched by default: all but the model's reasoning.
+/// The columns that are searched by default: all but the model's reasoning and what programs put
+/// beside messages.
 const DEFAULT_COLUMNS: u8 = columns::TOOL_RESULT | columns::TOOL_INPUT | columns::PROSE;
 
 /// The position of a shown match among all matches, and its score.
@@ -194,8 +195,13 @@ fn answer(
         gaps.too_long = scanned.too_long;
         gaps.partly_indexed = if pattern.required.is_empty() { 0 } else { gaps.partly_indexed };
     }
-    if total == 0 && column_mask & columns::THINKING == 0 && !pattern.required.is_empty() {
-        gaps.in_thinking = count_in_thinking(&index, &pattern, filters, conn)?;
+    if total == 0 && !pattern.required.is_empty() {
+        let hits = |column, place| match column_mask & column {
+            0 => count_in(&index, &pattern, filters, conn, (column, place)),
+            _ => Ok(0),
+        };
+        gaps.in_thinking = hits(columns::THINKING, Place::Thinking)?;
+        gaps.in_attached = hits(columns::ATTACHED, Place::Attached)?;
     }
     Ok(SearchAnswer { hits: Vec::new(), total: total as u64, gaps, scanned })
 }
@@ -238,6 +244,7 @@ fn column_mask(places: &[Place]) -> u8 {
                 Place::Input => columns::TOOL_INPUT,
                 Place::Result => columns::TOOL_RESULT,
                 Place::Thinking => columns::THINKING,
+                Place::Attached => columns::ATTACHED,
                 Place::Notes | Place::Cron | Place::Prompts => DEFAULT_COLUMNS,
             }
     });
@@ -392,15 +399,16 @@ pub(crate) fn partly_indexed(conn: &Connection) -> Result<(u64, u64)> {
     Ok(((all - too_long).cast_unsigned(), too_long.cast_unsigned()))
 }
 
-/// Returns the number of hits that a search of the model's reasoning would have.
-fn count_in_thinking(
+/// Returns the number of hits that a search of one more column would have.
+fn count_in(
     index: &Index<'_>,
     pattern: &Pattern,
     filters: &[Filter],
     conn: &Connection,
+    (column, place): (u8, Place),
 ) -> Result<u64> {
-    let mut matches = index.find(&pattern.required, &pattern.excluded, columns::THINKING)?;
-    let filters = Filters::new(conn, filters, &[Place::Thinking], true)?;
+    let mut matches = index.find(&pattern.required, &pattern.excluded, column)?;
+    let filters = Filters::new(conn, filters, &[place], true)?;
     filters.apply(&mut matches)?;
     Ok(matches.len() as u64)
 }

@@ -74,11 +74,12 @@ fn nth(mut texts: impl Iterator<Item = SearchText>, entry: EntryId, seq: Seq) ->
 }
 
 /// Returns the columns of a text with their bits and names, the most useful first.
-pub(crate) fn by_column(text: &SearchText) -> [(u8, &'static str, &str); 4] {
+pub(crate) fn by_column(text: &SearchText) -> [(u8, &'static str, &str); 5] {
     [
         (columns::PROSE, "text", text.prose.as_str()),
         (columns::TOOL_INPUT, "input", text.tool_input.as_str()),
         (columns::TOOL_RESULT, "result", text.tool_result.as_str()),
+        (columns::ATTACHED, "attached", text.attached.as_str()),
         (columns::THINKING, "thinking", text.thinking.as_str()),
     ]
 }

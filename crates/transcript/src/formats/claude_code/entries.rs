@@ -5,8 +5,9 @@
 
 use std::borrow::Cow;
 
+use super::attachment::Attachment;
 use super::envelope;
-use super::line::{AttachmentFields, HistoryLine, Line};
+use super::line::{HistoryLine, Line};
 use super::user::{open_envelopes, user};
 use crate::entry::{
     Block, Compaction, Entry, Kind, Marks, Parent, Response, Role, SessionFact, Stop, TitleRank,
@@ -247,8 +248,12 @@ fn progress<'a>(entry: &mut Entry<'a>, mut line: Box<Line<'a>>) {
 
 fn attachment<'a>(entry: &mut Entry<'a>, mut line: Box<Line<'a>>) {
     entry.kind = Kind::Note;
-    let attachment = line.attachment.take().unwrap_or_default().0;
+    let attachment = line.attachment.take().unwrap_or_default();
     if attachment.type_name.as_deref() != Some("queued_command") {
+        if let Some(block) = attachment.into_block() {
+            entry.role = Some(Role::System);
+            entry.blocks.push(block);
+        }
         return;
     }
     // The user typed this while a tool ran; the agent read it in the middle of a turn.
@@ -263,7 +268,7 @@ fn attachment<'a>(entry: &mut Entry<'a>, mut line: Box<Line<'a>>) {
     }
 }
 
-fn is_from_human(attachment: &AttachmentFields<'_>) -> bool {
+fn is_from_human(attachment: &Attachment<'_>) -> bool {
     let kind = attachment.origin.as_ref().and_then(|origin| origin.0.kind.as_deref());
     !matches!(attachment.command_mode.as_deref(), Some("task-notification"))
         && kind.is_none_or(|kind| kind == "human")

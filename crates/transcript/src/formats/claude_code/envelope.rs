@@ -45,39 +45,84 @@ const INJECTED: &[&str] = &[
     "goal",
 ];
 
-/// Returns the author of a user text.
-pub(super) fn read(text: Cow<'_, str>) -> UserText<'_> {
-    if let Some(prompt) = without_reminders_behind(&text) {
-        return match read(Cow::Owned(prompt.to_owned())) {
-            UserText::Prompt(prompt) => UserText::Prompt(Cow::Owned(prompt.into_owned())),
-            // If only the harness's text is left, the whole text is the harness's.
-            _ => read_whole(text),
-        };
-    }
-    read_whole(text)
+/// A user text without the blocks of the harness at its ends.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Glued<'a> {
+    /// Blocks before the text of a human, each with its tag.
+    pub(super) before: Vec<(String, String)>,
+    /// The author of what is left; of the whole text, if the harness wrote all of it.
+    pub(super) what: UserText<'a>,
+    /// Blocks behind the text of a human.
+    pub(super) behind: Vec<(String, String)>,
 }
 
-/// Removes trailing reminders from a prompt; `None` if there are none.
-fn without_reminders_behind(text: &str) -> Option<&str> {
-    let mut rest = text.trim_end();
-    let mut is_less = false;
-    while let Some(before) = rest.strip_suffix("</system-reminder>")
-        && let Some(start) = before.rfind("<system-reminder>")
-    {
-        rest = rest.get(..start).unwrap_or_default().trim_end();
-        is_less = true;
+/// Returns the author of a user text, and takes blocks of the harness off its ends.
+pub(super) fn read(text: Cow<'_, str>) -> Glued<'_> {
+    let (before, rest) = blocks_before(&text);
+    let (body, behind) = blocks_behind(rest);
+    if before.is_empty() && behind.is_empty() {
+        return Glued { before, what: read_whole(text), behind };
     }
-    (is_less && !rest.is_empty()).then_some(rest)
+    if !body.is_empty() {
+        let what = read_whole(Cow::Owned(body.to_owned()));
+        if matches!(what, UserText::Prompt(_) | UserText::Command { .. }) {
+            return Glued { before, what, behind };
+        }
+    }
+    // If only the harness's text is left, the whole text is the harness's.
+    let what = match read_whole(Cow::Owned(body.to_owned())) {
+        UserText::Interrupt(_) => UserText::Interrupt(text),
+        UserText::Summary(_) => UserText::Summary(text),
+        _ => UserText::Injected(text),
+    };
+    Glued { before: Vec::new(), what, behind: Vec::new() }
+}
+
+/// Returns the blocks of the harness before a text, and the rest.
+fn blocks_before(text: &str) -> (Vec<(String, String)>, &str) {
+    let mut blocks = Vec::new();
+    let mut rest = text.trim_start();
+    while let Some(tag) = tag_of(rest)
+        && GLUED.contains(&tag)
+        && let Some(end) = rest.find(&format!("</{tag}>"))
+    {
+        let (block, after) = rest.split_at(end + tag.len() + "</>".len());
+        blocks.push((tag.to_owned(), block.to_owned()));
+        rest = after.trim_start();
+    }
+    (blocks, if text.trim_start().len() == rest.len() { text } else { rest })
+}
+
+/// Returns a text without the blocks of the harness behind it, and these blocks.
+fn blocks_behind(text: &str) -> (&str, Vec<(String, String)>) {
+    let mut blocks = Vec::new();
+    let mut rest = text;
+    'blocks: loop {
+        let end = rest.trim_end();
+        for tag in GLUED {
+            if end.ends_with(&format!("</{tag}>"))
+                && let Some(start) = end.rfind(&format!("<{tag}>"))
+                && let Some((before, block)) = end.split_at_checked(start)
+            {
+                blocks.push(((*tag).to_owned(), block.to_owned()));
+                rest = before.trim_end();
+                continue 'blocks;
+            }
+        }
+        blocks.reverse();
+        return (rest, blocks);
+    }
+}
+
+/// Returns a name for a text of the harness: the tag that it begins with.
+pub(super) fn label(text: &str) -> String {
+    tag_of(text.trim_start()).unwrap_or("injected").to_owned()
 }
 
 fn read_whole(text: Cow<'_, str>) -> UserText<'_> {
-    let body = text.trim_start();
-    if !body.starts_with(['<', '[', 'S', 'C', 'T']) {
+    let rest = text.trim_start();
+    if !rest.starts_with(['<', '[', 'S', 'C', 'T']) {
         return UserText::Prompt(text);
-    }
-    let rest = without_glued(body);
-    if rest.is_empty() {
-        return UserText::Injected(text);
     }
     if rest.starts_with("[Request interrupted by user") {
         return UserText::Interrupt(text);
@@ -104,18 +149,12 @@ fn read_whole(text: Cow<'_, str>) -> UserText<'_> {
         Some(tag) if INJECTED.contains(&tag) => return UserText::Injected(text),
         _ => {}
     }
-    if rest.len() == body.len() {
-        return UserText::Prompt(text);
-    }
-    UserText::Prompt(match text {
-        Cow::Borrowed(text) => Cow::Borrowed(text.get(text.len() - rest.len()..).unwrap_or(text)),
-        Cow::Owned(_) => Cow::Owned(rest.to_owned()),
-    })
+    UserText::Prompt(text)
 }
 
 /// Returns true if the harness wrote the whole text.
 pub(super) fn is_injected(text: &str) -> bool {
-    !matches!(read(Cow::Borrowed(text)), UserText::Prompt(_) | UserText::Command { .. })
+    !matches!(read(Cow::Borrowed(text)).what, UserText::Prompt(_) | UserText::Command { .. })
 }
 
 /// Returns the text inside the first `<tag>…</tag>`.
@@ -147,18 +186,6 @@ fn command(text: &str) -> Option<UserText<'static>> {
     })
 }
 
-/// Returns the text after all leading blocks that the harness wrote.
-fn without_glued(text: &str) -> &str {
-    let mut rest = text;
-    while let Some(tag) = tag_of(rest)
-        && GLUED.contains(&tag)
-        && let Some((_, after)) = rest.split_once(&format!("</{tag}>"))
-    {
-        rest = after.trim_start();
-    }
-    rest
-}
-
 /// Returns the tag that the text begins with, without its attributes.
 fn tag_of(text: &str) -> Option<&str> {
     let text = text.strip_prefix('<')?;
@@ -172,7 +199,7 @@ mod tests {
     use super::*;
 
     fn prompt(text: &str) -> Option<String> {
-        match read(Cow::Borrowed(text)) {
+        match read(Cow::Borrowed(text)).what {
             UserText::Prompt(text) => Some(text.into_owned()),
             _ => None,
         }
@@ -198,9 +225,11 @@ mod tests {
         let text =
             "<system-reminder>a</system-reminder>\n<ide_opened_file>b</ide_opened_file>\nfix it";
         assert_eq!(prompt(text).as_deref(), Some("fix it"));
-        assert_eq!(read(Cow::Owned(text.to_owned())), UserText::Prompt(Cow::Borrowed("fix it")));
+        let tags: Vec<_> =
+            read(Cow::Borrowed(text)).before.into_iter().map(|(tag, _)| tag).collect();
+        assert_eq!(tags, ["system-reminder", "ide_opened_file"]);
         let alone = "<system-reminder>a</system-reminder>\n";
-        assert_eq!(read(Cow::Borrowed(alone)), UserText::Injected(Cow::Borrowed(alone)));
+        assert_eq!(read(Cow::Borrowed(alone)).what, UserText::Injected(Cow::Borrowed(alone)));
     }
 
     #[test]
@@ -226,7 +255,7 @@ mod tests {
         ];
         for text in both_orders {
             assert_eq!(
-                read(Cow::Borrowed(text)),
+                read(Cow::Borrowed(text)).what,
                 UserText::Command { text: "/review src a".to_owned(), title: None }
             );
         }
@@ -237,7 +266,7 @@ mod tests {
     fn rename_sets_the_title() {
         let text = "<command-name>/rename</command-name><command-args>Blue shop</command-args>";
         assert_eq!(
-            read(Cow::Borrowed(text)),
+            read(Cow::Borrowed(text)).what,
             UserText::Command {
                 text: "/rename Blue shop".to_owned(),
                 title: Some("Blue shop".to_owned())
@@ -256,14 +285,14 @@ mod tests {
             "Caveat: The messages below were generated by the user",
         ] {
             assert_eq!(
-                read(Cow::Borrowed(text)),
+                read(Cow::Borrowed(text)).what,
                 UserText::Injected(Cow::Borrowed(text)),
                 "{text}"
             );
         }
         let text = "[Request interrupted by user for tool use]";
-        assert_eq!(read(Cow::Borrowed(text)), UserText::Interrupt(Cow::Borrowed(text)));
+        assert_eq!(read(Cow::Borrowed(text)).what, UserText::Interrupt(Cow::Borrowed(text)));
         let text = "This session is being continued from a previous conversation that ran out";
-        assert_eq!(read(Cow::Borrowed(text)), UserText::Summary(Cow::Borrowed(text)));
+        assert_eq!(read(Cow::Borrowed(text)).what, UserText::Summary(Cow::Borrowed(text)));
     }
 }

@@ -8,6 +8,8 @@ use std::borrow::Cow;
 
 use serde::de::{MapAccess, SeqAccess};
 
+use super::attachment::Attachment;
+use crate::entry::RawJson;
 use crate::json::{self, Lenient, Nullable, Odd, fields};
 use crate::message::{Content, Message};
 use crate::time::Timestamp;
@@ -112,20 +114,14 @@ fields! {
 }
 
 fields! {
-    /// The payload of a user line that is not a plain message.
-    struct AttachmentFields<'a> {
-        "type" => type_name: Cow<'a, str>,
-        "prompt" => prompt: Content<'a>,
-        "commandMode" => command_mode: Cow<'a, str>,
-        "origin" => origin: PromptOrigin<'a>,
-    }
-}
-
-fields! {
     /// The tool's own description of a result.
     struct ToolUseResultFields<'a> {
         "persistedOutputPath" => persisted_output_path: Cow<'a, str>,
         "agentId" => agent_id: Cow<'a, str>,
+        /// The person's answers, by question.
+        "answers" => answers: RawJson<'a>,
+        /// Notes to the answers, by question.
+        "annotations" => annotations: RawJson<'a>,
     }
 }
 
@@ -180,8 +176,6 @@ object_or_anything! {
     Progress(ProgressFields),
     /// A sub-agent's line.
     ProgressMessage(ProgressMessageFields),
-    /// More than 80 kinds of attachment are known.
-    Attachment(AttachmentFields),
     /// The sender of a prompt.
     PromptOrigin(PromptOriginFields),
 }

@@ -1,17 +1,19 @@
 //! Claude Code: one JSONL file per session under `~/.claude/projects/`.
 //!
 //! Read in this order: `paths` (the locations of files), `line` (the fields of a line), `entries`
-//! (the line types), `user` and `envelope` (the author of a user line), `documents` (whole files
-//! next to a transcript).
+//! (the line types), `user`, `envelope` and `replies` (the author of a user line), `attachment`
+//! (what the program put beside a prompt), `documents` (whole files next to a transcript).
 //!
 //! The format has no published definition. Types and fields were counted in real transcripts of
 //! releases 1.0 to 2.1; unknown ones are stored and shown as unknown.
 
+mod attachment;
 mod documents;
 mod entries;
 mod envelope;
 mod line;
 mod paths;
+mod replies;
 mod user;
 
 use crate::context::Reader;
@@ -37,7 +39,7 @@ impl Format for ClaudeCode {
     }
 
     fn version(&self) -> u32 {
-        4
+        5
     }
 
     fn roots(&self) -> &'static [Root] {
@@ -83,10 +85,6 @@ impl Format for ClaudeCode {
             ("projects/<slug>/<uuid>/tool-results/*", "tool output too large for the transcript"),
             ("history.jsonl", "every prompt ever typed"),
         ]
-    }
-
-    fn is_injected(&self, text: &str) -> bool {
-        envelope::is_injected(text)
     }
 
     fn cleanup_days(&self) -> Option<u32> {

@@ -2,8 +2,9 @@
 
 use std::borrow::Cow;
 
-use super::envelope::{self, UserText};
+use super::envelope::{self, Glued, UserText};
 use super::line::{Line, ToolUseResultFields};
+use super::replies;
 use crate::entry::{Block, Entry, Kind, Marks, Role, SessionFact, TitleRank, ToolResult};
 use crate::json::non_empty;
 
@@ -18,6 +19,7 @@ pub(super) fn user<'a>(entry: &mut Entry<'a>, mut line: Box<Line<'a>>) {
     if entry.blocks.iter().any(|block| matches!(block, Block::ToolResult(_))) {
         entry.role = Some(Role::Tool);
         let result = line.tool_use_result.take().unwrap_or_default().0;
+        beside_results(entry);
         tool_results(entry, result);
         return;
     }
@@ -37,61 +39,90 @@ pub(super) fn user<'a>(entry: &mut Entry<'a>, mut line: Box<Line<'a>>) {
 }
 
 /// Finds the author of each text block of a user's entry. Returns true if a human typed any of it;
-/// the harness's text around it is then removed.
+/// the harness's text around it is then attached.
 pub(super) fn open_envelopes(entry: &mut Entry<'_>) -> bool {
     let mut is_typed = false;
+    let mut has_injected = false;
     let mut marks = Marks::default();
-    let mut is_injected = Vec::with_capacity(entry.blocks.len());
-    for block in &mut entry.blocks {
-        let mut injected = false;
-        match block {
-            Block::Text(text) if text.trim_ascii().is_empty() => {}
-            Block::Text(text) => match envelope::read(std::mem::take(text)) {
-                UserText::Prompt(inner) => {
-                    *text = inner;
-                    is_typed = true;
-                }
-                UserText::Command { text: inner, title } => {
-                    *text = Cow::Owned(inner);
-                    is_typed = true;
-                    entry.facts.extend(
-                        title.map(|title| SessionFact::Title(TitleRank::Custom, title.into())),
-                    );
-                }
-                UserText::Injected(inner) => {
-                    *text = inner;
-                    injected = true;
-                }
-                UserText::Interrupt(inner) => {
-                    *text = inner;
-                    marks.is_interrupt = true;
-                }
-                UserText::Summary(inner) => {
-                    *text = inner;
-                    marks.is_compact_summary = true;
-                }
-            },
+    let mut blocks = Vec::with_capacity(entry.blocks.len());
+    for block in entry.blocks.drain(..) {
+        let text = match block {
+            Block::Text(text) if !text.trim_ascii().is_empty() => text,
             // A pasted picture is a prompt too.
-            Block::Image { .. } => is_typed = true,
-            _ => {}
-        }
-        is_injected.push(injected);
+            Block::Image { .. } => {
+                is_typed = true;
+                blocks.push((block, false));
+                continue;
+            }
+            block => {
+                blocks.push((block, false));
+                continue;
+            }
+        };
+        let Glued { before, behind, what } = envelope::read(text);
+        let attached = |(label, text): (String, String)| {
+            let (label, text) = (Cow::Owned(label), Cow::Owned(text));
+            (Block::Attached { label, text }, false)
+        };
+        blocks.extend(before.into_iter().map(attached));
+        blocks.push(match what {
+            UserText::Prompt(text) => {
+                is_typed = true;
+                (Block::Text(text), false)
+            }
+            UserText::Command { text, title } => {
+                is_typed = true;
+                let title = title.map(|title| SessionFact::Title(TitleRank::Custom, title.into()));
+                entry.facts.extend(title);
+                (Block::Text(Cow::Owned(text)), false)
+            }
+            UserText::Injected(text) => {
+                has_injected = true;
+                (Block::Text(text), true)
+            }
+            UserText::Interrupt(text) => {
+                marks.is_interrupt = true;
+                (Block::Text(text), false)
+            }
+            UserText::Summary(text) => {
+                marks.is_compact_summary = true;
+                (Block::Text(text), false)
+            }
+        });
+        blocks.extend(behind.into_iter().map(attached));
     }
+    let is_beside = is_typed && !marks.is_compact_summary;
+    entry.blocks.extend(blocks.into_iter().map(|(block, is_injected)| match block {
+        Block::Text(text) if is_injected && is_beside => {
+            Block::Attached { label: envelope::label(&text).into(), text }
+        }
+        block => block,
+    }));
     if marks.is_compact_summary {
         entry.marks.is_compact_summary = true;
         return false;
     }
-    if is_typed {
-        let mut injected = is_injected.into_iter();
-        entry.blocks.retain(|_| !injected.next().unwrap_or_default());
-    } else {
-        entry.marks.is_meta |= marks.is_interrupt || is_injected.contains(&true);
+    if !is_typed {
+        entry.marks.is_meta |= marks.is_interrupt || has_injected;
     }
     entry.marks.is_interrupt |= marks.is_interrupt;
     is_typed
 }
 
-/// Adds the output files and started sub-agents that `toolUseResult` and the previews name.
+/// Finds the author of the text beside a tool's results: the human, unless the harness wrote it.
+fn beside_results(entry: &mut Entry<'_>) {
+    for block in &mut entry.blocks {
+        if let Block::Text(text) = block
+            && envelope::is_injected(text)
+        {
+            let label = envelope::label(text).into();
+            *block = Block::Attached { label, text: std::mem::take(text) };
+        }
+    }
+}
+
+/// Adds the output files and started sub-agents that `toolUseResult` and the previews name, and the
+/// words of a person that the results hold.
 fn tool_results<'a>(entry: &mut Entry<'a>, result: ToolUseResultFields<'a>) {
     let mut results: Vec<&mut ToolResult<'a>> = entry
         .blocks
@@ -104,8 +135,21 @@ fn tool_results<'a>(entry: &mut Entry<'a>, result: ToolUseResultFields<'a>) {
     for result in &mut results {
         result.output_file = persisted_output(&result.text).map(Cow::Owned);
     }
+    let words: Vec<_> =
+        results.iter().filter_map(|answer| replies::words(&answer.text, &result)).collect();
     // `toolUseResult` belongs to exactly one result.
-    let [only] = &mut results[..] else { return };
+    if let [only] = &mut results[..] {
+        only_result(only, result, &mut entry.facts);
+    }
+    entry.blocks.extend(words.into_iter().map(Block::Text));
+}
+
+/// Adds the output file and the sub-agent that `toolUseResult` names.
+fn only_result<'a>(
+    only: &mut ToolResult<'a>,
+    result: ToolUseResultFields<'a>,
+    facts: &mut Vec<SessionFact<'a>>,
+) {
     if let Some(path) = result.persisted_output_path {
         let name = base_name(&path);
         if !name.is_empty() {
@@ -115,7 +159,7 @@ fn tool_results<'a>(entry: &mut Entry<'a>, result: ToolUseResultFields<'a>) {
     if let Some(agent_id) = non_empty(result.agent_id)
         && let Some(call) = only.call_id.clone()
     {
-        entry.facts.push(SessionFact::Spawned { call, agent_id });
+        facts.push(SessionFact::Spawned { call, agent_id });
     }
 }
 

@@ -3,9 +3,10 @@
 
 use std::borrow::Cow;
 
-use super::{archives, files, summary};
+use super::{archives, files, summary, user_text};
 use crate::entry::{
-    Block, Compaction, Entry, Kind, Parent, RawJson, Role, SessionFact, Stop, TitleRank, Usage,
+    Block, Compaction, Entry, Kind, Parent, RawJson, Role, Sender, SessionFact, Stop, TitleRank,
+    Usage,
 };
 use crate::format::Origin;
 use crate::json::{self, Nullable, Odd, Word, fields, non_empty};
@@ -228,6 +229,7 @@ fn fill_message<'a>(mut message: Box<Message<'a>>, entry: &mut Entry<'a>) {
     message.id = None;
     let role = message.role.clone().unwrap_or_default();
     let is_hidden = message.display == Some(false);
+    let author = message.provenance.take().and_then(|provenance| provenance.kind);
     let output = non_empty(message.output.take());
     message.fill(entry);
     match &*role {
@@ -237,6 +239,7 @@ fn fill_message<'a>(mut message: Box<Message<'a>>, entry: &mut Entry<'a>) {
                 entry.role = Some(Role::Tool);
             } else {
                 entry.marks.is_prompt = true;
+                open_user_texts(entry, author.as_deref());
             }
         }
         "assistant" => finish_assistant(entry),
@@ -245,6 +248,44 @@ fn fill_message<'a>(mut message: Box<Message<'a>>, entry: &mut Entry<'a>) {
         // another call.
         "bashExecution" => entry.blocks.extend(output.map(Block::Text)),
         _ => {}
+    }
+}
+
+/// Separates the words of a user's message from what OpenClaw put around them.
+fn open_user_texts(entry: &mut Entry<'_>, author: Option<&str>) {
+    let mut blocks = Vec::with_capacity(entry.blocks.len());
+    let mut sender = Sender::default();
+    let mut is_automatic = false;
+    for block in entry.blocks.drain(..) {
+        let Block::Text(text) = block else {
+            blocks.push(block);
+            continue;
+        };
+        let found = user_text::read(&text);
+        is_automatic |= found.is_automatic;
+        sender.name = sender.name.or(found.sender);
+        sender.channel = sender.channel.or(found.channel);
+        sender.message_id = sender.message_id.or(found.message_id);
+        if let [user_text::Piece { label: None, .. }] | [] = &found.pieces[..] {
+            blocks.push(Block::Text(text));
+            continue;
+        }
+        blocks.extend(found.pieces.iter().map(|piece| {
+            let text = text.get(piece.range.clone()).unwrap_or_default().to_owned().into();
+            match piece.label {
+                Some(label) => Block::Attached { label: label.to_owned().into(), text },
+                None => Block::Text(text),
+            }
+        }));
+    }
+    entry.blocks = blocks;
+    entry.marks.is_automatic = match author {
+        Some("external_user") => false,
+        Some("internal_system" | "inter_session") => true,
+        _ => is_automatic,
+    };
+    if sender != Sender::default() {
+        entry.sender = Some(Box::new(sender));
     }
 }
 

@@ -11,6 +11,7 @@ mod index;
 mod lines;
 mod notes;
 mod summary;
+mod user_text;
 
 pub(crate) use index::nests_too_deeply;
 
@@ -43,7 +44,7 @@ impl Format for OpenClaw {
     }
 
     fn version(&self) -> u32 {
-        5
+        6
     }
 
     fn has_headers(&self) -> bool {

@@ -87,9 +87,12 @@ impl Html {
             anchor = format!("turn-{number}-{}", self.turns.len() + 1);
         }
         let time = item.time.map(|time| time_tag(time.0)).unwrap_or_default();
+        let author = item.author().map(|author| escaped(&line(&author)));
+        let author = author.map(|author| format!(" <span class=\"note\">{author}</span>"));
         writeln!(
             out,
-            "<section class=\"turn\" id=\"{anchor}\">\n<h2><a href=\"#{anchor}\">Turn {number}</a>{time}</h2>"
+            "<section class=\"turn\" id=\"{anchor}\">\n<h2><a href=\"#{anchor}\">Turn {number}</a>{time}{}</h2>",
+            author.unwrap_or_default()
         )?;
         let prompt = one_line(&clean(&item.words()), CONTENTS_COLUMNS);
         let prompt = if prompt.is_empty() { "(no words)".to_owned() } else { prompt };
@@ -125,6 +128,11 @@ impl Html {
                 }
                 writeln!(out, "><div class=\"prose\">{}</div></div>", prose::markdown(words))
             }
+            _ if item.is_automatic => writeln!(
+                out,
+                "<div class=\"words automatic\"><div class=\"prose\">{}</div></div>",
+                prose::plain(words)
+            ),
             _ => writeln!(
                 out,
                 "<div class=\"words human\"><div class=\"prose\">{}</div></div>",
@@ -147,8 +155,9 @@ impl Html {
             Piece::Thinking(words) => {
                 self.fold("thinking", "Thinking", &prose::markdown(words), out)
             }
-            Piece::Injected(words) => {
-                self.fold("folded", "Injected by the program", &prose::plain(words), out)
+            Piece::Attached { label, text } => {
+                let label = words::attached(label);
+                self.fold("folded", &label, &prose::plain(text), out)
             }
             Piece::Image { media_type } => {
                 let of = media_type.as_deref().map(|of| format!(" · {of}")).unwrap_or_default();

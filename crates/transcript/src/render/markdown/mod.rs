@@ -116,7 +116,9 @@ impl Markdown {
         match piece {
             Piece::Words(words) => self.words(item, words, out),
             Piece::Thinking(words) => self.details("Thinking", &quoted(words), out),
-            Piece::Injected(words) => self.details("Injected by the program", &quoted(words), out),
+            Piece::Attached { label, text } => {
+                self.details(&html(&words::attached(label)), &quoted(text), out)
+            }
             Piece::Image { media_type } => {
                 let of = media_type.as_deref().map(|of| format!(": {of}")).unwrap_or_default();
                 self.mark(&format!("(a picture{of})"), out)
@@ -166,7 +168,8 @@ impl Rendering for Markdown {
         }
         if item.is_prompt {
             let number = item.turn.map(|turn| format!("Turn {turn}"));
-            let heading = [number, item.time.and_then(|time| words::minute(time.0))];
+            let author = item.author().map(|author| escape(&line(&author)));
+            let heading = [number, item.time.and_then(|time| words::minute(time.0)), author];
             let heading: Vec<String> = heading.into_iter().flatten().collect();
             let heading = if heading.is_empty() { "Turn".to_owned() } else { heading.join(" · ") };
             self.block(&format!("## {heading}"), out)?;

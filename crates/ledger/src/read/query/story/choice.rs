@@ -115,6 +115,16 @@ impl<'c> Chosen<'c> {
         self.choice.detail.tools == Tools::Full
     }
 
+    /// Returns whether the fields of records are shown that nothing else shows.
+    pub(super) fn shows_fields(&self) -> bool {
+        self.choice.detail.folded
+    }
+
+    /// Returns whether only one entry is chosen.
+    pub(super) fn is_single(&self) -> bool {
+        self.entry.is_some()
+    }
+
     /// Returns whether an entry may be wanted. Its record is not read yet.
     pub(super) fn wants_row(&self, row: &Row) -> bool {
         if let Some(entry) = self.entry {
@@ -181,7 +191,7 @@ fn hangs_off(conn: &Connection, parent: Option<EntryId>, path: &HashSet<EntryId>
     const FURTHEST: usize = 4096;
     let mut above = conn.prepare_cached(
         "SELECT e.parent FROM entry_rows e JOIN kinds k ON k.id = e.kind
-          WHERE e.id = ?1 AND k.role = ''",
+          WHERE e.id = ?1 AND (k.role = '' OR k.form = 'bookkeeping')",
     )?;
     let mut at = parent;
     for _ in 0..FURTHEST {

@@ -24,8 +24,6 @@ pub(super) struct Row {
     pub(super) has_role: bool,
     pub(super) is_side: bool,
     pub(super) is_sidechain: bool,
-    /// True if this version of quipu knows the entry's type.
-    pub(super) is_known: bool,
     /// The recorded parent, if the session has no such entry.
     pub(super) missing_parent: Option<PackedId>,
     pub(super) generation: GenerationId,
@@ -38,7 +36,7 @@ pub(super) struct Row {
 }
 
 const COLUMNS: &str = "e.id, e.uuid, e.parent, e.turn, k.role <> '', k.is_side, k.is_sidechain,
-    k.form <> 'unknown', iif(e.parent IS NULL, e.parent_uuid, NULL)";
+    iif(e.parent IS NULL, e.parent_uuid, NULL)";
 
 impl Row {
     fn from_sql(row: &rusqlite::Row<'_>) -> rusqlite::Result<Row> {
@@ -50,10 +48,9 @@ impl Row {
             has_role: row.get(4)?,
             is_side: row.get(5)?,
             is_sidechain: row.get(6)?,
-            is_known: row.get(7)?,
-            missing_parent: row.get(8)?,
-            generation: row.get(9)?,
-            length: row.get::<_, i64>(10)?.cast_unsigned(),
+            missing_parent: row.get(7)?,
+            generation: row.get(8)?,
+            length: row.get::<_, i64>(9)?.cast_unsigned(),
             position: 0,
             is_repeated: false,
         })
@@ -69,7 +66,6 @@ impl Row {
             has_role: true,
             is_side: false,
             is_sidechain: false,
-            is_known: true,
             missing_parent: None,
             generation,
             length,
@@ -81,8 +77,7 @@ impl Row {
     /// Returns whether a story can show the entry, by its kind. Some kinds are shown only with
     /// everything.
     pub(super) fn can_be_shown(&self, shows_all: bool) -> bool {
-        let is_odd = !self.is_known || self.is_oversize();
-        self.has_role || !self.is_side || (shows_all && is_odd)
+        self.has_role || !self.is_side || shows_all
     }
 
     /// Returns whether only the beginning of its line is read.

@@ -1,0 +1,129 @@
+//! Whose words: what a person wrote, what a program wrote around it, and turns that no person began.
+
+use quipu_ledger::Ledger;
+use quipu_ledger::query::{Filter, sessions};
+use quipu_ledger::search::SearchRequest;
+use quipu_ledger::wire::Session;
+use quipu_transcript::search::query;
+
+use crate::home::*;
+
+const WRAPPED: &str = "Sender (untrusted metadata):\n```json\n{\"name\":\"Ada\",\"id\":\"otterkey\"}\n```\n\n[Fri 2026-06-26 19:04 UTC] feed the zebra";
+
+fn openclaw(home: &Home, id: &str, prompts: &[&str]) {
+    let mut lines = format!(
+        "{{\"type\":\"session\",\"version\":3,\"id\":\"{id}\",\"timestamp\":\"2026-06-26T19:00:00Z\"}}\n"
+    );
+    let mut parent = "null".to_owned();
+    for (index, prompt) in prompts.iter().enumerate() {
+        let prompt = serde_json::to_string(prompt).unwrap();
+        for (entry, role, content) in [
+            (format!("a{index:07}"), "user", prompt),
+            (format!("b{index:07}"), "assistant", "\"ok\"".to_owned()),
+        ] {
+            lines.push_str(&format!(
+                "{{\"type\":\"message\",\"id\":\"{entry}\",\"parentId\":{parent},\"timestamp\":\"2026-06-26T19:{index:02}:00Z\",\"message\":{{\"role\":\"{role}\",\"content\":{content}}}}}\n"
+            ));
+            parent = format!("\"{entry}\"");
+        }
+    }
+    home.write(&format!(".openclaw/agents/main/sessions/{id}.jsonl"), lines);
+}
+
+fn listed(home: &Home, filter: &Filter) -> Vec<Session> {
+    let ledger = Ledger::open_read_only(&home.ledger_path()).unwrap();
+    sessions(&ledger, filter, None).unwrap().sessions
+}
+
+/// Returns the places and snippets of all hits.
+fn found(home: &Home, text: &str) -> Vec<(String, String)> {
+    let query = query::parse(text, &"2026-11-16T08:30:00[UTC]".parse().unwrap()).unwrap();
+    let answer = home.search(&SearchRequest { query, ..SearchRequest::default() });
+    answer.hits.iter().map(|hit| (hit.place.to_owned(), hit.snippet.clone())).collect()
+}
+
+#[test]
+fn titles_and_prompts_are_a_persons() {
+    let home = Home::quick();
+    openclaw(
+        &home,
+        "mixed",
+        &[
+            "A new session was started via /new or /reset. Greet the user.",
+            "Read HEARTBEAT.md if it exists.",
+            WRAPPED,
+            "Read HEARTBEAT.md if it exists.",
+        ],
+    );
+    openclaw(&home, "job", &["[cron:1 report] sum up the news\nCurrent time: Friday"]);
+    home.sync_and_check();
+    let all = listed(&home, &Filter::default());
+    let of = |id: &str| all.iter().find(|session| session.id == id).unwrap();
+    let mixed = of("mixed");
+    assert_eq!(mixed.title.as_deref(), Some("feed the zebra"));
+    assert_eq!(mixed.first_prompt.as_deref(), Some("feed the zebra"));
+    assert_eq!(mixed.last_prompts, ["feed the zebra"]);
+    assert_eq!(mixed.turns, 4);
+    // Without a person, the program's prompt is the best name.
+    assert_eq!(of("job").title.as_deref(), Some("sum up the news"));
+    let human = listed(&home, &Filter { human: true, ..Filter::default() });
+    assert_eq!(human.iter().map(|session| &*session.id).collect::<Vec<_>>(), ["mixed"]);
+    let automatic = "SELECT group_concat(is_automatic, '') FROM (
+        SELECT t.is_automatic FROM turns t JOIN sessions s ON s.id = t.session
+         WHERE s.session_id = 'mixed' ORDER BY t.id)";
+    assert_eq!(home.one::<String>(automatic), "1101");
+    home.assert_rebuilds();
+}
+
+#[test]
+fn what_was_put_beside_words_is_found_in_its_own_place() {
+    let home = Home::quick();
+    openclaw(&home, "one", &[WRAPPED]);
+    home.write(
+        ".claude/projects/-w/00000001-0000-4000-8000-000000000001.jsonl",
+        concat!(
+            r#"{"type":"user","uuid":"00000000-0000-4000-8000-000000000001","parentUuid":null,"message":{"role":"user","content":[{"type":"text","text":"<ide_selection>walrus lines</ide_selection>"},{"type":"text","text":"why?"}]}}"#,
+            "\n",
+            r#"{"type":"attachment","uuid":"00000000-0000-4000-8000-000000000002","parentUuid":"00000000-0000-4000-8000-000000000001","attachment":{"type":"file","filename":"/w/a.rs","content":{"type":"text","file":{"filePath":"/w/a.rs","content":"fn pelican() {}"}}}}"#,
+            "\n",
+        ),
+    );
+    home.sync_and_check();
+    for word in ["otterkey", "walrus", "pelican"] {
+        assert_eq!(found(&home, word), [], "{word}");
+        for place in ["in:attached", "in:all"] {
+            let hits = found(&home, &format!("{word} {place}"));
+            assert_eq!(hits.len(), 1, "{word} {place}");
+            assert_eq!(hits[0].0, "attached", "{word} {place}");
+        }
+    }
+    assert_eq!(found(&home, "zebra"), [("text".to_owned(), "feed the zebra".to_owned())]);
+    let query = query::parse("walrus", &"2026-11-16T08:30:00[UTC]".parse().unwrap()).unwrap();
+    let answer = home.search(&SearchRequest { query, ..SearchRequest::default() });
+    assert_eq!(answer.gaps.in_attached, 1);
+}
+
+#[test]
+fn a_rejection_is_found_among_the_users_words() {
+    let home = of_lines(&[
+        line("user", &uuid(1), None, "go"),
+        line_of(
+            "assistant",
+            &uuid(2),
+            Some(&uuid(1)),
+            r#"[{"type":"tool_use","id":"t","name":"Bash","input":{"command":"rm x"}}]"#,
+        ),
+        line_of(
+            "user",
+            &uuid(3),
+            Some(&uuid(2)),
+            r#"[{"type":"tool_result","tool_use_id":"t","is_error":true,"content":"The user doesn't want to proceed with this tool use. The tool use was rejected (eg. if it was a file edit, the new_string was NOT written to the file). To tell you how to proceed, the user said:\nmove the zebra instead"}]"#,
+        ),
+    ]);
+    let expected = [("text".to_owned(), "move the zebra instead".to_owned())];
+    assert_eq!(found(&home, "zebra role:user"), expected);
+    assert_eq!(
+        home.all("SELECT role || ': ' || text FROM messages ORDER BY id"),
+        ["'user: go'", "'user: move the zebra instead'"]
+    );
+}
