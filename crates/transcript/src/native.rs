@@ -512,6 +512,23 @@ mod tests {
     }
 
     #[test]
+    fn shapes_of_the_documents_become_pis() {
+        let written = line(r#"{"type":"custom:x","timestamp":1706976000000,"data":1}"#);
+        let expected = concat!(
+            r#"{"type":"custom","id":"0000000a","parentId":"00000009","#,
+            r#""timestamp":"2024-02-03T16:00:00.000Z","data":1,"customType":"x"}"#,
+            "\n"
+        );
+        assert_eq!(written, expected);
+        let result = NewEntry::read(r#"{"role":"toolResult","content":"22"}"#).unwrap();
+        assert!(result.lacks_call);
+        let written = result.of_call("c1").line("0000000a", None, NOW);
+        assert!(written.contains(r#""toolCallId":"c1""#), "{written}");
+        // A retry brings no id, too.
+        assert!(result.is_written_as(&written));
+    }
+
+    #[test]
     fn entries_that_readers_cannot_decode_are_refused() {
         for (json, why) in [
             ("", "not a JSON object"),
@@ -524,7 +541,7 @@ mod tests {
             (r#"{"type":"message","message":{"role":"user"}}"#, "`content`"),
             (r#"{"type":"message","message":"hi"}"#, "`message` of a message must be an object"),
             (r#"{"type":"message","message":null}"#, "needs `message`"),
-            (r#"{"role":"toolResult","content":[]}"#, "`toolCallId`"),
+            (r#"{"role":"toolResult","toolCallId":5,"content":[]}"#, "`toolCallId`"),
             (r#"{"type":"leaf"}"#, "`targetId`"),
             (r#"{"type":"reset"}"#, "`reason`"),
             (r#"{"type":"custom","customType":"a","id":""}"#, "an id must"),
@@ -573,7 +590,7 @@ mod tests {
             (r#"{"type":"branch_summary","summary":"a","fromId":5}"#, "`fromId`"),
             (r#"{"type":"custom_message","customType":"a","content":"","display":1}"#, "`display`"),
             (r#"{"type":"context_edit","targetId":"a","replacement":{"content":[5]}}"#, "`replace"),
-            (r#"{"type":"custom","customType":"a","timestamp":1706976000000}"#, "`timestamp`"),
+            (r#"{"type":"custom","customType":"a","timestamp":-1}"#, "`timestamp`"),
             (r#"{"type":"custom","customType":"a","timestamp":"12345"}"#, "`timestamp`"),
             (
                 r#"{"type":"custom","customType":"a","timestamp":"+012345-01-01T00:00:00Z"}"#,

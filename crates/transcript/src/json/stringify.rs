@@ -230,6 +230,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(crate::few_cases(512))]
+
         #[test]
         fn once_is_enough(text in "[\\[\\]{}:, \"a0-9.eE\\\\u-]{0,40}", string in ".*", number: f64) {
             for text in [text, serde_json::json!({"a b": [string, number]}).to_string()] {
@@ -240,10 +242,12 @@ mod tests {
 
         #[test]
         fn values_stay(string in ".*", number in -1e300_f64..1e300, key in "[a-z0-9]{1,3}") {
-            let value = serde_json::json!({"x": [string, number, {key: null}]});
+            let value = serde_json::json!([string, {key: null}]);
             let pretty = serde_json::to_string_pretty(&value).unwrap();
             let back: serde_json::Value = serde_json::from_str(&stringify(&pretty)).unwrap();
             prop_assert_eq!(back, value);
+            // serde_json reads the last digit of some numbers differently.
+            prop_assert_eq!(stringify(&format!("{number:e}")).parse::<f64>().unwrap(), number);
         }
     }
 }
