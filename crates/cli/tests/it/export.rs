@@ -181,14 +181,14 @@ fn one_session_is_a_file() {
     snapshot!(home.run("export 00000001 --to report.html"), @"
     exit 0
     --- stdout
-    1 session written to ~/report.html: 1 file (10.7 kB)
+    1 session written to ~/report.html: 1 file (10.8 kB)
     ");
     let html = fs::read_to_string(home.path("report.html")).unwrap();
     assert!(html.contains("default-src 'none'"));
     snapshot!(home.run("export 00000001 --to folder --format json"), @"
     exit 0
     --- stdout
-    1 session written to ~/folder: 1 file (2.85 kB)
+    1 session written to ~/folder: 1 file (5.19 kB)
     ");
     assert_eq!(files(&home.path("folder")).len(), 1);
 }

@@ -117,19 +117,29 @@ fn everything_opened() {
     Claude Code · /home/alice/shop · main · claude-sonnet-4-5 · [MINUTE]
     00000001-0000-4000-8000-000000000001 · 1 turn
 
+    · summary
+      ┊ leafUuid: from-another-file · summary: Prices with two decimals
+    · file-history-snapshot
+      ┊ isSnapshotUpdate: false · messageId: u01
+
     ─ 1 ─ [MINUTE] ─────────────────────────────────────────────────────────
     ❯ Show prices with two decimals.
+      ┊ permissionMode: default · thinkingMetadata.maxThinkingTokens: 31999
 
       ┊ thinking
       ┊ The formatter is in price.ts.
+      ┊ requestId: req_011
 
       Let me look at the formatter and its test.
+      ┊ requestId: req_011
 
       · Read /home/alice/shop/src/price.ts
           file_path: /home/alice/shop/src/price.ts
+      ┊ requestId: req_011
       ✗ Bash npm test -- price  failed
           command: npm test -- price
           description: Run the price tests
+      ┊ message.stop_reason: tool_use · requestId: req_011
       ↳ Read /home/alice/shop/src/price.ts  38 B
           export const price = (n) => String(n)
       ↳ Bash npm test -- price  failed
@@ -137,6 +147,19 @@ fn everything_opened() {
           1 failed
 
       Prices now read `4.50`.
+      ┊ message.stop_reason: end_turn · requestId: req_012 · slug: calm-blue-lake
+
+    · system
+      ┊ durationMs: 4200 · isMeta: false · subtype: turn_duration
+    · pr-link
+      ┊ prNumber: 7 · prRepository: alice/shop · prUrl:
+      ┊ https://example.com/shop/pull/7
+    · ai-title
+      ┊ aiTitle: Format prices
+    · custom-title
+      ┊ customTitle: Two decimals
+    · last-prompt
+      ┊ lastPrompt: Show prices with two decimals. · leafUuid: u09
     ");
 }
 

@@ -376,7 +376,8 @@ fn collect_blocks(entry: &Entry<'_>, bytes: u64) -> BlockContents {
                 if is_repeated {
                     continue;
                 }
-                let about = || story::about(&call.name, call.input.as_ref()?.get(), MAX_TARGET_BYTES);
+                let about =
+                    || story::about(&call.name, call.input.as_ref()?.get(), MAX_TARGET_BYTES);
                 calls.push(DraftCall {
                     id: call.id.as_deref().map(Box::from),
                     name: call.name.as_ref().into(),
