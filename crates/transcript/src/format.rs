@@ -82,6 +82,12 @@ pub trait Format: Sync {
         None
     }
 
+    /// Returns the fields of its records that a story leaves out, each with the reason: they repeat
+    /// what is shown, or have no text.
+    fn fields_left_out(&self) -> &'static [(&'static str, &'static str)] {
+        &[]
+    }
+
     /// Returns the files that it reads, for people: pairs of pattern and meaning.
     fn reads(&self) -> &'static [(&'static str, &'static str)];
 

@@ -14,7 +14,7 @@ use proptest::prelude::*;
 use quipu_transcript::entry::Kind;
 use quipu_transcript::format::{Claim, FORMATS, Format, Framing, Node, Part, by_name};
 use quipu_transcript::story::{
-    ItemKind, LEFT_OUT, Piece, StoryDetail, StoryItem, add_fields, story_item,
+    ItemKind, Piece, StoryDetail, StoryItem, add_fields, left_out, story_item,
 };
 use quipu_transcript::{names, record};
 
@@ -416,14 +416,14 @@ fn every_text_is_shown_or_left_out_on_purpose() {
                 let part = entry.part.clone().map_or(line, |part| &line[part]);
                 let Ok(value) = serde_json::from_slice(part) else { return };
                 let mut item = story_item(format, entry);
-                add_fields(&mut item, part, false);
-                let told = told(&item);
-                assert!(item.is_shown(StoryDetail::FULL) || told.is_empty(), "{told}");
-                let told = format!("{} {told}", item.type_name);
-                every_text(&value, &mut |text| {
+                add_fields(format, &mut item, part, false);
+                let text_shown = shown_text(format, &item);
+                assert!(item.is_shown(StoryDetail::FULL) || text_shown.is_empty(), "{text_shown}");
+                let text_shown = format!("{} {text_shown}", item.type_name);
+                every_text(format, &value, &mut |text| {
                     let place = format!("{}: {}", path.escape_ascii(), entry.type_name);
-                    let is_told = compact(&told).contains(&compact(text));
-                    assert!(is_told, "{place} does not show {text:?} in {told}");
+                    let is_shown_there = compact(&text_shown).contains(&compact(text));
+                    assert!(is_shown_there, "{place} does not show {text:?} in {text_shown}");
                 });
             });
         }
@@ -439,35 +439,37 @@ fn every_text_is_shown_or_left_out_on_purpose() {
 }
 
 /// Returns all text that an item shows with everything.
-fn told(item: &StoryItem<'_>) -> String {
-    let (mut told, mut labels) = (String::new(), String::new());
+fn shown_text(format: &dyn Format, item: &StoryItem<'_>) -> String {
+    let (mut shown, mut labels) = (String::new(), String::new());
     for piece in item.pieces.iter().filter(|piece| piece.is_shown(StoryDetail::FULL)) {
         match piece {
-            Piece::Words(text) | Piece::Thinking(text) | Piece::Other(text) => told.push_str(text),
+            Piece::Words(text) | Piece::Thinking(text) | Piece::Other(text) => shown.push_str(text),
             Piece::Attached { label, text } => {
                 labels.push_str(label);
-                told.push_str(text);
+                shown.push_str(text);
             }
             Piece::Call(call) => {
-                told.push_str(&call.name);
+                shown.push_str(&call.name);
                 let input = call.input.as_ref().map_or("null", |input| input.get());
                 let value: serde_json::Value = serde_json::from_str(input).unwrap();
-                every_text(&value, &mut |text| told.push_str(&format!("\n{text}")));
+                every_text(format, &value, &mut |text| shown.push_str(&format!("\n{text}")));
             }
             Piece::Result(result) => {
-                told.push_str(result.name.as_deref().unwrap_or_default());
-                told.push_str(&format!("\n{}", result.text));
+                shown.push_str(result.name.as_deref().unwrap_or_default());
+                shown.push_str(&format!("\n{}", result.text));
             }
-            Piece::Image { media_type } => told.push_str(media_type.as_deref().unwrap_or_default()),
+            Piece::Image { media_type } => {
+                shown.push_str(media_type.as_deref().unwrap_or_default())
+            }
         }
-        told.push('\n');
+        shown.push('\n');
     }
     match &item.kind {
-        ItemKind::Compaction(compaction) => told.push_str(&compaction.summary),
-        ItemKind::BranchSummary { summary, .. } => told.push_str(summary),
+        ItemKind::Compaction(compaction) => shown.push_str(&compaction.summary),
+        ItemKind::BranchSummary { summary, .. } => shown.push_str(summary),
         _ => {}
     }
-    told + &labels
+    shown + &labels
 }
 
 /// Returns a text without white space, by which alone its pieces lie apart.
@@ -476,18 +478,20 @@ fn compact(text: &str) -> String {
 }
 
 /// Passes every string of a value to `each`, but for fields that are left out on purpose.
-fn every_text(value: &serde_json::Value, each: &mut dyn FnMut(&str)) {
+fn every_text(format: &dyn Format, value: &serde_json::Value, each: &mut dyn FnMut(&str)) {
     match value {
         serde_json::Value::String(text) => each(text),
-        serde_json::Value::Array(values) => values.iter().for_each(|value| every_text(value, each)),
+        serde_json::Value::Array(values) => {
+            values.iter().for_each(|value| every_text(format, value, each));
+        }
         serde_json::Value::Object(fields) => {
             for (name, value) in fields {
-                let is_left_out = LEFT_OUT.iter().any(|(left_out, reason)| {
-                    assert!(!reason.is_empty(), "{left_out}");
-                    left_out == name
+                let is_left_out = left_out(format).any(|(field, reason)| {
+                    assert!(!reason.is_empty(), "{field}");
+                    field == name
                 });
                 if !is_left_out {
-                    every_text(value, each);
+                    every_text(format, value, each);
                 }
             }
         }

@@ -357,9 +357,9 @@ fn words_in_the_queue_wait_until_the_session_is_known() {
     let line = r#"{"type":"queue-operation","operation":"enqueue","content":"and tests"}"#;
     claude(line, "");
     assert_eq!(shown(&ClaudeCode, line, StoryDetail::FULL), "user: and tests");
-    // Text that the program queued is not the human's.
+    // Text that the program queued is a record like any other, not the human's words.
     let task = r#"{"type":"queue-operation","operation":"enqueue","content":"{\"task_id\":\"a\",\"tool_use_id\":\"t\",\"task_type\":\"local_agent\"}"}"#;
-    assert_eq!(shown(&ClaudeCode, task, StoryDetail::FULL), "");
+    assert_eq!(shown(&ClaudeCode, task, StoryDetail::FULL), "note");
 }
 
 #[test]

@@ -257,7 +257,8 @@ fn r11_unknown_types_are_kept_and_counted() {
     };
     let message = || ("message".to_owned(), None);
     let hologram = || ("hologram".to_owned(), Some(Folded::Unknown));
-    assert_eq!(shown(StoryDetail::FULL), [message(), hologram(), hologram(), message()]);
+    let header = ("session".to_owned(), Some(Folded::Bookkeeping));
+    assert_eq!(shown(StoryDetail::FULL), [header, message(), hologram(), hologram(), message()]);
     assert_eq!(shown(StoryDetail::DEFAULT), [message(), message()]);
     assert!(home.problems().is_empty(), "{:?}", home.problems());
     home.assert_restores_all(&[CLAW]);

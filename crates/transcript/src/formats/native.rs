@@ -61,6 +61,10 @@ impl Format for Native {
         OpenClaw.context()
     }
 
+    fn fields_left_out(&self) -> &'static [(&'static str, &'static str)] {
+        OpenClaw.fields_left_out()
+    }
+
     fn reads(&self) -> &'static [(&'static str, &'static str)] {
         &[("quipu session …", "sessions that runtimes keep in the ledger")]
     }

@@ -1,7 +1,7 @@
 //! The fields of a record that a story item does not show by itself.
 //!
 //! With everything shown, each item ends with the fields of its record that nothing else shows, so
-//! that no text of a record is out of reach. What stays out is listed in [`LEFT_OUT`].
+//! that no text of a record is out of reach. What stays out is listed by [`left_out`].
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -9,54 +9,31 @@ use std::fmt::Write as _;
 use serde_json::Value;
 
 use super::{ItemKind, Piece, StoryItem};
+use crate::format::Format;
 
 /// The label of the fields among the attached texts.
 pub const RECORD: &str = "record";
 
-/// Fields that are left out if a whole session is shown, with the reason. A single entry is shown
-/// with all of them, but for pictures.
-pub const LEFT_OUT: &[(&str, &str)] = &[
+/// Fields that are left out of every format's records, with the reason.
+const LEFT_OUT: &[(&str, &str)] = &[
     ("type", "the kind of the item"),
-    ("uuid", "identity: in `--json`"),
-    ("parentUuid", "identity: in `--json`"),
-    ("logicalParentUuid", "identity: in `--json`"),
     ("id", "identity: in `--json`"),
-    ("parentId", "identity: in `--json`"),
-    ("tool_use_id", "pairs a call with its result"),
-    ("toolCallId", "pairs a call with its result"),
-    ("toolUseID", "pairs a call with its result"),
-    ("sourceToolAssistantUUID", "pairs a call with its result"),
-    ("sourceToolUseID", "pairs a call with its result"),
-    ("sessionId", "in the head"),
-    ("session_id", "in the head"),
     ("cwd", "in the head"),
-    ("gitBranch", "in the head"),
     ("version", "in the head"),
-    ("userType", "the same in every record"),
-    ("entrypoint", "the same in every record"),
-    ("isSidechain", "the kind of the item"),
     ("timestamp", "the time of the item"),
     ("role", "the kind of the item"),
-    ("is_error", "the outcome of the call"),
-    ("isError", "the outcome of the call"),
     ("model", "in the head and in `--json`"),
     ("usage", "counted by `quipu usage`"),
     ("cost", "counted by `quipu usage`"),
-    ("modelUsage", "counted by `quipu usage`"),
-    ("signature", "a proof for the API, no text"),
-    ("thinkingSignature", "a proof for the API, no text"),
-    ("textSignature", "a proof for the API, no text"),
-    ("thoughtSignature", "a proof for the API, no text"),
-    ("toolUseResult", "the result once more, in the tool's own form"),
-    ("normalizedMessages", "the sub-agent's message once more"),
-    ("partialJson", "what a call's arguments were read from"),
-    ("partialArgs", "what a call's arguments were read from"),
-    ("rendered", "an attachment once more, as the model got it"),
-    ("snapshot", "names of file backups"),
-    ("shape", "the vendor's system prompt and tools"),
-    ("params", "settings of a request"),
-    ("systemPrompt", "the vendor's system prompt and tools"),
 ];
+
+/// Returns the fields that are left out if a whole session is shown, with the reason. A single entry
+/// is shown with all of them, but for pictures.
+pub fn left_out(
+    format: &dyn Format,
+) -> impl Iterator<Item = &'static (&'static str, &'static str)> + use<> {
+    LEFT_OUT.iter().chain(format.fields_left_out())
+}
 
 /// Bytes of pictures, which are never shown.
 const PICTURES: &[&str] = &["data", "base64"];
@@ -65,8 +42,8 @@ const PICTURES: &[&str] = &["data", "base64"];
 const LONG_WORD: usize = 512;
 
 /// Adds the fields of a record that the item does not show: of a single entry all, else those that
-/// are not in [`LEFT_OUT`].
-pub fn add_fields(item: &mut StoryItem<'_>, record: &[u8], is_single: bool) {
+/// are not in [`left_out`].
+pub fn add_fields(format: &dyn Format, item: &mut StoryItem<'_>, record: &[u8], is_single: bool) {
     let Ok(record) = serde_json::from_slice::<Value>(record) else {
         let text = String::from_utf8_lossy(record).trim().to_owned();
         if !text.is_empty() && item.pieces.is_empty() {
@@ -75,10 +52,14 @@ pub fn add_fields(item: &mut StoryItem<'_>, record: &[u8], is_single: bool) {
         }
         return;
     };
+    let left_out = match is_single {
+        true => Vec::new(),
+        false => left_out(format).map(|(name, _)| *name).collect(),
+    };
     let mut fields = Fields {
+        left_out,
         shown: shown(item),
         text: String::new(),
-        is_single,
         is_message: false,
         was_short: false,
     };
@@ -90,9 +71,9 @@ pub fn add_fields(item: &mut StoryItem<'_>, record: &[u8], is_single: bool) {
 }
 
 struct Fields {
+    left_out: Vec<&'static str>,
     shown: String,
     text: String,
-    is_single: bool,
     is_message: bool,
     /// True if the last field was short.
     was_short: bool,
@@ -104,9 +85,7 @@ impl Fields {
         match value {
             Value::Object(fields) => {
                 for (name, value) in fields {
-                    let is_left_out =
-                        !self.is_single && LEFT_OUT.iter().any(|(left_out, _)| left_out == name);
-                    if is_left_out || is_picture(name, value) {
+                    if self.left_out.contains(&&**name) || is_picture(name, value) {
                         continue;
                     }
                     if end > 0 {

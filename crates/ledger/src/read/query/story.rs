@@ -228,7 +228,8 @@ impl<'s> Teller<'s> {
                     if chosen.shows_fields() && !row.is_oversize() {
                         let line = bytes.trim_ascii();
                         let part = entry.part.clone().and_then(|part| line.get(part));
-                        add_fields(&mut item, part.unwrap_or(line), chosen.is_single());
+                        let record = part.unwrap_or(line);
+                        add_fields(info.format(), &mut item, record, chosen.is_single());
                     }
                     // `each` may take long, so the snapshot is released first.
                     drop(snapshot.take());

@@ -70,6 +70,34 @@ impl Format for ClaudeCode {
         Some(Reader::CLAUDE_CODE)
     }
 
+    fn fields_left_out(&self) -> &'static [(&'static str, &'static str)] {
+        &[
+            ("uuid", "identity: in `--json`"),
+            ("parentUuid", "identity: in `--json`"),
+            ("logicalParentUuid", "identity: in `--json`"),
+            ("tool_use_id", "pairs a call with its result"),
+            ("toolUseID", "pairs a call with its result"),
+            ("sourceToolAssistantUUID", "pairs a call with its result"),
+            ("sourceToolUseID", "pairs a call with its result"),
+            ("sessionId", "in the head"),
+            ("session_id", "in the head"),
+            ("gitBranch", "in the head"),
+            ("userType", "the same in every record"),
+            ("entrypoint", "the same in every record"),
+            ("isSidechain", "the kind of the item"),
+            ("is_error", "the outcome of the call"),
+            ("modelUsage", "counted by `quipu usage`"),
+            ("signature", "a proof for the API, no text"),
+            ("toolUseResult", "the result once more, in the tool's own form"),
+            ("normalizedMessages", "the sub-agent's message once more"),
+            ("rendered", "an attachment once more, as the model got it"),
+            ("snapshot", "names of file backups"),
+            ("shape", "the vendor's system prompt and tools"),
+            ("params", "settings of a request"),
+            ("systemPrompt", "the vendor's system prompt and tools"),
+        ]
+    }
+
     fn reads(&self) -> &'static [(&'static str, &'static str)] {
         &[
             ("projects/<slug>/<uuid>.jsonl", "sessions"),

@@ -111,6 +111,19 @@ impl Format for OpenClaw {
         Some(Reader::OPENCLAW)
     }
 
+    fn fields_left_out(&self) -> &'static [(&'static str, &'static str)] {
+        &[
+            ("parentId", "identity: in `--json`"),
+            ("toolCallId", "pairs a call with its result"),
+            ("isError", "the outcome of the call"),
+            ("thinkingSignature", "a proof for the API, no text"),
+            ("textSignature", "a proof for the API, no text"),
+            ("thoughtSignature", "a proof for the API, no text"),
+            ("partialJson", "what a call's arguments were read from"),
+            ("partialArgs", "what a call's arguments were read from"),
+        ]
+    }
+
     fn reads(&self) -> &'static [(&'static str, &'static str)] {
         &[
             ("agents/<agent>/sessions/<session>.jsonl", "transcripts"),
