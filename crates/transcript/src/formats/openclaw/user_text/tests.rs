@@ -1,3 +1,5 @@
+//! Checks of the reader of user texts: each byte of a text is in exactly one of its parts.
+
 use super::read;
 
 /// Compares the pieces of a text, one per line: `label: text`, or `> words`.
