@@ -81,6 +81,11 @@ const WRAPPERS: &[&str] = &[
     "[Replying to: ",
 ];
 
+/// The largest number of searches for the end of a piece, each of which may read the whole rest of
+/// the text. Real texts have a few dozen pieces; what follows this many is taken for words, so that
+/// the work stays linear in hostile text.
+const MAX_SEARCHES: usize = 200;
+
 /// The mark at the end of headings since 2026.9.
 const MARK: &str = "⟦openclaw:ctx⟧";
 
@@ -107,7 +112,8 @@ fn among_words(
 
 /// Takes a user text apart.
 pub(super) fn read(text: &str) -> UserText<'_> {
-    let mut reader = Reader { text, found: UserText::default(), is_leading: true, at: 0 };
+    let mut reader =
+        Reader { text, found: UserText::default(), is_leading: true, at: 0, searches: 0 };
     let mut words: Option<usize> = None;
     let mut is_code = false;
     while reader.at < text.len() {
@@ -138,9 +144,17 @@ struct Reader<'t> {
     /// True until words come.
     is_leading: bool,
     at: usize,
+    /// The number of searches for the end of a piece.
+    searches: usize,
 }
 
 impl<'t> Reader<'t> {
+    /// Counts a search for the end of a piece. Returns false if there were too many.
+    fn may_search(&mut self) -> bool {
+        self.searches += 1;
+        self.searches <= MAX_SEARCHES
+    }
+
     fn rest(&self) -> &'t str {
         self.text.get(self.at..).unwrap_or_default()
     }
@@ -153,11 +167,13 @@ impl<'t> Reader<'t> {
     fn words(&mut self, range: Range<usize>) {
         let (text, end) = (self.text, range.end);
         let mut at = range.start;
-        while let Some((label, from, to)) = AMONG
-            .iter()
-            .filter_map(|among| among_words(text.get(at..end)?, among))
-            .min_by_key(|m| m.1)
+        while self.searches < MAX_SEARCHES
+            && let Some((label, from, to)) = AMONG
+                .iter()
+                .filter_map(|among| among_words(text.get(at..end)?, among))
+                .min_by_key(|m| m.1)
         {
+            self.searches += 1;
             self.push(None, at..at + from);
             self.push(Some(label), at + from..at + to);
             at += to;
@@ -180,7 +196,10 @@ impl<'t> Reader<'t> {
     fn attached(&mut self) -> Option<(&'t str, usize)> {
         let rest = self.rest();
         let line = self.line();
-        if let Some(end) = internal_end(rest) {
+        if rest.starts_with(INTERNAL.0)
+            && self.may_search()
+            && let Some(end) = internal_end(rest)
+        {
             return Some(("internal context", self.at + end));
         }
         if let Some((label, end)) = self.block(line) {
@@ -221,6 +240,7 @@ impl<'t> Reader<'t> {
         }
         for tag in ["relevant-memories", "active_memory_plugin"] {
             if line.strip_prefix('<').is_some_and(|line| line.starts_with(tag))
+                && self.may_search()
                 && let Some(end) = behind(text, self.at, &format!("</{tag}>"))
             {
                 return Some(("memory", end));
@@ -240,7 +260,7 @@ impl<'t> Reader<'t> {
             let end = line.find(']').map_or(line.len(), |end| end + 1);
             return Some(("job", self.at + end));
         }
-        if line.starts_with("[Subagent Context]") {
+        if line.starts_with("[Subagent Context]") && self.may_search() {
             self.found.is_automatic = true;
             let task = self.rest().find("\n[Subagent Task]").map(|task| self.at + task + 1);
             return Some(("sub-agent", task.unwrap_or(here)));
@@ -257,7 +277,7 @@ impl<'t> Reader<'t> {
                 ["This content was routed", "Treat it as"].iter().any(|way| next.starts_with(way));
             return Some(("session", if is_explained { next_line(text, here) } else { here }));
         }
-        if line.starts_with("[Startup context loaded by runtime]") {
+        if line.starts_with("[Startup context loaded by runtime]") && self.may_search() {
             let notes = self.rest().rfind("END_QUOTED_NOTES");
             let end = notes.map(|end| self.at + end + "END_QUOTED_NOTES".len());
             return Some(("memory", end.unwrap_or_else(|| paragraph(text, self.at))));
@@ -265,7 +285,7 @@ impl<'t> Reader<'t> {
         if line.starts_with("[Bootstrap truncation warning]") {
             return Some(("warning", paragraph(text, self.at)));
         }
-        if line.trim_end().ends_with("- for context]") {
+        if line.trim_end().ends_with("- for context]") && self.may_search() {
             let current = behind(text, self.at, "[Current message - respond to this]");
             return Some(("chat history", current.unwrap_or_else(|| paragraph(text, self.at))));
         }
@@ -309,7 +329,7 @@ impl<'t> Reader<'t> {
 
     /// Returns a block with a heading, in the shapes of all releases, and reads its facts.
     fn block(&mut self, line: &'t str) -> Option<(&'t str, usize)> {
-        let (label, style) = heading(line)?;
+        let (label, style) = heading(line).filter(|_| self.may_search())?;
         let text = self.text;
         let body = next_line(text, self.at);
         let rest = text.get(body..).unwrap_or_default();
@@ -465,23 +485,18 @@ fn internal_end(text: &str) -> Option<usize> {
     if !text.starts_with(INTERNAL.0) {
         return None;
     }
-    let (mut depth, mut at) = (1_usize, INTERNAL.0.len());
-    while depth > 0 {
-        let rest = text.get(at..).unwrap_or_default();
-        let (begin, end) = (rest.find(INTERNAL.0), rest.find(INTERNAL.1));
-        match (begin, end) {
-            (Some(begin), Some(end)) if begin < end => {
-                depth += 1;
-                at += begin + INTERNAL.0.len();
-            }
-            (_, Some(end)) => {
-                depth -= 1;
-                at += end + INTERNAL.1.len();
-            }
-            _ => return Some(text.len()),
+    let mut begins = text.match_indices(INTERNAL.0).skip(1).map(|(at, _)| at).peekable();
+    let mut depth = 1_usize;
+    for (end, sign) in text.match_indices(INTERNAL.1) {
+        while begins.next_if(|begin| *begin < end).is_some() {
+            depth += 1;
+        }
+        depth -= 1;
+        if depth == 0 {
+            return Some(end + sign.len());
         }
     }
-    Some(at)
+    Some(text.len())
 }
 
 fn next_line(text: &str, at: usize) -> usize {

@@ -220,3 +220,24 @@ fn wrappers_and_media() {
     > A new session was started via /new or /reset.",
     );
 }
+
+/// Each of these searched the whole rest of the text at every heading.
+#[test]
+fn hostile_texts_take_linear_work() {
+    for piece in [
+        "Sender (untrusted metadata):\n```json\n",
+        "Conversation info (untrusted metadata):\n```json\n{\n",
+        "<<<BEGIN_OPENCLAW_INTERNAL_CONTEXT>>>\n",
+        "[Subagent Context]\n",
+        "[Startup context loaded by runtime]\n",
+        "[Chat messages since your last reply - for context]\n",
+        "<relevant-memories>\n",
+        " [Replying to a[/Replying]",
+    ] {
+        let text = piece.repeat(500_000 / piece.len());
+        let found = read(&text);
+        assert!(!found.pieces.is_empty(), "{piece}");
+        let nested = format!("{text}<<<END_OPENCLAW_INTERNAL_CONTEXT>>>");
+        assert!(!read(&nested).pieces.is_empty(), "{piece}");
+    }
+}
