@@ -8,6 +8,7 @@
 //! shared memory would still be read-only, and so would the ledger.
 
 use std::fs;
+use std::io::ErrorKind;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::Path;
 
@@ -84,7 +85,11 @@ pub(crate) fn make_writable(path: &Path) -> Result<()> {
             // Another user's file cannot be changed; the check below decides.
             let _ = fs::set_permissions(&file, fs::Permissions::from_mode(mode));
         }
-        check("write to", &file)?;
+        match check("write to", &file) {
+            // The last process that used the log has closed it in the meantime.
+            Err(Error::Io { source, .. }) if source.kind() == ErrorKind::NotFound => {}
+            checked => checked?,
+        }
     }
     Ok(())
 }
