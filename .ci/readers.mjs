@@ -297,7 +297,8 @@ const ofWork = path.join(state, "agents/work/sessions/sessions.json");
 const keys = new Map([...listed(), ...listed("--store", ofWork)].map((found) => [found.key, found.sessionId]));
 assert.equal(keys.get("agent:main:main"), sessions.plain);
 assert.equal(keys.get("agent:main:telegram:group:-100:topic:7/a b"), sessions.topic);
-assert.equal(keys.get("agent:work:slack:channel:C1:thread:17.5"), sessions.otherAgent);
+// OpenClaw 2026.9.6 refuses an index with capitals in such a key, so it is written without them.
+assert.equal(keys.get("agent:work:slack:channel:c1:thread:17.5"), sessions.otherAgent);
 assert.equal(keys.size, Object.keys(sessions).length, `keys: ${[...keys.keys()]}`);
 pass("openclaw sessions");
 
