@@ -57,7 +57,7 @@ pub(crate) fn run(
         for _ in 0..runs.max(1) {
             let arguments: Vec<&str> = question.quipu.iter().map(String::as_str).collect();
             let timed = place.quipu(&[FIRST_PAGE, &*arguments].concat())?;
-            inside.push(answered_in(&timed)?);
+            inside.push(searched_in(&timed)?);
             hits = total(&timed);
             whole.push(milliseconds(place.quipu(&[&["search"], &*arguments].concat())?.wall));
             if let Some(ripgrep) = &ripgrep {
@@ -123,10 +123,10 @@ fn total(found: &Finished) -> u64 {
 }
 
 /// Returns the time that `--timing` printed.
-fn answered_in(found: &Finished) -> Result<f64> {
+fn searched_in(found: &Finished) -> Result<f64> {
     let output = String::from_utf8_lossy(&found.stderr);
     output
         .lines()
-        .find_map(|line| line.split_once("answered in ")?.1.strip_suffix(" ms")?.parse().ok())
+        .find_map(|line| line.strip_prefix("searched in ")?.strip_suffix(" ms")?.parse().ok())
         .with_context(|| format!("`quipu search --timing` printed: {output}"))
 }

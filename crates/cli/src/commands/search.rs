@@ -204,7 +204,7 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
     let answer = SearchAnswer { hits, ..answer };
     if args.timing {
         let took = began.elapsed().as_secs_f64() * 1e3;
-        context.output.warn(&format!("searched in {took:.3} ms"), None);
+        context.output.note(&format!("searched in {took:.3} ms"));
     }
     if let Some(error) = failed {
         return Err(error);
