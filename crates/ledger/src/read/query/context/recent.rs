@@ -5,6 +5,7 @@
 //! thinking level may have been set earlier. In all other cases this file returns `None`, and
 //! `context` reads every line.
 
+use foldhash::HashMap;
 use quipu_transcript::context::{Context, Session};
 use quipu_transcript::native;
 use rusqlite::{Connection, OptionalExtension};
@@ -39,8 +40,8 @@ pub(crate) fn context_from_end(
 ) -> Result<Option<Context>> {
     let Some(first) = first_kept(conn, session)? else { return Ok(None) };
     let Some((before, since)) = records(conn, generation, first)? else { return Ok(None) };
-    let plain = generation.reader.plain_types();
-    if !is_plain(conn, session, first, &since, plain)? {
+    let mut kinds = Kinds::new(conn, generation.reader.plain_types());
+    if !is_plain(conn, session, first, &since, &mut kinds)? {
         return Ok(None);
     }
     let Some(&header) = before.first().map(|(first, _)| first) else { return Ok(None) };
@@ -54,7 +55,7 @@ pub(crate) fn context_from_end(
     read.extend(&lines);
     let Some((mut plan, says_thinking)) = read.plan_of_the_end() else { return Ok(None) };
     if !says_thinking {
-        match thinking(conn, session, first, &before, plain)? {
+        match thinking(conn, session, first, &before, &mut kinds)? {
             Thinking::Never => {}
             Thinking::Set(entry) => {
                 let Some(seq) = entry.seq() else { return Ok(None) };
@@ -100,21 +101,66 @@ fn records(
     };
     let (mut before, mut since) = (Vec::new(), Vec::new());
     let mut last = 0;
-    for (context_from_end, to) in own {
-        if context_from_end <= last {
+    for (from, to) in own {
+        if from <= last {
             return Ok(None);
         }
         last = to;
-        if context_from_end < first {
-            before.push((context_from_end, to.min(first - 1)));
+        if from < first {
+            before.push((from, to.min(first - 1)));
         }
         if to >= first {
-            since.push((context_from_end.max(first), to));
+            since.push((from.max(first), to));
         }
     }
     // The kept entries may be in another file of the session.
-    let is_here = since.first().is_some_and(|(context_from_end, _)| *context_from_end == first);
+    let is_here = since.first().is_some_and(|(from, _)| *from == first);
     Ok(is_here.then_some((before, since)))
+}
+
+/// The properties of a kind that decide whether a line is plain.
+#[derive(Debug, Clone, Copy)]
+struct KindFacts {
+    is_header: bool,
+    sets_thinking: bool,
+    /// True if its entries can be on the path.
+    is_on_path: bool,
+    /// True if moreover the type is plain.
+    is_plain: bool,
+}
+
+/// The kinds of a session's entries, each read once: a join would read their texts for every entry.
+struct Kinds<'a> {
+    conn: &'a Connection,
+    plain_types: &'a [&'a str],
+    known: HashMap<i64, KindFacts>,
+}
+
+impl<'a> Kinds<'a> {
+    fn new(conn: &'a Connection, plain_types: &'a [&'a str]) -> Kinds<'a> {
+        Kinds { conn, plain_types, known: HashMap::default() }
+    }
+
+    fn facts(&mut self, kind: i64) -> Result<KindFacts> {
+        if let Some(facts) = self.known.get(&kind) {
+            return Ok(*facts);
+        }
+        let facts = self
+            .conn
+            .prepare_cached("SELECT type, form, is_side OR is_sidechain FROM kinds WHERE id = ?1")?
+            .query_row([kind], |row| {
+                let form = row.get_ref(1)?.as_str()?;
+                let is_on_path = form != "unknown" && !row.get::<_, bool>(2)?;
+                Ok(KindFacts {
+                    is_header: form == "header",
+                    sets_thinking: form == "thinking_level",
+                    is_on_path,
+                    is_plain: is_on_path && self.plain_types.contains(&row.get_ref(0)?.as_str()?),
+                })
+            })?;
+        self.known.insert(kind, facts);
+        Ok(facts)
+    }
 }
 
 /// Returns whether every record is one entry of the session, of a plain type, with another one as
@@ -124,27 +170,25 @@ fn is_plain(
     session: SessionRow,
     first: i64,
     records: &Records,
-    plain: &[&str],
+    kinds: &mut Kinds<'_>,
 ) -> Result<bool> {
     let mut problems = conn
         .prepare_cached("SELECT EXISTS (SELECT 1 FROM problems WHERE entry BETWEEN ?1 AND ?2)")?;
     let mut entries = conn.prepare_cached(
-        "SELECT e.id, e.parent, e.uuid IS NOT NULL AND e.superseded_by IS NULL AND k.form <> 'unknown'
-                AND NOT k.is_side AND NOT k.is_sidechain, k.type
-           FROM entry_rows e CROSS JOIN kinds k ON k.id = e.kind
-          WHERE e.id BETWEEN ?1 AND ?2 AND e.session = ?3 ORDER BY e.id",
+        "SELECT id, parent, kind, uuid IS NOT NULL AND superseded_by IS NULL
+           FROM entry_rows WHERE id BETWEEN ?1 AND ?2 AND +session = ?3 ORDER BY id",
     )?;
-    for (context_from_end, to) in records {
-        if problems.query_row((context_from_end, to), |row| row.get(0))? {
+    for (from, to) in records {
+        if problems.query_row((from, to), |row| row.get(0))? {
             return Ok(false);
         }
-        let mut next = *context_from_end;
-        let mut rows = entries.query((context_from_end, to, session))?;
+        let mut next = *from;
+        let mut rows = entries.query((from, to, session))?;
         while let Some(row) = rows.next()? {
             let (id, parent): (i64, Option<i64>) = (row.get(0)?, row.get(1)?);
-            let hangs = id == first || parent.is_some_and(|parent| parent >= first);
-            let type_name = row.get_ref(3)?.as_str().map_err(rusqlite::Error::from)?;
-            if id != next || !hangs || !row.get::<_, bool>(2)? || !plain.contains(&type_name) {
+            let is_attached = id == first || parent.is_some_and(|parent| parent >= first);
+            let is_current: bool = row.get(3)?;
+            if id != next || !is_attached || !is_current || !kinds.facts(row.get(2)?)?.is_plain {
                 return Ok(false);
             }
             next += 1;
@@ -170,25 +214,26 @@ fn thinking(
     session: SessionRow,
     first: i64,
     before: &Records,
-    plain: &[&str],
+    kinds: &mut Kinds<'_>,
 ) -> Result<Thinking> {
     let mut entries = conn.prepare_cached(
-        "SELECT e.id, e.parent, k.type, k.is_side OR k.is_sidechain OR k.form = 'unknown', k.form
-           FROM entry_rows e CROSS JOIN kinds k ON k.id = e.kind
-          WHERE e.id BETWEEN ?1 AND ?2 AND e.session = ?3 ORDER BY e.id",
+        "SELECT id, parent, kind FROM entry_rows
+          WHERE id BETWEEN ?1 AND ?2 AND +session = ?3 ORDER BY id",
     )?;
     let (mut set, mut is_straight, mut previous) = (None, true, None::<i64>);
-    for (context_from_end, to) in before {
-        let mut rows = entries.query((context_from_end, to, session))?;
+    for (from, to) in before {
+        let mut rows = entries.query((from, to, session))?;
         while let Some(row) = rows.next()? {
             let (id, parent): (i64, Option<i64>) = (row.get(0)?, row.get(1)?);
-            let type_name = row.get_ref(2)?.as_str().map_err(rusqlite::Error::from)?;
-            match row.get_ref(4)?.as_str().map_err(rusqlite::Error::from)? {
-                "header" => continue,
-                "thinking_level" => (set, is_straight) = (Some(EntryId(id)), true),
-                _ => is_straight &= parent == previous && plain.contains(&type_name),
+            let kind = kinds.facts(row.get(2)?)?;
+            if kind.is_header {
+                continue;
             }
-            is_straight &= !row.get::<_, bool>(3)?;
+            if kind.sets_thinking {
+                (set, is_straight) = (Some(EntryId(id)), kind.is_on_path);
+            } else {
+                is_straight &= kind.is_plain && parent == previous;
+            }
             previous = Some(id);
         }
     }
