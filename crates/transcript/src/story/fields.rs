@@ -58,7 +58,7 @@ pub fn add_fields(format: &dyn Format, item: &mut StoryItem<'_>, record: &[u8], 
     };
     let mut fields = Fields {
         left_out,
-        shown: shown(item),
+        shown: ShownText::new(shown(item)),
         text: String::new(),
         is_message: false,
         was_short: false,
@@ -72,7 +72,7 @@ pub fn add_fields(format: &dyn Format, item: &mut StoryItem<'_>, record: &[u8], 
 
 struct Fields {
     left_out: Vec<&'static str>,
-    shown: String,
+    shown: ShownText,
     text: String,
     is_message: bool,
     /// True if the last field was short.
@@ -114,12 +114,12 @@ impl Fields {
         }
     }
 
-    /// Returns true if the item shows a text, perhaps in several pieces. Short words outside of the message are shown with
-    /// their names, even if the item has the same word elsewhere.
-    fn is_shown(&self, text: &str) -> bool {
+    /// Returns whether the item already shows a text, perhaps in several pieces. A short text
+    /// outside of the message does not count as shown: the item may have the same word by chance.
+    fn is_shown(&mut self, text: &str) -> bool {
         const SHORT: usize = 16;
         text.trim().is_empty()
-            || ((self.is_message || text.len() >= SHORT) && self.shown.contains(&compact(text)))
+            || ((self.is_message || text.len() >= SHORT) && self.shown.contains(text))
     }
 
     /// Adds a field: short ones one after the other, longer ones on lines of their own.
@@ -141,9 +141,45 @@ fn is_picture(name: &str, value: &Value) -> bool {
     PICTURES.contains(&name) && value.as_str().is_some_and(is_long)
 }
 
-/// Returns a text without white space. Pieces of a text lie apart by white space only.
-fn compact(text: &str) -> String {
-    text.split_whitespace().collect()
+/// The text that an item shows, without white space, because only white space separates its pieces.
+struct ShownText {
+    text: String,
+    /// The end of the text that was found last. Fields mostly follow each other as they are shown.
+    end: usize,
+    /// The number of bytes that were searched so far.
+    searched: usize,
+}
+
+impl ShownText {
+    /// The number of bytes of an item that are searched for fields in another order. A record with
+    /// very many of them repeats the rest instead of taking minutes.
+    const MOST_SEARCHED: usize = 64 << 20;
+
+    fn new(text: String) -> ShownText {
+        ShownText { text, end: 0, searched: 0 }
+    }
+
+    /// Returns whether a text is here, apart from white space.
+    fn contains(&mut self, text: &str) -> bool {
+        let found = self.next_is(text).or_else(|| {
+            let is_affordable = self.searched <= Self::MOST_SEARCHED;
+            let text: String = text.split_whitespace().collect();
+            self.searched += if is_affordable { self.text.len() } else { 0 };
+            let start = is_affordable.then(|| self.text.find(&text)).flatten()?;
+            Some(start + text.len())
+        });
+        self.end = found.unwrap_or(self.end);
+        found.is_some()
+    }
+
+    /// Returns where a text ends if it follows the one that was found last.
+    fn next_is(&self, text: &str) -> Option<usize> {
+        let mut rest = self.text.get(self.end..)?;
+        for word in text.split_whitespace() {
+            rest = rest.strip_prefix(word)?;
+        }
+        Some(self.text.len() - rest.len())
+    }
 }
 
 /// Returns all text that the item shows, without white space.
@@ -190,5 +226,39 @@ fn strings(value: &Value, add: &mut impl FnMut(&str)) {
         Value::Array(values) => values.iter().for_each(|value| strings(value, add)),
         Value::Object(fields) => fields.values().for_each(|value| strings(value, add)),
         _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_in_the_order_of_the_item_are_not_searched_for() {
+        let words: Vec<String> = (0..1000).map(|number| format!("a word {number}")).collect();
+        let mut shown = ShownText::new(words.concat().split_whitespace().collect());
+        assert!(words.iter().all(|text| shown.contains(text)));
+        assert_eq!(shown.searched, 0);
+    }
+
+    #[test]
+    fn texts_in_another_order_are_found() {
+        let mut shown = ShownText::new("onetwothree".to_owned());
+        assert_eq!(
+            ["three", "t w o", "one", "four"].map(|text| shown.contains(text)),
+            [true, true, true, false]
+        );
+    }
+
+    #[test]
+    fn a_hostile_record_does_not_take_quadratic_work() {
+        let words: Vec<String> = (0..100_000).map(|number| format!("word{number:06}")).collect();
+        let mut shown = ShownText::new(words.concat());
+        words.iter().rev().for_each(|text| _ = shown.contains(text));
+        assert!(
+            shown.searched <= ShownText::MOST_SEARCHED + shown.text.len(),
+            "{}",
+            shown.searched
+        );
     }
 }
