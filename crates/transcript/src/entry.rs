@@ -28,6 +28,8 @@ pub struct Entry<'a> {
     pub time: Option<Timestamp>,
     /// The speaker. `None` for an entry that is not part of a conversation.
     pub role: Option<Role>,
+    /// The name of the speaker as written: `toolResult`, `bashExecution`.
+    pub written_role: Option<Cow<'a, str>>,
     /// The pieces of a message, in order.
     pub blocks: Vec<Block<'a>>,
     /// Model name of an assistant entry; never a placeholder such as `<synthetic>`.
@@ -38,6 +40,8 @@ pub struct Entry<'a> {
     pub api: Option<Cow<'a, str>>,
     /// The end of an assistant entry. `None` while a streamed answer continues.
     pub stop: Option<Stop>,
+    /// The reason of that end as written: `end_turn`, `toolUse`.
+    pub stop_reason: Option<Cow<'a, str>>,
     /// Tokens and cost, where this entry carries usage of its own.
     pub usage: Option<Usage>,
     /// The identity of the API response behind `usage`, across all files that repeat it. With

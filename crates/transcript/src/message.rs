@@ -67,7 +67,8 @@ fields! {
 
 impl<'a> Message<'a> {
     /// Moves the message into `entry`: `role`, `blocks`, `model`, `provider`, `api`, `stop`,
-    /// `usage`, `response`, `marks.is_error`, and `time` unless it is already set.
+    /// `usage`, `response`, `marks.is_error`, and `time` unless it is already set. `written_role`
+    /// and `stop_reason` are the words of the message.
     ///
     /// - The content of a tool's message becomes one [`Block::ToolResult`].
     /// - An error message becomes text when the message has none.
@@ -115,6 +116,8 @@ impl<'a> Message<'a> {
             blocks.push(Block::Text(error));
         }
         entry.blocks = blocks;
+        entry.stop_reason = non_empty(self.stop_reason).or(non_empty(self.stop_reason_camel));
+        entry.written_role = non_empty(self.role);
         entry.model = non_empty(self.model);
         entry.provider = non_empty(self.provider);
         entry.api = non_empty(self.api);

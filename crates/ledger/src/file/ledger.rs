@@ -625,6 +625,8 @@ fn set_up_waiting(conn: &Connection, longest: Duration) -> Result<()> {
     conn.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
     // Without it, a statement that could use a partial index is planned again for every value.
     conn.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
+    // The projection is written in any order; `quipu doctor` checks the references.
+    conn.pragma_update(None, "foreign_keys", false)?;
     conn.pragma_update(None, "cell_size_check", true)?;
     conn.pragma_update(None, "mmap_size", 0)?;
     conn.pragma_update(None, "temp_store", "MEMORY")?;

@@ -69,7 +69,7 @@ pub(crate) struct DraftEntry {
     pub(crate) is_message: bool,
     pub(crate) calls: Vec<DraftCall>,
     pub(crate) results: Vec<DraftResult>,
-    pub(crate) model: Option<Box<str>>,
+    pub(crate) model: Option<Box<Model>>,
     pub(crate) stop: Option<Stop>,
     pub(crate) usage: Option<Box<DraftUsage>>,
     pub(crate) detail: Detail,
@@ -93,6 +93,7 @@ pub(crate) enum Detail {
     Header,
     /// The model that answers from this entry on.
     ModelChange(Box<Model>),
+    ThinkingLevel(String),
     Compaction(Box<DraftCompaction>),
     Custom {
         custom_type: String,
@@ -279,9 +280,8 @@ impl<'a> Drafter<'a> {
             Kind::Document => self.origin.part.as_str(),
             kind => kind.as_str(),
         };
-        let type_name = type_name(&entry.type_name);
         DraftEntry {
-            kind: kinds::EntryKind::new(type_name, form, entry.role, &marks, story::folded(entry)),
+            kind: kinds::EntryKind::new(entry, form, &marks, story::folded(entry)),
             uuid: entry.id.as_deref().map(PackedId::pack),
             parent: match &entry.parent {
                 Parent::Implicit => DraftParent::Implicit,
@@ -298,7 +298,7 @@ impl<'a> Drafter<'a> {
             is_message,
             calls,
             results,
-            model: entry.model.as_deref().map(Box::from),
+            model: entry.model.as_ref().map(|_| Box::new(model(entry))),
             stop: entry.stop,
             usage: usage(entry).map(Box::new),
             detail,
@@ -452,8 +452,8 @@ fn detail(entry: &Entry<'_>, text: &mut SearchText, bytes: u64) -> Detail {
         Kind::CronRun(run) => Detail::CronRun(Box::new(into_owned_run(run))),
         Kind::CronJobs(jobs) => Detail::CronJobs { bytes, jobs: jobs.clone() },
         Kind::ModelChange => Detail::ModelChange(Box::new(model(entry))),
+        Kind::ThinkingLevel(level) => Detail::ThinkingLevel(level.as_ref().to_owned()),
         Kind::Message
-        | Kind::ThinkingLevel(_)
         | Kind::ContextEdit { .. }
         | Kind::Reset { .. }
         | Kind::Relayed
@@ -528,18 +528,6 @@ fn model(entry: &Entry<'_>) -> Model {
 fn short_hash(hash: u64) -> i64 {
     i64::from((hash >> 32) as u32 >> 1)
 }
-
-/// Returns a type name as it is stored: a long one is cut.
-fn type_name(name: &str) -> Box<str> {
-    let mut end = name.len().min(MAX_TYPE_NAME_BYTES);
-    while !name.is_char_boundary(end) {
-        end -= 1;
-    }
-    name.get(..end).unwrap_or_default().into()
-}
-
-/// The largest length of a stored type name, in bytes. Real ones are short; a hostile one is cut.
-const MAX_TYPE_NAME_BYTES: usize = 128;
 
 /// Marks the draft of a last line without a newline, to which nothing will be added.
 pub(crate) fn mark_unterminated(draft: &mut Draft, part: Part) {

@@ -35,16 +35,15 @@ impl Fold {
         state: &mut SourceState,
         id: EntryId,
         same_as: Option<EntryId>,
-        entry: DraftEntry,
+        mut entry: DraftEntry,
     ) -> Result<Option<SessionRow>> {
         if matches!(entry.detail, Detail::Document { .. }) {
             // The call that wrote this output is looked up by its row.
             self.sessions.save(tx)?;
         }
-        let kind = self.kinds.number(tx, &entry.kind)?;
         let Some(name) = self.session_name(tx, position, state, &entry)? else {
             return self
-                .insert_without_session(tx, inserts, position, id, kind, same_as, &entry)
+                .insert_without_session(tx, inserts, position, id, same_as, &entry)
                 .map(|()| None);
         };
         let session = self.sessions.get(tx, &name, SessionRow(id.0))?;
@@ -124,6 +123,12 @@ impl Fold {
         if is_node {
             session.tree.set_turn(id, tree_position.turn);
         }
+        if entry.role == Some(Role::Assistant)
+            && let Some(model) = entry.model.as_deref().or(state.model.as_deref())
+        {
+            entry.kind.model = self.models.number(tx, model)?;
+        }
+        let kind = self.kinds.number(tx, &entry.kind)?;
         let shared = (&mut self.tools, &mut self.targets);
         pair(at, session, shared, &entry, &mut problems)?;
         insert(tx, inserts, &mut self.words, position, id, kind, &tree_position, &entry)?;
@@ -174,11 +179,11 @@ impl Fold {
         inserts: &mut Inserts<'_>,
         position: &RecordPosition<'_>,
         id: EntryId,
-        kind: KindId,
         same_as: Option<EntryId>,
         entry: &DraftEntry,
     ) -> Result<()> {
         let Some(known) = first_sighting(tx, same_as, None)? else {
+            let kind = self.kinds.number(tx, &entry.kind)?;
             let tree_position = TreePosition::default();
             insert(tx, inserts, &mut self.words, position, id, kind, &tree_position, entry)?;
             for problem in &entry.problems {
@@ -290,7 +295,7 @@ fn first_sighting(
     let Some(holder) = same_as else { return Ok(None) };
     Ok(tx
         .prepare_cached(
-            "SELECT id, content, turn FROM entries
+            "SELECT id, content, turn FROM entry_rows
               WHERE id = coalesce((SELECT entry FROM sightings WHERE seq = ?1), ?1)
                 AND session IS ?2",
         )?
@@ -444,10 +449,16 @@ fn supersede(at: tools::CallContext<'_>, session: &mut Session, older: KnownEntr
         at.conn.prepare_cached("DELETE FROM message_texts WHERE id = ?1")?.execute([older.id])?;
     session.columns.messages -= messages as i64;
     let compactions =
-        at.conn.prepare_cached("DELETE FROM compactions WHERE id = ?1")?.execute([older.id])?;
+        at.conn.prepare_cached("DELETE FROM compaction_rows WHERE id = ?1")?.execute([older.id])?;
     session.columns.compactions -= compactions as i64;
-    at.conn.prepare_cached("DELETE FROM custom_entries WHERE id = ?1")?.execute([older.id])?;
-    at.conn.prepare_cached("DELETE FROM labels WHERE id = ?1")?.execute([older.id])?;
+    for delete in [
+        "DELETE FROM custom_entries WHERE id = ?1",
+        "DELETE FROM label_rows WHERE id = ?1",
+        "DELETE FROM model_changes WHERE id = ?1",
+        "DELETE FROM thinking_levels WHERE id = ?1",
+    ] {
+        at.conn.prepare_cached(delete)?.execute([older.id])?;
+    }
     at.conn
         .prepare_cached("UPDATE entry_rows SET superseded_by = ?2 WHERE id = ?1")?
         .execute((older.id, at.entry))?;
@@ -469,9 +480,9 @@ fn count_in_session(session: &mut Session, position: &RecordPosition<'_>, entry:
     // A sub-agent's progress entry names the sub-agent's model, so it is skipped.
     if let (Some(Role::Assistant), Some(model)) = (entry.role, &entry.model)
         && !entry.marks.is_side
-        && columns.model.as_deref() != Some(model)
+        && columns.model.as_deref() != Some(&*model.model)
     {
-        columns.model = Some(model.to_string());
+        columns.model = Some(model.model.to_string());
     }
 }
 

@@ -138,7 +138,7 @@ pub(crate) fn insert_detail(
         (Detail::Compaction(compaction), Some(session)) => {
             let list = |files: &[String]| serde_json::Value::from(files.to_vec()).to_string();
             conn.prepare_cached(
-                "INSERT INTO compactions
+                "INSERT INTO compaction_rows
                     (id, session, summary, first_kept, compacted_count, tokens_before,
                      tokens_after, cause, read_files, modified_files)
                  VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
@@ -162,9 +162,21 @@ pub(crate) fn insert_detail(
             )?
             .execute((id, session, custom_type, data))?;
         }
+        (Detail::ModelChange(model), Some(session)) => {
+            conn.prepare_cached(
+                "INSERT INTO model_changes (id, session, model, provider) VALUES (?1, ?2, ?3, ?4)",
+            )?
+            .execute((id, session, &model.model, &model.provider))?;
+        }
+        (Detail::ThinkingLevel(level), Some(session)) => {
+            conn.prepare_cached(
+                "INSERT INTO thinking_levels (id, session, level) VALUES (?1, ?2, ?3)",
+            )?
+            .execute((id, session, level))?;
+        }
         (Detail::Label { target, label }, Some(session)) => {
             conn.prepare_cached(
-                "INSERT INTO labels (id, session, target, label) VALUES (?1, ?2, ?3, ?4)",
+                "INSERT INTO label_rows (id, session, target, label) VALUES (?1, ?2, ?3, ?4)",
             )?
             .execute((id, session, target, label))?;
         }

@@ -76,9 +76,9 @@ impl Turns {
             turn.ended_at = Some(time);
         }
         if let (Some(Role::Assistant), Some(model)) = (entry.role, &entry.model)
-            && turn.model.as_deref() != Some(model)
+            && turn.model.as_deref() != Some(&*model.model)
         {
-            turn.model = Some(model.to_string());
+            turn.model = Some(model.model.to_string());
         }
         if let Some(status) = status(entry) {
             turn.status = status.into();

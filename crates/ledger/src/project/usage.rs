@@ -226,7 +226,7 @@ fn update(conn: &Connection, response: &ResponseUsage) -> Result<bool> {
 impl Models {
     /// Returns the number of a model. A model gets its number at its first use, so a rebuild
     /// assigns the same numbers.
-    fn number(&mut self, conn: &Connection, model: &Model) -> Result<i64> {
+    pub(crate) fn number(&mut self, conn: &Connection, model: &Model) -> Result<i64> {
         if let Some(id) = self.known.get(model) {
             return Ok(*id);
         }

@@ -273,7 +273,7 @@ fn first_kept<'a>(line: &PathLine, lines: &'a [PathLine]) -> Option<&'a str> {
 /// Returns the labels of a session's entries, in the order in which they were first given.
 pub(super) fn labels(conn: &Connection, session: SessionRow) -> Result<Vec<Label>> {
     let mut statement =
-        conn.prepare_cached("SELECT target, label FROM labels WHERE session = ?1 ORDER BY id")?;
+        conn.prepare_cached("SELECT target, label FROM label_rows WHERE session = ?1 ORDER BY id")?;
     let mut rows = statement.query([session])?;
     let mut order: Vec<String> = Vec::new();
     let mut labels: HashMap<String, Option<String>> = HashMap::new();

@@ -36,8 +36,10 @@ pub struct Node {
 }
 
 impl Node {
-    const COLUMNS: &'static str = "e.id, e.uuid, p.uuid, e.type, e.role, e.time, e.is_side
-           FROM entries e LEFT JOIN entry_rows p ON p.id = e.parent";
+    const COLUMNS: &'static str =
+        "e.id, e.uuid, p.uuid, k.type, nullif(k.role, ''), e.time, k.is_side
+           FROM entry_rows e CROSS JOIN kinds k ON k.id = e.kind
+           LEFT JOIN entry_rows p ON p.id = e.parent";
 
     /// The same columns for every entry on the path to `?1`, from the root. Without `CROSS`, SQLite
     /// would scan all entries and search the path for each.
@@ -46,8 +48,9 @@ impl Node {
             SELECT ?1, 0 UNION ALL
             SELECT e.parent, height + 1 FROM path JOIN entry_rows e ON e.id = path.id
              WHERE e.parent IS NOT NULL)
-         SELECT e.id, e.uuid, p.uuid, e.type, e.role, e.time, e.is_side
-           FROM path CROSS JOIN entries e ON e.id = path.id
+         SELECT e.id, e.uuid, p.uuid, k.type, nullif(k.role, ''), e.time, k.is_side
+           FROM path CROSS JOIN entry_rows e ON e.id = path.id
+          CROSS JOIN kinds k ON k.id = e.kind
            LEFT JOIN entry_rows p ON p.id = e.parent
           ORDER BY path.height DESC";
 
@@ -186,9 +189,9 @@ pub(super) fn branches(
     leaf: Option<EntryId>,
 ) -> Result<Vec<Branch>> {
     let mut statement = conn.prepare_cached(&format!(
-        "SELECT {} WHERE e.session = ?1 AND e.is_side = 0 AND e.type NOT IN ('session', 'leaf')
-            AND e.is_sidechain = 0 AND e.superseded_by IS NULL
-            AND (e.uuid IS NOT NULL OR e.role IS NOT NULL)
+        "SELECT {} WHERE e.session = ?1 AND k.is_side = 0 AND k.type NOT IN ('session', 'leaf')
+            AND k.is_sidechain = 0 AND e.superseded_by IS NULL
+            AND (e.uuid IS NOT NULL OR k.role <> '')
             AND e.id NOT IN (SELECT parent FROM entries
                               WHERE session = ?1 AND parent IS NOT NULL
                                 AND is_side = 0 AND type <> 'leaf')

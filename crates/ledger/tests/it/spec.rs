@@ -1196,3 +1196,71 @@ fn r3_every_field_of_a_collected_index_is_metadata() {
         assert_eq!(meta.get(name), Some(value), "{name}");
     }
 }
+
+// --- R122
+// -----------------------------------------------------------------------------------------
+
+#[test]
+fn r122_messages_are_rows_under_the_names_of_the_spec() {
+    let home = openclaw(&[
+        HEADER,
+        r#"{"type":"model_change","id":"m1","parentId":null,"provider":"anthropic","modelId":"opus"}"#,
+        r#"{"type":"thinking_level_change","id":"t1","parentId":"m1","thinkingLevel":"high"}"#,
+        r#"{"type":"message","id":"0b6e6fb5-8d4f-4f38-9a7c-2f3a1f6f6f01","parentId":"t1","message":{"role":"user","content":"ask"}}"#,
+        r#"{"type":"message","id":"a1b2c3d4","parentId":"0b6e6fb5-8d4f-4f38-9a7c-2f3a1f6f6f01","message":{"role":"assistant","content":[{"type":"toolCall","id":"c1","name":"exec","arguments":{}}],"provider":"anthropic","api":"anthropic-messages","model":"opus","stopReason":"toolUse"}}"#,
+        r#"{"type":"message","id":"r1","parentId":"a1b2c3d4","message":{"role":"toolResult","toolCallId":"c1","isError":true,"content":"no such file"}}"#,
+        r#"{"type":"message","id":"a2","parentId":"r1","message":{"role":"assistant","content":"done","stopReason":"stop"}}"#,
+    ]);
+    assert_eq!(
+        home.all(
+            "SELECT entry_id, parent_id, role, text, model, provider, api, stop_reason
+               FROM transcript ORDER BY entry"
+        ),
+        [
+            "'0b6e6fb5-8d4f-4f38-9a7c-2f3a1f6f6f01'|'t1'|'user'|'ask'|NULL|NULL|NULL|NULL",
+            "'a1b2c3d4'|'0b6e6fb5-8d4f-4f38-9a7c-2f3a1f6f6f01'|'assistant'|NULL|'opus'|'anthropic'|'anthropic-messages'|'toolUse'",
+            "'r1'|'a1b2c3d4'|'toolResult'|NULL|NULL|NULL|NULL|NULL",
+            "'a2'|'r1'|'assistant'|'done'|'opus'|'anthropic'|NULL|'stop'",
+        ],
+        "an answer without a model has the model in effect"
+    );
+    assert_eq!(home.all("SELECT id, model, provider FROM model_changes"), ["2|'opus'|'anthropic'"]);
+    assert_eq!(home.all("SELECT id, level FROM thinking_levels"), ["3|'high'"]);
+    assert_eq!(
+        home.all("SELECT uuid FROM entries WHERE form = 'message' ORDER BY id LIMIT 2"),
+        ["'0b6e6fb5-8d4f-4f38-9a7c-2f3a1f6f6f01'", "'a1b2c3d4'"]
+    );
+}
+
+#[test]
+fn r122_the_index_is_a_view_under_the_names_of_the_spec() {
+    let index = r#"{"agent:main:telegram:dm:7":{"sessionId":"s1","updatedAt":5000,"sessionStartedAt":4000,"channel":"telegram","chatType":"direct","inputTokens":11,"outputTokens":12,"totalTokens":23,"contextTokens":99,"compactionCount":2,"lastTo":"telegram:7"}}"#;
+    let home = collected(&[
+        (".openclaw/agents/main/sessions/s1.jsonl", &text(&[HEADER])),
+        (".openclaw/agents/main/sessions/sessions.json", index),
+    ]);
+    assert_eq!(
+        home.all(
+            "SELECT session_key, session_id, agent_id, updated_at, created_at, channel, chat_type,
+                    input_tokens, output_tokens, total_tokens, context_tokens, compaction_count,
+                    last_to FROM session_index"
+        ),
+        [
+            "'agent:main:telegram:dm:7'|'s1'|'main'|5000|4000|'telegram'|'direct'|11|12|23|99|2|'telegram:7'"
+        ]
+    );
+    let paths = home.all("SELECT path FROM files WHERE format = 'openclaw' ORDER BY path");
+    assert!(paths.iter().any(|path| path.contains("sessions/s1.jsonl")), "{paths:?}");
+}
+
+#[test]
+fn r122_references_lead_to_rows() {
+    let home = openclaw(&[HEADER]);
+    let tables =
+        "SELECT DISTINCT r.\"table\" FROM sqlite_schema t, pragma_foreign_key_list(t.name) r
+                   WHERE t.name IN ('entry_rows', 'tool_call_rows', 'usage_rows') ORDER BY 1";
+    assert_eq!(
+        home.all(tables),
+        ["'entry_rows'", "'kinds'", "'models'", "'sessions'", "'tools'", "'turns'"]
+    );
+}

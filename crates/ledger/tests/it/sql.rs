@@ -58,6 +58,25 @@ fn values_of_every_kind() {
     assert!(ask(&home, "WITH RECURSIVE c(x) AS (SELECT 1 UNION SELECT x + 1 FROM c WHERE x < 9) SELECT * FROM c").unwrap().len() == 9);
 }
 
+/// `raw` returns lines as they were written, and nothing for what is not an entry.
+#[test]
+fn raw_returns_the_line_of_an_entry() {
+    let home = home();
+    let line = SqlValue::Text(r#"{"role":"user","content":"herring"}"#.to_owned());
+    assert_eq!(ask(&home, "SELECT raw(id) FROM messages").unwrap(), [[line]]);
+    assert_eq!(
+        ask(&home, "SELECT raw(NULL), raw(-1)").unwrap(),
+        [[SqlValue::Null, SqlValue::Null]]
+    );
+    let member = "SELECT raw(id) ->> '$.content' FROM messages";
+    assert_eq!(ask(&home, member).unwrap(), [[SqlValue::Text("herring".to_owned())]]);
+    assert!(ask(&home, "SELECT raw(999)").is_err(), "there is no such record");
+    // More calls than one chunk, and a statement that ends before all rows are read.
+    let many = "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c WHERE x < 2000)
+                SELECT count(raw(1)) FROM c";
+    assert_eq!(ask(&home, many).unwrap(), [[SqlValue::Integer(2000)]]);
+}
+
 /// No statement changes a byte, in the ledger or elsewhere.
 #[test]
 fn nothing_can_be_written() {

@@ -1,5 +1,6 @@
 -- Projection: everything understood from truth. Dropped and derived again by `quipu rebuild`.
--- Documented for SQL users in docs/schema.md. Times are milliseconds UTC, by the agents' clocks.
+-- Documented for SQL users in docs/schema.md. References are declared for tools that follow them;
+-- `quipu doctor` checks them, because checking at each write would slow an import down. Times are milliseconds UTC, by the agents' clocks.
 
 -- Conversations.
 CREATE TABLE sessions (
@@ -22,7 +23,7 @@ CREATE TABLE sessions (
     title          TEXT,
     title_rank     INTEGER,
     first_prompt   TEXT,
-    first_turn     INTEGER,               -- the turn that it begins
+    first_turn     INTEGER REFERENCES turns (id), -- the turn that it begins
     pull_request   TEXT,
     model          TEXT,                  -- the last one
     started_at     INTEGER,
@@ -33,7 +34,7 @@ CREATE TABLE sessions (
     messages       INTEGER NOT NULL,
     tool_calls     INTEGER NOT NULL,
     compactions    INTEGER NOT NULL,
-    leaf           INTEGER,               -- entry that the next one attaches to
+    leaf           INTEGER REFERENCES entry_rows (id), -- entry that the next one attaches to
     first_uuid     ANY,                   -- first entry id: copies and forks share it
     key            TEXT,                  -- the session key that last led to it
     parent_agent   TEXT,                  -- the parent's agent, where it is another
@@ -53,8 +54,8 @@ CREATE INDEX sessions_by_time ON sessions (updated_at);
 
 -- The sources that a session is made of.
 CREATE TABLE session_sources (
-    session INTEGER NOT NULL,
-    source  INTEGER NOT NULL,
+    session INTEGER NOT NULL REFERENCES sessions (id),
+    source  INTEGER NOT NULL REFERENCES sources (id),
     part    TEXT    NOT NULL,
     PRIMARY KEY (source, session)
 ) STRICT, WITHOUT ROWID;
@@ -64,14 +65,14 @@ CREATE INDEX session_sources_by_session ON session_sources (session);
 -- Entries as they are stored. Read them through the view `entries`.
 CREATE TABLE entry_rows (
     id            INTEGER PRIMARY KEY,
-    session       INTEGER,
-    kind          INTEGER NOT NULL,       -- in kinds
+    session       INTEGER REFERENCES sessions (id),
+    kind          INTEGER NOT NULL REFERENCES kinds (id), -- in kinds
     uuid          ANY,                    -- the agent's id: UUIDs as 16 bytes, 8 hex digits as 4, others as text
-    parent        INTEGER,                -- entry
+    parent        INTEGER REFERENCES entry_rows (id), -- entry
     parent_uuid   ANY,                    -- only while no such entry is in the session
-    turn          INTEGER,
+    turn          INTEGER REFERENCES turns (id),
     time          INTEGER,
-    superseded_by INTEGER,                -- newer version with the same uuid
+    superseded_by INTEGER REFERENCES entry_rows (id), -- newer version with the same uuid
     content       INTEGER NOT NULL        -- hash that distinguishes a repeated entry from a new version
 ) STRICT;
 
@@ -96,26 +97,46 @@ CREATE TABLE kinds (
     is_error      INTEGER NOT NULL,
     is_side       INTEGER NOT NULL,
     is_summary    INTEGER NOT NULL,       -- stands for compacted history
-    folded        TEXT    NOT NULL        -- why a story hides it; '' where it does not
+    folded        TEXT    NOT NULL,       -- why a story hides it; '' where it does not
+    written_role  TEXT    NOT NULL,       -- the role as written: toolResult; '' where the entry has none
+    stop_reason   TEXT    NOT NULL,       -- why the answer ended, as written; '' where the entry has none
+    model         INTEGER NOT NULL        -- that answered, in models; 0 where the entry is no answer
 ) STRICT;
 
 CREATE UNIQUE INDEX kinds_by_all ON kinds
-    (type, form, role, is_meta, is_sidechain, is_mirror, is_error, is_side, is_summary, folded)
+    (type, form, role, is_meta, is_sidechain, is_mirror, is_error, is_side, is_summary, folded,
+     written_role, stop_reason, model)
     WHERE id > 0;
 
 -- Entries: the meaning of records. id = seq of the record; further entries of a welded line have
 -- ids above 2^40; negative: provisional, from the unterminated tail of generation -id.
 CREATE VIEW entries AS
-    SELECT e.id, e.session, e.uuid, e.parent, e.parent_uuid, e.turn, k.type, k.form,
+    SELECT e.id, e.session,
+           CASE WHEN typeof(e.uuid) <> 'blob' THEN e.uuid
+                WHEN length(e.uuid) = 16 THEN lower(
+                    substr(hex(e.uuid), 1, 8) || '-' || substr(hex(e.uuid), 9, 4) || '-' ||
+                    substr(hex(e.uuid), 13, 4) || '-' || substr(hex(e.uuid), 17, 4) || '-' ||
+                    substr(hex(e.uuid), 21))
+                ELSE lower(hex(e.uuid)) END AS uuid,
+           e.parent,
+           CASE WHEN typeof(e.parent_uuid) <> 'blob' THEN e.parent_uuid
+                WHEN length(e.parent_uuid) = 16 THEN lower(
+                    substr(hex(e.parent_uuid), 1, 8) || '-' || substr(hex(e.parent_uuid), 9, 4) || '-' ||
+                    substr(hex(e.parent_uuid), 13, 4) || '-' || substr(hex(e.parent_uuid), 17, 4) || '-' ||
+                    substr(hex(e.parent_uuid), 21))
+                ELSE lower(hex(e.parent_uuid)) END AS parent_uuid,
+           e.turn, k.type, k.form,
            nullif(k.role, '') AS role, e.time, k.form <> 'unknown' AS is_known, k.is_meta,
            k.is_sidechain, k.is_mirror, k.is_error, k.is_side, k.is_summary,
-           nullif(k.folded, '') AS folded, e.superseded_by, e.content
+           nullif(k.folded, '') AS folded, nullif(k.written_role, '') AS written_role,
+           nullif(k.stop_reason, '') AS stop_reason, nullif(k.model, 0) AS model,
+           e.superseded_by, e.content
       FROM entry_rows e CROSS JOIN kinds k ON k.id = e.kind;
 
 -- Further records that repeat an entry byte for byte.
 CREATE TABLE sightings (
     seq   INTEGER PRIMARY KEY,            -- the record that repeats it
-    entry INTEGER NOT NULL
+    entry INTEGER NOT NULL REFERENCES entry_rows (id)
 ) STRICT;
 
 -- Records that are no longer in the newest generation of their source.
@@ -125,7 +146,7 @@ CREATE TABLE absent (
 
 -- Prose of user and assistant as it is stored. Read it through the view `messages`.
 CREATE TABLE message_texts (
-    id   INTEGER PRIMARY KEY,             -- entry
+    id   INTEGER PRIMARY KEY REFERENCES entry_rows (id), -- entry
     text TEXT    NOT NULL
 ) STRICT;
 
@@ -136,9 +157,9 @@ CREATE VIEW messages AS
 
 -- A prompt and everything that answers it.
 CREATE TABLE turns (
-    id                 INTEGER PRIMARY KEY, -- entry of the prompt
-    session            INTEGER NOT NULL,
-    parent             INTEGER,             -- turn that it follows
+    id                 INTEGER PRIMARY KEY REFERENCES entry_rows (id), -- entry of the prompt
+    session            INTEGER NOT NULL REFERENCES sessions (id),
+    parent             INTEGER REFERENCES turns (id), -- turn that it follows
     is_automatic       INTEGER NOT NULL,    -- no person wrote the prompt: heartbeat, scheduled job, …
     status             TEXT    NOT NULL,    -- open, done, error, aborted
     model              TEXT,
@@ -154,17 +175,17 @@ CREATE INDEX turns_by_session ON turns (session);
 
 -- Tool calls with their results, as they are stored. Read them through the view `tool_calls`.
 CREATE TABLE tool_call_rows (
-    entry          INTEGER NOT NULL,
+    entry          INTEGER NOT NULL REFERENCES entry_rows (id),
     ordinal        INTEGER NOT NULL,      -- within the entry
-    session        INTEGER NOT NULL,
-    tool           INTEGER NOT NULL,      -- in tools
+    session        INTEGER NOT NULL REFERENCES sessions (id),
+    tool           INTEGER NOT NULL REFERENCES tools (id), -- in tools
     call           TEXT,                  -- the call's id
     target         ANY,                   -- the path, command or query it is about; or its number in targets
-    result         INTEGER,               -- entry of the result
+    result         INTEGER REFERENCES entry_rows (id), -- entry of the result
     is_error       INTEGER,               -- recorded by the agent; NULL without a result
     mentions_error INTEGER,               -- the result's text holds one of the spec's error words
     output_name    TEXT,                  -- file that holds the whole output
-    output         INTEGER,               -- entry of that file
+    output         INTEGER REFERENCES entry_rows (id), -- entry of that file
     PRIMARY KEY (entry, ordinal)
 ) STRICT, WITHOUT ROWID;
 
@@ -198,9 +219,9 @@ CREATE VIEW tool_calls AS
 
 -- Results without a call so far.
 CREATE TABLE orphan_results (
-    session        INTEGER NOT NULL,
+    session        INTEGER NOT NULL REFERENCES sessions (id),
     call_id        TEXT    NOT NULL,
-    entry          INTEGER NOT NULL,
+    entry          INTEGER NOT NULL REFERENCES entry_rows (id),
     is_error       INTEGER NOT NULL,
     mentions_error INTEGER NOT NULL,
     output_name    TEXT,
@@ -209,10 +230,10 @@ CREATE TABLE orphan_results (
 
 -- One API response per session, as it is stored. Read it through the view `usage`.
 CREATE TABLE usage_rows (
-    entry          INTEGER PRIMARY KEY,   -- first line of the response
+    entry          INTEGER PRIMARY KEY REFERENCES entry_rows (id), -- first line of the response
     message        INTEGER NOT NULL,      -- hash of the response's id
     request        INTEGER NOT NULL,      -- hash of the request's id; 0 when unknown
-    model          INTEGER NOT NULL,      -- in models
+    model          INTEGER NOT NULL REFERENCES models (id), -- in models
     input          INTEGER NOT NULL,
     output         INTEGER NOT NULL,
     cache_read     INTEGER NOT NULL,
@@ -248,8 +269,8 @@ CREATE VIEW usage AS
 -- quarter of an hour, because the days of every time zone begin with one.
 CREATE TABLE usage_quarters (
     quarter        INTEGER NOT NULL,      -- milliseconds UTC where it begins; 0 when unknown
-    session        INTEGER NOT NULL,
-    model          INTEGER NOT NULL,      -- in models
+    session        INTEGER NOT NULL REFERENCES sessions (id),
+    model          INTEGER NOT NULL REFERENCES models (id), -- in models
     is_fast        INTEGER NOT NULL,
     prompt_over    INTEGER NOT NULL,      -- the price step: prompts above 0, 100000, 200000 or 272000 tokens
     is_recorded    INTEGER NOT NULL,      -- the agent recorded what it cost
@@ -263,9 +284,10 @@ CREATE TABLE usage_quarters (
     PRIMARY KEY (quarter, session, model, is_fast, prompt_over, is_recorded)
 ) STRICT, WITHOUT ROWID;
 
-CREATE TABLE compactions (
-    id              INTEGER PRIMARY KEY,  -- entry
-    session         INTEGER NOT NULL,
+-- Compactions as they are stored. Read them through the view `compactions`.
+CREATE TABLE compaction_rows (
+    id              INTEGER PRIMARY KEY REFERENCES entry_rows (id), -- entry
+    session         INTEGER NOT NULL REFERENCES sessions (id),
     summary         TEXT    NOT NULL,
     first_kept      ANY,                  -- uuid of the first entry that stays
     compacted_count INTEGER,
@@ -276,29 +298,69 @@ CREATE TABLE compactions (
     modified_files  TEXT    NOT NULL      -- JSON list
 ) STRICT;
 
-CREATE INDEX compactions_by_session ON compactions (session);
+CREATE INDEX compactions_by_session ON compaction_rows (session);
+
+-- Compactions, with the id of the first entry that stays.
+CREATE VIEW compactions AS
+    SELECT c.id, c.session, c.summary,
+           CASE WHEN typeof(c.first_kept) <> 'blob' THEN c.first_kept
+                WHEN length(c.first_kept) = 16 THEN lower(
+                    substr(hex(c.first_kept), 1, 8) || '-' || substr(hex(c.first_kept), 9, 4) || '-' ||
+                    substr(hex(c.first_kept), 13, 4) || '-' || substr(hex(c.first_kept), 17, 4) || '-' ||
+                    substr(hex(c.first_kept), 21))
+                ELSE lower(hex(c.first_kept)) END AS first_kept,
+           c.compacted_count, c.tokens_before, c.tokens_after, c.cause, c.read_files,
+           c.modified_files
+      FROM compaction_rows c;
 
 CREATE TABLE custom_entries (
-    id          INTEGER PRIMARY KEY,      -- entry
-    session     INTEGER NOT NULL,
+    id          INTEGER PRIMARY KEY REFERENCES entry_rows (id), -- entry
+    session     INTEGER NOT NULL REFERENCES sessions (id),
     custom_type TEXT    NOT NULL,
     data        TEXT                      -- JSON, up to 64 KiB
 ) STRICT;
 
-CREATE TABLE labels (
-    id      INTEGER PRIMARY KEY,          -- entry that sets it
-    session INTEGER NOT NULL,
+-- Changes of the model, and of how much it thinks, as a session records them.
+CREATE TABLE model_changes (
+    id       INTEGER PRIMARY KEY REFERENCES entry_rows (id), -- entry
+    session  INTEGER NOT NULL REFERENCES sessions (id),
+    model    TEXT    NOT NULL,
+    provider TEXT    NOT NULL             -- '' where it is not recorded
+) STRICT;
+
+CREATE TABLE thinking_levels (
+    id      INTEGER PRIMARY KEY REFERENCES entry_rows (id), -- entry
+    session INTEGER NOT NULL REFERENCES sessions (id),
+    level   TEXT    NOT NULL
+) STRICT;
+
+-- Labels of entries as they are stored. Read them through the view `labels`.
+CREATE TABLE label_rows (
+    id      INTEGER PRIMARY KEY REFERENCES entry_rows (id), -- entry that sets it
+    session INTEGER NOT NULL REFERENCES sessions (id),
     target  ANY     NOT NULL,             -- uuid of the labelled entry
     label   TEXT                          -- NULL clears it
 ) STRICT;
 
-CREATE INDEX labels_by_session ON labels (session);
+CREATE INDEX labels_by_session ON label_rows (session);
+
+-- Labels of entries.
+CREATE VIEW labels AS
+    SELECT l.id, l.session,
+           CASE WHEN typeof(l.target) <> 'blob' THEN l.target
+                WHEN length(l.target) = 16 THEN lower(
+                    substr(hex(l.target), 1, 8) || '-' || substr(hex(l.target), 9, 4) || '-' ||
+                    substr(hex(l.target), 13, 4) || '-' || substr(hex(l.target), 17, 4) || '-' ||
+                    substr(hex(l.target), 21))
+                ELSE lower(hex(l.target)) END AS target,
+           l.label
+      FROM label_rows l;
 
 -- Whole files, one row for each version. Versions listed in `absent` are not the newest.
 CREATE TABLE documents (
-    id      INTEGER PRIMARY KEY,          -- entry
-    session INTEGER,                      -- NULL for what belongs to no session
-    source  INTEGER NOT NULL,
+    id      INTEGER PRIMARY KEY REFERENCES entry_rows (id), -- entry
+    session INTEGER REFERENCES sessions (id), -- NULL for what belongs to no session
+    source  INTEGER NOT NULL REFERENCES sources (id),
     part    TEXT    NOT NULL,             -- subagent_meta, tool_output, cron_jobs, note
     agent   TEXT,                         -- the owner, where the path names it
     name    TEXT    NOT NULL,             -- base name; of a note the path inside the workspace
@@ -309,8 +371,8 @@ CREATE INDEX documents_by_session ON documents (session, name);
 
 -- Prompts from the agents' own prompt lists, which outlive transcripts.
 CREATE TABLE prompts (
-    id      INTEGER PRIMARY KEY,          -- entry
-    session INTEGER,
+    id      INTEGER PRIMARY KEY REFERENCES entry_rows (id), -- entry
+    session INTEGER REFERENCES sessions (id),
     project TEXT,
     time    INTEGER,
     text    TEXT    NOT NULL
@@ -320,18 +382,18 @@ CREATE TABLE prompts (
 CREATE TABLE problems (
     entry   INTEGER NOT NULL,
     kind    TEXT    NOT NULL,
-    source  INTEGER,
-    session INTEGER,
+    source  INTEGER REFERENCES sources (id),
+    session INTEGER REFERENCES sessions (id),
     detail  TEXT    NOT NULL,
     PRIMARY KEY (entry, kind)
 ) STRICT, WITHOUT ROWID;
 
 -- State of each source after its last record.
 CREATE TABLE source_tips (
-    source     INTEGER PRIMARY KEY,
-    session    INTEGER,
-    last_entry INTEGER,
-    last_turn  INTEGER,
+    source     INTEGER PRIMARY KEY REFERENCES sources (id),
+    session    INTEGER REFERENCES sessions (id),
+    last_entry INTEGER REFERENCES entry_rows (id),
+    last_turn  INTEGER REFERENCES turns (id),
     generation INTEGER NOT NULL,          -- generation of the last record
     end        INTEGER NOT NULL,          -- offset where the last record ends
     has_header INTEGER NOT NULL,          -- a header, or a complaint about its absence, was seen
@@ -350,7 +412,7 @@ CREATE TABLE decoders (
 
 -- Tool calls that started a sub-agent, as recorded in the parent's transcript.
 CREATE TABLE spawned_agents (
-    session  INTEGER NOT NULL,            -- the parent
+    session  INTEGER NOT NULL REFERENCES sessions (id), -- the parent
     agent_id TEXT    NOT NULL,
     call_id  TEXT    NOT NULL,
     PRIMARY KEY (session, agent_id)
@@ -372,13 +434,13 @@ CREATE VIRTUAL TABLE search USING fts5 (
 
 -- Entries of which only a part is in the search index.
 CREATE TABLE partly_indexed (
-    entry INTEGER PRIMARY KEY,
+    entry INTEGER PRIMARY KEY REFERENCES entry_rows (id),
     bytes INTEGER NOT NULL                -- number of bytes left out
 ) STRICT;
 
 -- Session keys in the newest version of each index.
 CREATE TABLE session_keys (
-    source       INTEGER NOT NULL,        -- the index
+    source       INTEGER NOT NULL REFERENCES sources (id), -- the index
     key          TEXT    NOT NULL,        -- agent:main:main, agent:main:telegram:group:-100, …
     format       TEXT    NOT NULL,
     agent        TEXT    NOT NULL,
@@ -395,12 +457,14 @@ CREATE TABLE session_keys (
     PRIMARY KEY (source, key)
 ) STRICT, WITHOUT ROWID;
 
+-- Finds a key in any index.
+CREATE INDEX session_keys_by_key ON session_keys (key);
 CREATE INDEX session_keys_by_session ON session_keys (session_id) WHERE session_id IS NOT NULL;
 
 -- Sessions that a key has ever led to, with identity, routing and state at that time.
 CREATE TABLE key_history (
     seq         INTEGER PRIMARY KEY,      -- the journal record of it
-    source      INTEGER NOT NULL,         -- the index
+    source      INTEGER NOT NULL REFERENCES sources (id), -- the index
     format      TEXT    NOT NULL,
     agent       TEXT    NOT NULL,
     key         TEXT    NOT NULL,
@@ -416,8 +480,8 @@ CREATE INDEX key_history_by_parent ON key_history (parent_key) WHERE parent_key 
 
 -- Runs of scheduled jobs. Their usage is counted in the session that ran.
 CREATE TABLE cron_runs (
-    id          INTEGER PRIMARY KEY,      -- entry
-    source      INTEGER NOT NULL,
+    id          INTEGER PRIMARY KEY REFERENCES entry_rows (id), -- entry
+    source      INTEGER NOT NULL REFERENCES sources (id),
     job_id      TEXT    NOT NULL,
     action      TEXT,                     -- as written: finished
     status      TEXT,                     -- as written: ok, error, skipped
@@ -438,9 +502,9 @@ CREATE INDEX cron_runs_by_job ON cron_runs (job_id, time);
 
 -- Scheduled jobs in the newest readable version of each list.
 CREATE TABLE cron_jobs (
-    source        INTEGER NOT NULL,
+    source        INTEGER NOT NULL REFERENCES sources (id),
     job_id        TEXT    NOT NULL,
-    entry         INTEGER NOT NULL,       -- the list, in documents
+    entry         INTEGER NOT NULL REFERENCES entry_rows (id), -- the list, in documents
     name          TEXT,
     description   TEXT,
     agent         TEXT,
@@ -476,3 +540,43 @@ CREATE TABLE pairing_requests (
     seq      INTEGER NOT NULL,            -- the journal record of it
     PRIMARY KEY (agent, channel, sender)
 ) STRICT, WITHOUT ROWID;
+
+-- Messages of transcripts under the names of OpenClaw's session format: one row for each message
+-- that is not superseded. `text` is the prose; `raw(entry)` of `quipu sql` returns the whole line.
+CREATE VIEW transcript AS
+    SELECT e.id AS entry, s.session_id, e.uuid AS entry_id, p.uuid AS parent_id,
+           e.written_role AS role, t.text, m.model, nullif(m.provider, '') AS provider,
+           nullif(m.api, '') AS api, e.stop_reason, e.is_error, e.is_mirror, e.time
+      FROM entries e
+      LEFT JOIN sessions s ON s.id = e.session
+      LEFT JOIN entries p ON p.id = e.parent
+      LEFT JOIN message_texts t ON t.id = e.id
+      LEFT JOIN models m ON m.id = e.model
+     WHERE e.form = 'message' AND e.superseded_by IS NULL;
+
+-- The session index under the names of OpenClaw's `sessions.json`, one row for each key.
+CREATE VIEW session_index AS
+    SELECT k.key AS session_key, k.session_id, k.agent AS agent_id, k.updated_at,
+           coalesce(fields ->> 'sessionStartedAt', fields ->> 'createdAt', s.started_at)
+               AS created_at,
+           fields ->> 'sessionFile' AS session_file, k.channel, k.chat_type,
+           fields ->> 'lastChannel' AS last_channel, fields ->> 'lastTo' AS last_to,
+           fields ->> 'lastAccountId' AS last_account_id,
+           fields ->> 'lastThreadId' AS last_thread_id, fields ->> 'groupId' AS group_id,
+           fields ->> 'subject' AS subject, fields ->> 'displayName' AS display_name,
+           fields ->> 'label' AS label, k.model, fields ->> 'modelProvider' AS model_provider,
+           fields ->> 'thinkingLevel' AS thinking_level,
+           fields ->> 'inputTokens' AS input_tokens, fields ->> 'outputTokens' AS output_tokens,
+           k.total_tokens, fields ->> 'contextTokens' AS context_tokens,
+           fields ->> 'compactionCount' AS compaction_count,
+           fields ->> 'abortedLastRun' AS aborted_last_run, k.is_archived, k.fields
+      FROM session_keys k
+      LEFT JOIN sessions s
+        ON s.format = k.format AND s.agent = k.agent AND s.session_id = k.session_id;
+
+-- Collected files and database sessions, with paths as text. A path that is not UTF-8 is not valid
+-- text here; `sources` has its bytes.
+CREATE VIEW files AS
+    SELECT id, kind, format, CAST(root AS TEXT) AS root, CAST(path AS TEXT) AS path,
+           CAST(first_path AS TEXT) AS first_path, generation, is_gone, refused
+      FROM sources;

@@ -136,14 +136,24 @@ fn pages(conn: &Connection, is_deep: bool, findings: &mut Findings) -> Result<()
     }
     findings.tally(Severity::Error, faults, "pages of the file are inconsistent", RESCUE);
     findings.tally(Severity::Error, search, "the search index is damaged", REBUILD);
-    let mut broken = Tally::default();
+    references(conn, findings)
+}
+
+/// Checks that every row to which another one refers exists.
+fn references(conn: &Connection, findings: &mut Findings) -> Result<()> {
+    let derived = schema::projection_tables(conn)?;
+    let (mut in_truth, mut in_projection) = (Tally::default(), Tally::default());
     let mut statement = conn.prepare("PRAGMA foreign_key_check")?;
     let mut rows = statement.query([])?;
     while let Some(row) = rows.next()? {
         let (table, row): (String, Option<i64>) = (row.get(0)?, row.get(1)?);
+        let is_derived = derived.iter().any(|name| *name == table);
+        let broken = if is_derived { &mut in_projection } else { &mut in_truth };
         broken.add(|| format!("{table} {}", row.unwrap_or_default()));
     }
-    findings.tally(Severity::Error, broken, "rows refer to rows that do not exist", RESCUE);
+    findings.tally(Severity::Error, in_truth, "rows refer to rows that do not exist", RESCUE);
+    let what = "derived rows refer to rows that do not exist";
+    findings.tally(Severity::Error, in_projection, what, REBUILD);
     Ok(())
 }
 

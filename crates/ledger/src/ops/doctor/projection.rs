@@ -83,8 +83,9 @@ fn sample(conn: &Connection, to: i64, findings: &mut Findings) -> Result<()> {
 fn is_there(conn: &Connection, id: EntryId, entry: &DraftEntry) -> Result<bool> {
     let row = conn
         .prepare_cached(
-            "SELECT uuid, type, role, time, content FROM entries
-              WHERE id = coalesce((SELECT entry FROM sightings WHERE seq = ?1), ?1)",
+            "SELECT e.uuid, k.type, nullif(k.role, ''), e.time, e.content
+               FROM entry_rows e CROSS JOIN kinds k ON k.id = e.kind
+              WHERE e.id = coalesce((SELECT entry FROM sightings WHERE seq = ?1), ?1)",
         )?
         .query_row([id], |row| {
             Ok((

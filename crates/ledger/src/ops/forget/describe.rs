@@ -121,13 +121,13 @@ fn copied_in(conn: &Connection, scope: &Scope) -> Result<Vec<ForgottenSession>> 
         "SELECT s.format, s.agent, s.session_id, s.part, s.project, s.id
            FROM sessions s
           WHERE s.id IN (
-            SELECT session FROM entries
+            SELECT session FROM entry_rows
              WHERE uuid IS NOT NULL AND session NOT IN ({rows})
                AND ((uuid, content) IN (
-                        SELECT uuid, content FROM entries
+                        SELECT uuid, content FROM entry_rows
                          WHERE session IN ({rows}) AND uuid IS NOT NULL)
                     OR (length(uuid) = 16 AND typeof(uuid) = 'blob' AND uuid IN (
-                        SELECT uuid FROM entries
+                        SELECT uuid FROM entry_rows
                          WHERE session IN ({rows}) AND uuid IS NOT NULL)))
           )
           ORDER BY s.id"

@@ -2,8 +2,10 @@
 //!
 //! The order of records alone decides the numbers, so a rebuild of the same records assigns the same ones.
 
+use std::borrow::Cow;
+
 use foldhash::HashMap;
-use quipu_transcript::entry::{Marks, Role};
+use quipu_transcript::entry::{Entry, Marks, Role};
 use quipu_transcript::story::Folded;
 use rusqlite::{Connection, OptionalExtension};
 
@@ -17,6 +19,12 @@ pub(crate) struct EntryKind {
     /// The form that the format assigns to the type. A document has the name of its part.
     pub(crate) form: &'static str,
     pub(crate) role: Option<Role>,
+    /// The role as written; empty if the entry has none.
+    pub(crate) written_role: Box<str>,
+    /// The reason why the answer ended, as written; empty if the entry has none.
+    pub(crate) stop_reason: Box<str>,
+    /// The model that answered, in `models`; 0 for an entry that is not an answer. The fold sets it.
+    pub(crate) model: i64,
     pub(crate) is_meta: bool,
     pub(crate) is_sidechain: bool,
     pub(crate) is_mirror: bool,
@@ -29,16 +37,19 @@ pub(crate) struct EntryKind {
 
 impl EntryKind {
     pub(crate) fn new(
-        type_name: Box<str>,
+        entry: &Entry<'_>,
         form: &'static str,
-        role: Option<Role>,
         marks: &Marks,
         folded: Option<Folded>,
     ) -> EntryKind {
+        let cut_or_empty = |name: &Option<Cow<'_, str>>| cut(name.as_deref().unwrap_or_default());
         EntryKind {
-            type_name,
+            type_name: cut(&entry.type_name),
             form,
-            role,
+            role: entry.role,
+            written_role: cut_or_empty(&entry.written_role),
+            stop_reason: cut_or_empty(&entry.stop_reason),
+            model: 0,
             is_meta: marks.is_meta,
             is_sidechain: marks.is_sidechain,
             is_mirror: marks.is_mirror,
@@ -49,6 +60,14 @@ impl EntryKind {
         }
     }
 }
+
+/// Returns a name as it is stored: a long one is cut.
+fn cut(name: &str) -> Box<str> {
+    name.get(..name.floor_char_boundary(MAX_NAME_BYTES)).unwrap_or_default().into()
+}
+
+/// The largest length of a stored name, in bytes. Real ones are short; a hostile one is cut.
+const MAX_NAME_BYTES: usize = 128;
 
 /// The number of a kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -125,7 +144,8 @@ fn find(conn: &Connection, kind: &EntryKind) -> Result<Option<i64>> {
             "SELECT id FROM kinds
               WHERE id > 0 AND type = ?1 AND form = ?2 AND role = ?3 AND is_meta = ?4
                 AND is_sidechain = ?5 AND is_mirror = ?6 AND is_error = ?7 AND is_side = ?8
-                AND is_summary = ?9 AND folded = ?10",
+                AND is_summary = ?9 AND folded = ?10 AND written_role = ?11 AND stop_reason = ?12
+                AND model = ?13",
         )?
         .query_row(
             (
@@ -139,6 +159,9 @@ fn find(conn: &Connection, kind: &EntryKind) -> Result<Option<i64>> {
                 kind.is_side,
                 kind.is_summary,
                 kind.folded,
+                &kind.written_role,
+                &kind.stop_reason,
+                kind.model,
             ),
             |row| row.get(0),
         )
@@ -149,8 +172,8 @@ fn insert(conn: &Connection, id: i64, kind: &EntryKind) -> Result<()> {
     conn.prepare_cached(
         "INSERT INTO kinds
             (id, type, form, role, is_meta, is_sidechain, is_mirror, is_error, is_side,
-             is_summary, folded)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
+             is_summary, folded, written_role, stop_reason, model)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)",
     )?
     .execute((
         id,
@@ -164,6 +187,9 @@ fn insert(conn: &Connection, id: i64, kind: &EntryKind) -> Result<()> {
         kind.is_side,
         kind.is_summary,
         kind.folded,
+        &kind.written_role,
+        &kind.stop_reason,
+        kind.model,
     ))?;
     Ok(())
 }

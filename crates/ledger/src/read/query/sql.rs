@@ -4,6 +4,8 @@
 //! authorizer refuses every action but reading while the statement is prepared, and a statement
 //! that SQLite does not report as read-only is not run.
 
+mod raw;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError, SyncSender};
@@ -182,6 +184,7 @@ fn run_in_thread(
     if ledger.is_writable() {
         return Err(Error::Sql { message: "the ledger was opened for writing".to_owned() });
     }
+    raw::add(ledger.conn(), ledger.path().to_owned())?;
     restrict(ledger.conn_mut(), limits.clone())?;
     run(ledger.conn(), statement, batch).map_err(|error| to_error(error, &limits))
 }

@@ -60,7 +60,7 @@ fn labels(conn: &Connection, session: SessionRow) -> Result<HashMap<EntryId, Str
     let mut labels = HashMap::new();
     let mut statement = conn.prepare_cached(
         "SELECT e.id, l.label
-           FROM labels l
+           FROM label_rows l
            JOIN entry_rows e
              ON e.session = l.session AND substr(e.uuid, -3) = substr(l.target, -3)
             AND e.uuid = l.target AND e.superseded_by IS NULL

@@ -72,7 +72,7 @@ pub(crate) fn context_from_end(
 fn first_kept(conn: &Connection, session: SessionRow) -> Result<Option<i64>> {
     let last: Option<(i64, Option<PackedId>)> = conn
         .prepare_cached(
-            "SELECT id, first_kept FROM compactions WHERE session = ?1 ORDER BY id DESC LIMIT 1",
+            "SELECT id, first_kept FROM compaction_rows WHERE session = ?1 ORDER BY id DESC LIMIT 1",
         )?
         .query_row([session], |row| Ok((row.get(0)?, row.get(1)?)))
         .optional()?;
