@@ -78,10 +78,10 @@ fn from_sync_to_restore() {
       named       ✓ every transcript listed in an index is stored
       risk        ✓ nothing is about to be lost
 
-    note  compressed files that cannot be decompressed completely; the lines before the damage are collected, and the files are stored unchanged: 2
+    note  compressed files that cannot be decompressed completely: 2
           agents/main/sessions/bomb.jsonl.zst: decompresses to more than a thousand times its size
           agents/main/sessions/old.jsonl.deleted.2026-02-04T10-30-00.000Z.zst: the data after its first part is not zstd
-    do    nothing to do; if there is an intact copy, replace the file with it, and the next `quipu sync` reads it (`quipu restore` restores the damaged one)
+    do    nothing to do: the files are stored unchanged, and the lines before the damage are collected. If you have an intact copy, put it in the place of the file and run `quipu sync`; `quipu restore` restores the damaged file
     ");
     snapshot!(home.run("restore --all --to all"), @"
     exit 0

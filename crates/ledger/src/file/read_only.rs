@@ -7,12 +7,12 @@
 //! only if no log with newer records lies beside the file. While another process writes, shared
 //! memory exists, and the file is opened in the ordinary way.
 
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rustix::fs::{Access, StatVfsMountFlags};
 
+use crate::base::paths::sqlite_uri;
 use crate::base::sidecar::{beside, log_length};
 use crate::file::ledger::Ledger;
 use crate::file::ledger_path::FoundAtPath;
@@ -20,17 +20,7 @@ use crate::file::lock;
 
 /// Returns the URI by which SQLite opens the file as immutable: without its log and without locks.
 pub(crate) fn immutable(path: &Path) -> PathBuf {
-    let mut name = "file:".to_owned();
-    for byte in path.as_os_str().as_bytes() {
-        match byte {
-            b'/' | b'.' | b'-' | b'_' | b'0'..=b'9' | b'a'..=b'z' | b'A'..=b'Z' => {
-                name.push(char::from(*byte));
-            }
-            byte => name.push_str(&format!("%{byte:02X}")),
-        }
-    }
-    name.push_str("?immutable=1");
-    PathBuf::from(name)
+    sqlite_uri(path, "immutable=1").into()
 }
 
 /// Returns whether the file is a copy that `backup` made and that is still only a copy: it has no

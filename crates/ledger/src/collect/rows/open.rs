@@ -14,7 +14,6 @@
 use std::ffi::OsString;
 use std::fs;
 use std::io::{self, Read};
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -26,6 +25,7 @@ use super::private::PrivateCopy;
 use super::refusal::{Refusal, Stop};
 use super::tables;
 use crate::base::foreign::{self, FileId, FileKind, Folder, Meta};
+use crate::base::paths::sqlite_uri;
 use crate::collect::is_over;
 use crate::collect::known::print;
 use crate::file::ledger_path::in_real_folder;
@@ -242,14 +242,14 @@ impl Database {
         let (uri, access) = if files.needs_copy() {
             let (path, copy) = private_copy(&place, ledger, deadline)?;
             let parameters = if copy.has_log { "mode=ro" } else { "mode=ro&immutable=1" };
-            (uri(&in_real_folder(&path), parameters), Access::Copy(copy.folder))
+            (sqlite_uri(&in_real_folder(&path), parameters), Access::Copy(copy.folder))
         } else if files.has_log() || (files.log.is_some() && files.has_index) {
             // Its program has it open: an empty log was just checkpointed.
-            (uri(&place.path, "mode=ro&readonly_shm=1"), Access::Live)
+            (sqlite_uri(&place.path, "mode=ro&readonly_shm=1"), Access::Live)
         } else if files.journal > 0 {
-            (uri(&place.path, "mode=ro"), Access::Live)
+            (sqlite_uri(&place.path, "mode=ro"), Access::Live)
         } else {
-            (uri(&place.path, "mode=ro&immutable=1"), Access::Immutable(place))
+            (sqlite_uri(&place.path, "mode=ro&immutable=1"), Access::Immutable(place))
         };
         let conn = connect(&uri, files.database.size).map_err(|error| Refusal::of(&error))?;
         if !matches!(access, Access::Copy(_)) && !foreign::is_open_twice(meta.file()) {
@@ -349,18 +349,4 @@ fn connect(uri: &str, size: u64) -> rusqlite::Result<Connection> {
     )?;
     conn.authorizer(Some(tables::authorize))?;
     Ok(conn)
-}
-
-/// Returns SQLite's URI of a path.
-fn uri(path: &Path, parameters: &str) -> String {
-    let mut uri = "file:".to_owned();
-    for byte in path.as_os_str().as_bytes() {
-        match byte {
-            b'0'..=b'9' | b'A'..=b'Z' | b'a'..=b'z' | b'/' | b'.' | b'-' | b'_' => {
-                uri.push(char::from(*byte));
-            }
-            _ => uri.push_str(&format!("%{byte:02X}")),
-        }
-    }
-    format!("{uri}?{parameters}")
 }

@@ -94,7 +94,7 @@ fn surroundings(path: &Path, findings: &mut Findings) {
         }
     }
     let advice = "run `chmod 600` on these files";
-    let what = "other users of this machine can read or change the ledger";
+    let what = "files of the ledger that other users of this machine can read or change";
     findings.tally(Severity::Warning, open_to_others, what, advice);
     if let Err(error) = ledger_path::refuse_remote(path) {
         findings.warning(error.to_string(), "move the ledger to a local disk");
@@ -134,8 +134,8 @@ fn pages(conn: &Connection, is_deep: bool, findings: &mut Findings) -> Result<()
             break;
         }
     }
-    findings.tally(Severity::Error, faults, "pages of the file are inconsistent", RESCUE);
-    findings.tally(Severity::Error, search, "the search index is damaged", REBUILD);
+    findings.tally(Severity::Error, faults, "inconsistent pages of the file", RESCUE);
+    findings.tally(Severity::Error, search, "faults of the search index", REBUILD);
     let mut broken = Tally::default();
     let mut statement = conn.prepare("PRAGMA foreign_key_check")?;
     let mut rows = statement.query([])?;
@@ -143,7 +143,7 @@ fn pages(conn: &Connection, is_deep: bool, findings: &mut Findings) -> Result<()
         let (table, row): (String, Option<i64>) = (row.get(0)?, row.get(1)?);
         broken.add(|| format!("{table} {}", row.unwrap_or_default()));
     }
-    findings.tally(Severity::Error, broken, "rows refer to rows that do not exist", RESCUE);
+    findings.tally(Severity::Error, broken, "rows that refer to missing rows", RESCUE);
     Ok(())
 }
 
@@ -213,7 +213,12 @@ fn shape(conn: &Connection, findings: &mut Findings) -> Result<()> {
             other.add(|| object.name.clone());
         }
     }
-    findings.tally(Severity::Error, other, "tables differ from those that quipu creates", RESCUE);
+    findings.tally(
+        Severity::Error,
+        other,
+        "tables that differ from those that quipu creates",
+        RESCUE,
+    );
     Ok(())
 }
 
