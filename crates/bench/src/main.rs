@@ -1,9 +1,9 @@
-//! Measures quipu on generated homes and on real ones, beside bare passes over
-//! the same files.
+//! Measures quipu on generated and real homes, and compares it with simple programs that only list
+//! or parse the same files.
 //!
-//! Runs the real binary as a user would and links none of its crates, so the figures are those of
-//! the program that people run. Targets are those of the design; a missed target is printed, and
-//! fails only with `--check`.
+//! Runs the built binary, so the figures are those of the program that people run. Only `store`
+//! also links `quipu-ledger`, as runtimes do. A missed target is printed; with `--check` the exit
+//! code is then 1.
 
 mod corpus;
 mod generate;
@@ -103,9 +103,9 @@ enum Task {
         #[arg(long, default_value_t = 5000)]
         files: usize,
     },
-    /// Rewrite a 5 MB transcript repeatedly, one line each time
+    /// Rewrite a 5 MB transcript and a 5 MB index many times, a little each time, then rename them
     Growth {
-        /// Number of rewrites
+        /// Number of rewrites of each
         #[arg(long, default_value_t = 1000)]
         rewrites: usize,
     },

@@ -1,8 +1,8 @@
 //! Measures the session store as a runtime uses it: durable appends, contexts, metadata, and
 //! concurrent writers.
 //!
-//! One process appends line by line and answers each, as `quipu session append` does for a script,
-//! so a call is measured and not the start of a process.
+//! An append is measured twice: in this process through the library, and through a pipe to one
+//! running `quipu session append`. So the start of a process is never part of a measurement.
 
 mod append;
 mod context;

@@ -47,7 +47,7 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
     let roots: Vec<PathBuf> = context.roots().into_iter().map(|root| root.path).collect();
     store.import_with_roots(&folder, &roots, &mut |file| {
         files.push(file);
-        bar.sessions("importing", files.len() as u64, files.len() as u64);
+        bar.files("importing", files.len() as u64);
     })?;
     drop(bar);
     if context.is_json {
@@ -59,8 +59,15 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
     }
     match files.iter().filter(|file| file.failed).count() as u64 {
         0 => Ok(()),
-        failed => Err(CommandError::new(format!("{} not imported", count(failed, "file")))
-            .hint("all other files were imported; the reason is shown with each file")),
+        failed => {
+            let were = if failed == 1 { "was" } else { "were" };
+            let what = format!("{} {were} not imported", count(failed, "file"));
+            let is_listed = context.is_json || !context.output.is_quiet();
+            Err(CommandError::new(what).hint(match is_listed {
+                true => "all other files were imported; the list has the reason for each file",
+                false => "all other files were imported; without --quiet the reasons are listed",
+            }))
+        }
     }
 }
 

@@ -148,8 +148,8 @@ fn an_import_tells_of_every_file() {
     left out  main/sessions/s.jsonl.lock: lock file
     1 session: 2 lines new
     --- stderr
-    error: 1 file not imported
-    hint: all other files were imported; the reason is shown with each file
+    error: 1 file was not imported
+    hint: all other files were imported; the list has the reason for each file
     ");
     snapshot!(home.run("import nowhere"), @"
     exit 2
@@ -165,9 +165,15 @@ fn an_import_tells_of_every_file() {
     {"path":"sessions.json","kind":"index","agent":"main","rows":1,"stored":0,"added":0}
     {"path":"s.jsonl.lock","kind":"other","agent":"main","rows":0,"stored":0,"added":0,"why":"lock file"}
     --- stderr
-    error: 1 file not imported
-    hint: all other files were imported; the reason is shown with each file
+    error: 1 file was not imported
+    hint: all other files were imported; the list has the reason for each file
     "#);
+    snapshot!(home.run("import state --quiet"), @"
+    exit 2
+    --- stderr
+    error: 1 file was not imported
+    hint: all other files were imported; without --quiet the reasons are listed
+    ");
     let context = home.run("session context agent:main:main --json").json();
     assert_eq!(context["messages"].as_array().unwrap().len(), 1);
 }

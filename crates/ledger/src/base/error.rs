@@ -213,7 +213,7 @@ pub enum Error {
     /// SQLite could not write a copy of the ledger.
     #[error("cannot copy the ledger to {}", path.display())]
     Copy {
-        /// The copy.
+        /// The file that the copy was to become.
         path: PathBuf,
         /// The error of SQLite.
         source: rusqlite::Error,

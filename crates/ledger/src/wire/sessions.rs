@@ -20,11 +20,12 @@ pub struct Session {
     pub agent: String,
     /// `transcript`, `agent`, `subagent` or `prompt_history`.
     pub part: String,
-    /// The project's name: the last folder of its path.
+    /// The project's name: the last part of `cwd`, or else `slug`.
     pub project: String,
-    /// The project's folder: the first one that the session worked in.
+    /// The first folder that it worked in. If none is recorded, the folder of another session with
+    /// the same slug.
     pub cwd: Option<String>,
-    /// Claude Code's name of the project's folder.
+    /// The name of the project's folder below Claude Code's `projects`.
     pub slug: Option<String>,
     /// The title, in the vendor's order of preference; last the first prompt that is not a command.
     pub title: Option<String>,
@@ -38,11 +39,12 @@ pub struct Session {
     pub updated_at: Option<i64>,
     /// The time its newest file was last written.
     pub modified_at: Option<i64>,
-    /// The number of lines in its files.
+    /// The number of lines of the file that was written last; its other files are archives and
+    /// copies.
     pub lines: u64,
-    /// The number of bytes in its files.
+    /// The number of collected bytes of that file.
     pub size: u64,
-    /// The number of records kept, including former versions of its files.
+    /// The number of stored records of all its files, including their older versions.
     pub records: u64,
     /// The number of turns.
     pub turns: u64,

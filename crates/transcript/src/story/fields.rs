@@ -1,7 +1,7 @@
 //! The fields of a record that a story item does not show by itself.
 //!
-//! With everything shown, each item ends with the fields of its record that nothing else shows, so
-//! that no text of a record is out of reach. What stays out is listed by [`left_out`].
+//! `show --full` ends each item with these fields. [`left_out`] lists the names that are skipped, at
+//! every depth of a record; the view of a single entry has them too.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;

@@ -26,6 +26,7 @@ use crate::file::ledger::Ledger;
 use crate::project::rebuild;
 use crate::wire::BackupReport;
 use crate::{Error, Result, Trouble};
+use copy::Copy;
 use temporary::Temporary;
 
 /// A progress report of a backup.
@@ -93,9 +94,13 @@ pub fn backup(
         ledger.set_longest_wait(SECOND_WAIT)?;
     }
     let copy = Temporary::beside(&path)?;
-    copy::copy(ledger.conn(), copy.path(), &mut |done, total| {
-        progress(BackupProgress::Copied { done, total });
-    })?;
+    let job = Copy {
+        from: ledger.conn(),
+        from_path: ledger.path(),
+        temporary: copy.path(),
+        target: &path,
+    };
+    copy::copy(&job, &mut |done, total| progress(BackupProgress::Copied { done, total }))?;
     let summary = check::check(copy.path(), &path, &mut |done, total| {
         progress(BackupProgress::Checked { done, total });
     })?;

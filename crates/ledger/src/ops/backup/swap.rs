@@ -19,7 +19,7 @@ use rusqlite::{Connection, OpenFlags, TransactionBehavior};
 
 use super::BackupProgress;
 use super::check::{self, Summary};
-use super::copy;
+use super::copy::{self, Copy};
 use super::list::{self, Backup};
 use super::temporary::{self, Temporary};
 use crate::base::clock;
@@ -72,10 +72,10 @@ pub fn prepare_restore(
     ledger_path::make_room(ledger)?;
     temporary::remove_left_over(ledger);
     let copy = Temporary::beside(ledger)?;
-    copy::copy(source.conn(), copy.path(), &mut |done, total| {
-        progress(BackupProgress::Copied { done, total });
-    })
-    .map_err(unsound)?;
+    let job =
+        Copy { from: source.conn(), from_path: &from, temporary: copy.path(), target: ledger };
+    copy::copy(&job, &mut |done, total| progress(BackupProgress::Copied { done, total }))
+        .map_err(unsound)?;
     drop(source);
     let summary = check::check(copy.path(), &from, &mut |done, total| {
         progress(BackupProgress::Checked { done, total });
@@ -240,7 +240,9 @@ impl Old {
         match &self.conn {
             Some((conn, _)) => {
                 let copy = Temporary::beside(aside)?;
-                copy::copy(conn, copy.path(), &mut |_, _| {})?;
+                let job =
+                    Copy { from: conn, from_path: path, temporary: copy.path(), target: aside };
+                copy::copy(&job, &mut |_, _| {})?;
                 copy.sync()?;
                 copy.rename(aside, false)
             }

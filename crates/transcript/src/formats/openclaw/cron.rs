@@ -147,8 +147,8 @@ fn time(value: &Value) -> Option<Timestamp> {
     }
 }
 
-/// Returns a schedule in words: `every 15 minutes`, `at …`, `cron 0 7 * * * (Europe/Berlin)`, `on
-/// exit`.
+/// Describes a schedule: `every 15 minutes`, `at 2026-02-01T07:00:00Z`, `cron 0 7 * * *
+/// (Europe/Berlin)`, `when it ends: make`. Returns an unknown kind as written.
 fn in_words(schedule: &Value) -> String {
     let Value::Object(fields) = schedule else {
         return schedule.as_str().unwrap_or_default().to_owned();
