@@ -14,13 +14,13 @@ pub(crate) fn push_string(out: &mut String, text: &str) {
 /// Appends `text` escaped for the inside of a JSON string.
 pub(crate) fn push_escaped(out: &mut String, text: &str) {
     out.reserve(text.len() + text.len() / 16);
-    let mut clean_from = 0;
-    for (at, byte) in text.bytes().enumerate() {
+    let mut unescaped_from = 0;
+    for (index, byte) in text.bytes().enumerate() {
         if byte >= 0x20 && byte != b'"' && byte != b'\\' {
             continue;
         }
-        out.push_str(&text[clean_from..at]);
-        clean_from = at + 1;
+        out.push_str(&text[unescaped_from..index]);
+        unescaped_from = index + 1;
         match byte {
             b'"' => out.push_str("\\\""),
             b'\\' => out.push_str("\\\\"),
@@ -32,7 +32,7 @@ pub(crate) fn push_escaped(out: &mut String, text: &str) {
             _ => push_display(out, format_args!("\\u{byte:04x}")),
         }
     }
-    out.push_str(&text[clean_from..]);
+    out.push_str(&text[unescaped_from..]);
 }
 
 /// Appends formatted text.
