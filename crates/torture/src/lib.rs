@@ -16,7 +16,7 @@ mod writer;
 
 use std::path::PathBuf;
 
-pub use old_ledgers::{OLD, Old};
+pub use old_ledgers::{OLD_LEDGERS, OldLedger};
 pub use prng::Prng;
 pub use scenarios::SCENARIOS;
 
