@@ -73,7 +73,7 @@ impl Reader {
         self.0.plain_types()
     }
 
-    /// Returns true if its lines are those of quipu's own sessions, so that a fork copies them as
+    /// Returns true if its lines are those of native sessions, so that a fork copies them as
     /// they are.
     pub fn has_native_lines(self) -> bool {
         self.0.has_native_lines()
