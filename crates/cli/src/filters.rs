@@ -37,7 +37,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "CHANNEL")]
     channel: Option<String>,
 
-    /// Also show sub-agents, warm-up stubs and empty sessions
+    /// Also show sub-agents, warm-up sessions and empty sessions
     #[arg(long)]
     all: bool,
 }

@@ -35,7 +35,7 @@ use crate::reading::{self, Reading};
 /// `show --full --json` prints. `jsonl` is the agent's own file, byte for byte.
 ///
 /// `openclaw` writes a folder that OpenClaw and pi can use, with session keys
-/// and metadata: for sessions of quipu's own and for collected OpenClaw ones.
+/// and metadata: for native and for collected OpenClaw sessions.
 /// `claude-code` writes collected sessions to where `claude --resume` finds
 /// them; existing files are not changed.
 ///

@@ -129,7 +129,7 @@ impl<'l> Exporter<'l> {
             }
         }
         // The row holds cut texts, so it is masked after the secrets are known.
-        export::masked(session, redactor);
+        export::mask_session(session, redactor);
         Ok(())
     }
 
@@ -143,7 +143,7 @@ impl<'l> Exporter<'l> {
     /// Returns a session's row with secrets masked.
     pub(super) fn seen(&mut self, session: &Session) -> Session {
         match &mut self.redactor {
-            Some(redactor) => export::masked(session, redactor),
+            Some(redactor) => export::mask_session(session, redactor),
             None => session.clone(),
         }
     }

@@ -106,7 +106,8 @@ pub fn backup(
     })?;
     copy.sync()?;
     // Recorded before it is renamed: there must be no copy that the ledger does not know of.
-    let remembered = ledger.is_writable() && if_possible(list::remember(ledger, &path))?.is_some();
+    let remembered =
+        ledger.is_writable() && if_possible(list::record_copy(ledger, &path))?.is_some();
     copy.rename(&path, target.replace)?;
     Ok(BackupReport {
         file: path.display().to_string(),

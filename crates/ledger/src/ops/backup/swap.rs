@@ -212,7 +212,7 @@ impl Old {
         conn.busy_timeout(Duration::ZERO)?;
         // These facts of a damaged ledger may be unreadable; it is replaced all the same.
         let known = OldFacts {
-            backups: list::of(&conn).unwrap_or_default(),
+            backups: list::recorded(&conn).unwrap_or_default(),
             forgotten: forgotten(&conn).unwrap_or_default(),
         };
         let began = Instant::now();
@@ -308,19 +308,19 @@ fn adopt(
     if !schema::is_newest(&tx)? {
         schema::migrate_truth(&tx)?;
     }
-    let remembered = list::of(&tx)?;
+    let recorded = list::recorded(&tx)?;
     tx.execute("UPDATE ledger SET epoch = ?1", [uuid::Uuid::new_v4().to_string()])?;
-    let knows = |path: &Path| remembered.iter().any(|backup| backup.path == path);
+    let knows = |path: &Path| recorded.iter().any(|backup| backup.path == path);
     let now = clock::now_ms();
     if !knows(from) && known.is_none_or(|known| known.backups.iter().all(|b| b.path != from)) {
-        list::note(&tx, from, now, false)?;
+        list::record(&tx, from, now, false)?;
     }
     let others = known.map_or(&[][..], |known| &known.backups);
     for backup in others.iter().filter(|backup| !knows(&backup.path)) {
-        list::note(&tx, &backup.path, backup.at, backup.put_aside)?;
+        list::record(&tx, &backup.path, backup.at, backup.is_replaced_ledger)?;
     }
     if let Some(aside) = aside {
-        list::note(&tx, aside, now, true)?;
+        list::record(&tx, aside, now, true)?;
     }
     tx.commit()?;
     conn.pragma_update(None, "journal_mode", "WAL")?;
