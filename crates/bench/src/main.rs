@@ -170,8 +170,8 @@ enum Task {
         /// Processes that append at the same time
         #[arg(long, default_value_t = 16)]
         writers: usize,
-        /// Folder of an installed pi (@earendil-works/pi-coding-agent); its own reader is timed on the
-        /// same session
+        /// Folder of an installed pi (@earendil-works/pi-coding-agent); its own reader is timed on
+        /// the same session
         #[arg(long, value_name = "DIR")]
         pi: Option<PathBuf>,
         /// The node binary that runs pi

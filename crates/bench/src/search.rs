@@ -1,5 +1,5 @@
-//! Measures searches: the time inside quipu, and the time of the whole command compared with ripgrep
-//! on the same files.
+//! Measures searches: the time inside quipu, and the time of the whole command compared with
+//! ripgrep on the same files.
 //!
 //! The two do different work: ripgrep counts lines of raw JSON, quipu ranks entries and shows the
 //! best with a snippet each. ripgrep is measured because people would use it instead.

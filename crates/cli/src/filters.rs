@@ -58,7 +58,7 @@ impl Args {
         })
     }
 
-    /// Returns true if no option was given.
+    /// Returns whether no option was given.
     pub(crate) fn is_empty(&self) -> bool {
         self.project.is_none()
             && self.agent.is_none()

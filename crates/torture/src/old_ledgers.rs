@@ -1,5 +1,6 @@
 //! Ledgers of older truth versions. Some were written by a program of that time; the others were
-//! made from these with SQL statements of that time. The README next to the fixtures has the details.
+//! made from these with SQL statements of that time. The README next to the fixtures has the
+//! details.
 
 use std::path::{Path, PathBuf};
 

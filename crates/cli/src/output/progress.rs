@@ -130,7 +130,7 @@ impl Line {
         Line { width, state: String::new() }
     }
 
-    /// Returns true if the line is shown.
+    /// Returns whether the line is shown.
     pub(crate) fn is_seen(&self) -> bool {
         self.width.is_some()
     }

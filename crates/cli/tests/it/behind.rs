@@ -63,7 +63,7 @@ fn an_empty_answer_is_an_error() {
     assert_eq!(home.run("sessions").code, 0);
 }
 
-/// Answers from a part of the records carry a mark, also in lists.
+/// Answers from a part of the records carry a mark, even in lists.
 #[test]
 fn an_incomplete_answer_has_a_mark() {
     let home = Home::small();

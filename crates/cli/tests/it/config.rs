@@ -512,7 +512,7 @@ fn r62_wrong_values_of_the_store() {
     exit 2
     --- stderr
     error: `store` in [HOME]/.config/quipu/config.toml must be a table, not a number
-    hint: write `[store]` on a line of its own and the settings below it
+    hint: write `[store]` on its own line and the settings below it
     ");
     snapshot!(refused("[store.reset]\nhour = 24"), @"
     exit 2

@@ -77,8 +77,8 @@ pub enum Error {
         why: String,
     },
 
-    /// A companion of the ledger, such as its write-ahead log, is not a regular file. Opening a named
-    /// pipe could take forever, so no file is opened.
+    /// A companion of the ledger, such as its write-ahead log, is not a regular file. Opening a
+    /// named pipe could take forever, so no file is opened.
     #[error("{} is {what}; SQLite keeps a file of the ledger under that name", path.display())]
     Companion {
         /// The path of the companion.

@@ -4,7 +4,7 @@
 //! Even for reading, SQLite creates the shared memory of the write-ahead log beside the file. Where
 //! it cannot, where that file would be left behind without write permission, or where the disk is
 //! full, the ledger is opened as immutable: SQLite takes no lock and reads no log. That is safe
-//! only if no log with newer records lies beside the file. While another process writes, shared
+//! only if no log with newer records is beside the file. While another process writes, shared
 //! memory exists, and the file is opened in the ordinary way.
 
 use std::path::{Path, PathBuf};
@@ -24,7 +24,7 @@ pub(crate) fn immutable(path: &Path) -> PathBuf {
 }
 
 /// Returns whether the file is a copy that `backup` made and that is still only a copy: it has no
-/// log, and no writer's lock lies beside it. Permissions cannot decide it, because root ignores
+/// log, and no writer's lock is beside it. Permissions cannot decide it, because root ignores
 /// them. A ledger that lost its log when a restore was killed has a lock beside it, and so has a
 /// copy that was moved to a ledger's path by hand; both get a log again.
 pub(crate) fn is_backup(path: &Path, found: &FoundAtPath, longest: Duration) -> bool {

@@ -25,7 +25,8 @@ pub struct Session {
     pub cwd: Option<String>,
     /// The name of the project's folder below Claude Code's `projects`.
     pub slug: Option<String>,
-    /// The title that the user or the agent gave it, or else the first prompt that is not a command.
+    /// The title that the user or the agent gave it, or else the first prompt that is not a
+    /// command.
     pub title: Option<String>,
     /// The first prompt.
     pub first_prompt: Option<String>,
@@ -88,8 +89,8 @@ pub struct Project {
     pub formats: Vec<String>,
     /// The agents that worked on it.
     pub agents: Vec<String>,
-    /// The number of sessions. Sub-agents, warm-up sessions (whose only prompt is `Warmup`) and empty
-    /// sessions are not counted.
+    /// The number of sessions. Sub-agents, warm-up sessions (whose only prompt is `Warmup`) and
+    /// empty sessions are not counted.
     pub sessions: u64,
     /// The time of the first entry, milliseconds UTC.
     pub started_at: Option<i64>,

@@ -1,4 +1,4 @@
-//! Copies of the whole ledger: complete or absent, whatever happens meanwhile.
+//! Copies of the whole ledger: complete or absent, whatever happens during the copy.
 
 use std::ffi::OsStr;
 use std::fs;

@@ -614,7 +614,7 @@ fn writers_are_not_taken_for_damage() {
         assert_eq!(errors, [""; 0], "in round {round}");
         assert!(diagnosis.ok);
     }
-    assert!(home.one::<i64>(records) > before, "nobody wrote meanwhile");
+    assert!(home.one::<i64>(records) > before, "no process wrote during the check");
     stop(children);
     assert!(examine(&home, true).ok);
 }

@@ -62,8 +62,8 @@ fn rebuild_one_slice(home: &Home) {
     assert_eq!(home.one::<i64>("SELECT count(*) FROM sessions"), 1);
 }
 
-/// Empties the projection, as if an older version had derived it and a rebuild was killed before its
-/// first commit.
+/// Empties the projection, as if an older version had derived it and a rebuild was killed before
+/// its first commit.
 fn empty_projection(home: &Home) {
     let tables = ["sessions", "session_keys", "key_history", "session_sources", "entry_rows"];
     let deletes: String = tables.map(|table| format!("DELETE FROM {table};")).concat();

@@ -84,7 +84,7 @@ fn put(sandbox: &Sandbox, old: &OldLedger) -> Result<()> {
     Ok(fs::write(sandbox.ledger(), old.ledger())?)
 }
 
-/// Returns true if it still has to be migrated. A state between old and new is an error.
+/// Returns whether it still has to be migrated. A state between old and new is an error.
 fn is_old(sandbox: &Sandbox) -> Result<bool> {
     let run = sandbox.run(&["status"])?;
     let is_old = run.code == Some(2) && run.stderr.contains("written by an older quipu");

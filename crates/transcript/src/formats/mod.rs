@@ -1,5 +1,5 @@
-//! One module per format; [`crate::format::all`] lists them. `plain` decodes whole text files for all
-//! of them.
+//! One module per format; [`crate::format::all`] lists them. `plain` decodes whole text files for
+//! all of them.
 
 pub mod claude_code;
 pub mod native;

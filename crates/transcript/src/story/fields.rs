@@ -1,7 +1,7 @@
 //! Adds to a story item the fields of its record that it does not show otherwise.
 //!
-//! `show --full` ends each item with these fields. [`left_out`] lists the names that are skipped, at
-//! every depth of a record; the view of a single entry has them too.
+//! `show --full` ends each item with these fields. [`left_out`] lists the names that are skipped,
+//! at every depth of a record; the view of a single entry has them too.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -41,8 +41,8 @@ pub fn left_out(
 /// The names of fields with image data, which is never shown.
 const IMAGE_FIELDS: &[&str] = &["data", "base64"];
 
-/// The smallest length in bytes at which a field of [`IMAGE_FIELDS`] without whitespace is taken for
-/// base64.
+/// The smallest length in bytes at which a field of [`IMAGE_FIELDS`] without whitespace is taken
+/// for base64.
 const MIN_BASE64_BYTES: usize = 512;
 
 /// Adds the fields of `record` that the item does not show yet, and a record that is not JSON as

@@ -41,7 +41,7 @@ impl Kind {
         }
     }
 
-    /// Returns true if it is an agent's own folder.
+    /// Returns whether it is an agent's own folder.
     pub(super) fn is_agents(self) -> bool {
         matches!(self, Kind::OpenClaw | Kind::ClaudeCode)
     }

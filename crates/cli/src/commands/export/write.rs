@@ -27,7 +27,7 @@ pub(super) enum Failure {
 }
 
 impl Failure {
-    /// Returns true if the ledger is damaged at this session; others may be intact.
+    /// Returns whether the ledger is damaged at this session; others may be intact.
     pub(super) fn is_damage(&self) -> bool {
         matches!(self, Failure::Ledger(error) if error.trouble() == Trouble::Damaged)
     }

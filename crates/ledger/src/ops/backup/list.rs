@@ -20,8 +20,8 @@ use crate::truth::journal::{self, Event};
 pub struct Backup {
     /// The path it was written to.
     pub path: PathBuf,
-    /// The time when it was written, milliseconds UTC. If a newer copy replaced the file, the time of
-    /// the newest.
+    /// The time when it was written, milliseconds UTC. If a newer copy replaced the file, the time
+    /// of the newest.
     pub at: i64,
     /// True if a restore moved the old ledger here.
     pub is_replaced_ledger: bool,

@@ -77,8 +77,8 @@ const SIDECARS: [&str; 6] = ["", "-wal", "-shm", "-journal", ".lock", ".wait"];
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// Until then it is a hidden file beside the target. A read-only ledger, one on a full disk, and one
-/// that another process keeps locked cannot record the copy.
+/// Until then it is a hidden file beside the target. A read-only ledger, one on a full disk, and
+/// one that another process keeps locked cannot record the copy.
 pub fn backup(
     ledger: &mut Ledger,
     target: BackupTarget<'_>,
@@ -133,7 +133,7 @@ fn refuse(ledger: &Path, target: &Path, replace: bool) -> Result<()> {
     let Some(name) = target.file_name().filter(|_| !ends_like_a_folder(target)) else {
         return refused("it is a folder; name a file in it");
     };
-    // The ledger's own files are refused, also under another path of their folder.
+    // The ledger's own files are refused, even under another path of their folder.
     let folder = target.parent().filter(|folder| !folder.as_os_str().is_empty());
     let folder = folder.and_then(|folder| fs::canonicalize(folder).ok());
     let own = ledger.parent().and_then(|folder| fs::canonicalize(folder).ok());

@@ -5,7 +5,7 @@
 //! exclusive lock, which it does only if no other process has the file open. Then there is one file
 //! and nothing beside it, and one rename replaces it. A process that opens it at that moment
 //! notices and opens it again ([`crate::file::ledger`]); a process that still has the old one
-//! cannot write to it any more.
+//! can no longer write to it.
 //!
 //! If the process is killed at any point, the old or the new ledger is at the path, complete.
 
@@ -38,7 +38,7 @@ const LONGEST_WAIT: Duration = Duration::from_secs(5);
 /// The pause between two attempts to lock the ledger.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// A backup that was checked and lies beside the ledger, ready to replace it. Dropping it changes
+/// A backup that was checked and is beside the ledger, ready to replace it. Dropping it changes
 /// nothing.
 #[derive(Debug)]
 pub struct PreparedRestore {
@@ -149,7 +149,7 @@ impl PreparedRestore {
 enum AtPath {
     Nothing,
     Ledger,
-    /// A file that is not a ledger, or not any more.
+    /// A file that is not a ledger, or no longer one.
     Other,
 }
 

@@ -13,8 +13,8 @@ use crate::file::schema;
 use crate::project::rebuild;
 use crate::wire::Severity;
 
-/// Derives the projection again and reports every table that differs from the ledger's. Does nothing
-/// if the projection is behind.
+/// Derives the projection again and reports every table that differs from the ledger's. Does
+/// nothing if the projection is behind.
 pub(super) fn compare(
     ledger: &Ledger,
     progress: &mut dyn FnMut(DoctorProgress),
@@ -76,8 +76,8 @@ pub(super) fn compare(
     Ok(())
 }
 
-/// Returns the columns of a table for a `SELECT`, the primary key first. Empty if the table does not
-/// exist.
+/// Returns the columns of a table for a `SELECT`, the primary key first. Empty if the table does
+/// not exist.
 fn columns(conn: &Connection, table: &str) -> Result<String> {
     let mut statement = conn.prepare(
         "SELECT name, pk FROM pragma_table_info(?1) ORDER BY CASE pk WHEN 0 THEN 1000 ELSE pk END",

@@ -1,5 +1,5 @@
-//! Checks truth: the spans of each generation cover it without gaps, and every record that they refer
-//! to is stored.
+//! Checks truth: the spans of each generation cover it without gaps, and every record that they
+//! refer to is stored.
 //!
 //! Computes with numbers from the file only in checked or saturating arithmetic, so that a damaged
 //! number is a finding and never a panic.
@@ -256,8 +256,8 @@ fn check_chunks(
     Ok(())
 }
 
-/// Compares the first and last stored bytes of each generation with the fingerprints that were taken
-/// of the file. Returns the number of chunks that were opened.
+/// Compares the first and last stored bytes of each generation with the fingerprints that were
+/// taken of the file. Returns the number of chunks that were opened.
 fn check_fingerprints(conn: &Connection, findings: &mut Findings) -> Result<u64> {
     let mut wrong = Tally::default();
     // One reader for all generations: copies of a file share chunks, and the reader caches them.

@@ -1,5 +1,5 @@
-//! Writes a session as one JSON document: its facts as `sessions --json` prints them, its entries as
-//! `show --json` prints them.
+//! Writes a session as one JSON document: its facts as `sessions --json` prints them, its entries
+//! as `show --json` prints them.
 
 use std::io::{self, Write};
 

@@ -25,7 +25,7 @@ const PIECE: usize = 1 << 20;
 pub(super) struct Changes {
     /// Records that are removed.
     pub(super) deleted: SeqSet,
-    /// Records that become blanks. Those without bytes of their own get blanks of their own.
+    /// Records that become blanks. A record that shared its bytes gets separate blanks.
     pub(super) blanked: BTreeSet<i64>,
     /// Records that take over bytes, with the record that held them so far.
     pub(super) taken_over: BTreeMap<i64, i64>,
@@ -147,7 +147,7 @@ impl Repacked {
         packer.finish(false)?.insert_chunks(tx, Seq(first + ASIDE))
     }
 
-    /// Blanks a record of any length that has chunks of its own.
+    /// Blanks a record of any length that has its own chunks.
     fn blank_one(&mut self, tx: &Transaction<'_>, seq: i64) -> Result<()> {
         let (mut left, mut last_byte) = (0_usize, None);
         RecordReader::new(tx).stream(Seq(seq), &mut |part| {

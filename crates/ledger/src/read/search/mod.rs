@@ -118,7 +118,7 @@ pub fn search_each(
     // the usual cache.
     let is_page = request.limit.is_some_and(|limit| limit <= PAGE_HITS);
     let _small = is_page.then(|| SmallCache::of(ledger.conn())).transpose()?;
-    // All queries read one snapshot, even if another process writes meanwhile.
+    // All queries read one snapshot, even if another process writes.
     let _snapshot = Snapshot::of(ledger.conn())?;
     answer(ledger.conn(), ledger.fts5_access()?, request, each).map_err(|error| match error {
         Error::Sqlite(error)
