@@ -572,10 +572,7 @@ fn how_long_transcripts_are_kept() {
     let line = line.into_iter().find(|line| line["key"] == "retention.claude-code").unwrap();
     assert_eq!((&line["value"], &line["origin"]), (&12.into(), &"file".into()));
     let warned = home.run("doctor").stdout;
-    assert!(
-        warned.contains("because `retention.claude-code` in the configuration is 12"),
-        "{warned}"
-    );
+    assert!(warned.contains("(`retention.claude-code` in the configuration is 12)"), "{warned}");
     home.run("sync");
     for command in ["status", ""] {
         let said = home.run(command).stdout;
