@@ -20,7 +20,7 @@ pub(crate) struct File {
 }
 
 impl File {
-    /// Returns true if the file is JSON lines: a transcript, or one under a longer name.
+    /// Returns whether the file is JSON lines: a transcript, or one under a longer name.
     pub(crate) fn is_lines(&self) -> bool {
         self.name().contains(".jsonl")
     }
@@ -29,7 +29,7 @@ impl File {
         self.path.file_name().unwrap_or_default().to_string_lossy()
     }
 
-    /// Returns true if a ledger of sessions stores this file.
+    /// Returns whether a ledger of sessions stores this file.
     fn is_source(&self) -> bool {
         let name = self.name();
         let parent = self.path.parent().and_then(Path::file_name);

@@ -1,9 +1,9 @@
-//! Measures quipu on generated homes and on real ones, beside bare passes over
-//! the same files.
+//! Measures quipu on generated and real homes, and compares it with simple programs that only list
+//! or parse the same files.
 //!
-//! Runs the real binary as a user would and links none of its crates, so the figures are those of
-//! the program that people run. Targets are those of the design; a missed target is printed, and
-//! fails only with `--check`.
+//! Runs the built binary, so the figures are those of the program that people run. Only `store`
+//! also links `quipu-ledger`, as runtimes do. A missed target is printed; with `--check` the exit
+//! code is then 1.
 
 mod corpus;
 mod generate;
@@ -28,7 +28,7 @@ use clap::{Args, Parser, Subcommand};
 use measure::Workplace;
 use report::{Report, say};
 
-/// Measure quipu: import, no-change sync, growth, size, usage reports, search, reading.
+/// Measure quipu: import, sync, growth, usage reports, search, reading, the session store
 #[derive(Parser)]
 #[command(name = "quipu-bench", version)]
 struct Cli {
@@ -43,11 +43,11 @@ struct Common {
     /// The quipu binary to measure [default: the one next to this program]
     #[arg(long, global = true, value_name = "PATH")]
     quipu: Option<PathBuf>,
-    /// Folder for the private home and the ledger; name a real disk if the default is in memory
+    /// Folder for the generated home and the ledger; use one on a disk if the default is in memory
     /// [default: the system's temporary folder]
     #[arg(long, global = true, value_name = "DIR")]
     work: Option<PathBuf>,
-    /// Seed of everything that is generated
+    /// Seed for generated data
     #[arg(long, global = true, default_value_t = 1)]
     seed: u64,
     /// Print one JSON object instead of a table
@@ -68,21 +68,20 @@ enum Task {
         /// Bytes of all files together
         #[arg(long, value_parser = parse_size, default_value = "100MB")]
         size: u64,
-        /// Number of transcripts [default: the usual number for the size]
+        /// Number of transcripts [default: as many as real homes of this size have]
         #[arg(long)]
         files: Option<usize>,
-        /// Read everything back and print what the bytes are used for, next to figures of real
-        /// transcripts
+        /// Then print which share of the bytes each kind of content takes
         #[arg(long)]
         shares: bool,
     },
-    /// Print what the bytes of a home are used for, next to figures of real transcripts
+    /// Print which share of the bytes each kind of content takes, compared with real transcripts
     Shares {
         /// A home, generated or real; it is only read
         #[arg(long, value_name = "DIR")]
         home: PathBuf,
     },
-    /// Import a home into an empty ledger; then sync with nothing new; then with one new line
+    /// Import a home into an empty ledger, sync without changes, sync one new line
     Import {
         /// Bytes of the generated home
         #[arg(long, value_parser = parse_size, default_value = "100MB")]
@@ -90,10 +89,10 @@ enum Task {
         /// Import the sessions of this home instead of generated ones; they are copied first
         #[arg(long, value_name = "DIR", conflicts_with = "size")]
         home: Option<PathBuf>,
-        /// Number of runs of each side, in turns; the best counts
+        /// Number of runs of each program; they alternate, and the fastest of each counts
         #[arg(long, default_value_t = 3)]
         runs: usize,
-        /// Run agentsview on the same files
+        /// Also import with agentsview, for comparison
         #[arg(long, value_enum, num_args = 0..=1, require_equals = true, default_value = "auto", default_missing_value = "always")]
         agentsview: import::Beside,
     },
@@ -103,9 +102,9 @@ enum Task {
         #[arg(long, default_value_t = 5000)]
         files: usize,
     },
-    /// Rewrite a 5 MB transcript repeatedly, one line each time
+    /// Rewrite a 5 MB transcript and a 5 MB index many times, a little each time, then rename them
     Growth {
-        /// Number of rewrites
+        /// Number of rewrites of each
         #[arg(long, default_value_t = 1000)]
         rewrites: usize,
     },
@@ -114,14 +113,14 @@ enum Task {
         /// Bytes of the generated home
         #[arg(long, value_parser = parse_size, default_value = "1GB")]
         size: u64,
-        /// Run ccusage on the same files
+        /// Also report with ccusage, for comparison
         #[arg(long, value_enum, num_args = 0..=1, require_equals = true, default_value = "auto", default_missing_value = "always")]
         ccusage: import::Beside,
         /// The ccusage binary [default: the one on the search path]
         #[arg(long, value_name = "PATH")]
         ccusage_at: Option<PathBuf>,
     },
-    /// List sessions, show one of 1,000 entries, report usage, export a huge session
+    /// List sessions, show a session with 1,000 entries, report usage, export a huge session
     Read {
         /// Bytes of the generated home
         #[arg(long, value_parser = parse_size, default_value = "1GB")]
@@ -136,7 +135,7 @@ enum Task {
         #[arg(long, value_parser = parse_size, default_value = "300MB")]
         huge: u64,
     },
-    /// Collect one session line by line
+    /// Sync a session while it grows line by line
     Lines {
         /// Number of lines
         #[arg(long, default_value_t = 2000)]
@@ -145,7 +144,7 @@ enum Task {
         #[arg(long, default_value_t = 1)]
         every: usize,
     },
-    /// Search a collected home: in process, and as a whole command compared with ripgrep
+    /// Search a home: the time inside quipu, and the whole command compared with ripgrep
     Search {
         /// Bytes of the generated home
         #[arg(long, value_parser = parse_size, default_value = "1GB")]
@@ -159,7 +158,7 @@ enum Task {
     },
     /// Write sessions into the ledger: durable appends, concurrent writers, contexts, metadata
     Store {
-        /// Number of appends of the single client
+        /// Number of appends in the test with one client
         #[arg(long, default_value_t = 2000)]
         appends: usize,
         /// Entries of the session whose context is built
@@ -171,10 +170,11 @@ enum Task {
         /// Processes that append at the same time
         #[arg(long, default_value_t = 16)]
         writers: usize,
-        /// Folder of an installed @earendil-works/pi-coding-agent, which opens the same session
+        /// Folder of an installed pi (@earendil-works/pi-coding-agent); its own reader is timed on
+        /// the same session
         #[arg(long, value_name = "DIR")]
         pi: Option<PathBuf>,
-        /// The node binary that runs it
+        /// The node binary that runs pi
         #[arg(long, value_name = "PATH", default_value = "node")]
         node: PathBuf,
     },
@@ -264,6 +264,7 @@ fn run(cli: &Cli) -> Result<bool> {
     Ok(report.passes() || !cli.common.check)
 }
 
+/// Generates a home and reports the speed.
 fn generate_report(
     plan: &generate::Plan,
     to: &std::path::Path,
@@ -312,19 +313,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_arguments_are_sound() {
+    fn the_arguments_are_valid_for_clap() {
         <Cli as clap::CommandFactory>::command().debug_assert();
     }
 
     #[test]
-    fn sizes_are_read_with_their_unit() {
-        let read = |text: &str| parse_size(text).ok();
-        assert_eq!(read("100MB"), Some(100_000_000));
-        assert_eq!(read("1.5gb"), Some(1_500_000_000));
-        assert_eq!(read("512KiB"), Some(524_288));
-        assert_eq!(read("250000"), Some(250_000));
+    fn parse_size_accepts_units() {
+        let parsed = |text: &str| parse_size(text).ok();
+        assert_eq!(parsed("100MB"), Some(100_000_000));
+        assert_eq!(parsed("1.5gb"), Some(1_500_000_000));
+        assert_eq!(parsed("512KiB"), Some(524_288));
+        assert_eq!(parsed("250000"), Some(250_000));
         for wrong in ["", "MB", "10parsecs", "5", "-3MB", "9999GB"] {
-            assert_eq!(read(wrong), None, "{wrong}");
+            assert_eq!(parsed(wrong), None, "{wrong}");
         }
     }
 }

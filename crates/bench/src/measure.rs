@@ -198,12 +198,12 @@ impl Workplace {
         run(self.private(program).args(["daily", "--offline", "--json"]))
     }
 
-    /// Lists and stats every file of the home in a process of its own.
+    /// Lists and stats every file of the home in a separate process.
     pub(crate) fn walk(&self) -> Result<Finished> {
         run(self.private(&self.own).arg("walk").arg(self.home()))
     }
 
-    /// Parses every line of the home in a process of its own, on one thread.
+    /// Parses every line of the home in a separate process, on one thread.
     pub(crate) fn parse(&self) -> Result<Parsed> {
         let run = run(self.private(&self.own).arg("parse").arg(self.home()))?;
         Parsed::from_json(&serde_json::from_slice(&run.stdout)?)
@@ -263,8 +263,7 @@ pub(crate) fn find_program(name: &str) -> Option<PathBuf> {
 /// Runs a child to its end; a child that fails is an error with the end of its output.
 fn run(command: &mut Command) -> Result<Finished> {
     let name = command_line(command.get_program(), command.get_args());
-    // Files instead of pipes: a child can write any amount, and this process need not run
-    // meanwhile.
+    // Files instead of pipes: a child can write any amount while this process waits for it.
     let (mut stdout, mut stderr) = (tempfile::tempfile()?, tempfile::tempfile()?);
     command.stdin(Stdio::null());
     command.stdout(stdout.try_clone()?).stderr(stderr.try_clone()?);

@@ -85,7 +85,7 @@ impl Report {
         self.rows.push(Row { name: name.into(), value, unit, target });
     }
 
-    /// Returns true if every target was reached.
+    /// Returns whether every target was reached.
     pub(crate) fn passes(&self) -> bool {
         self.rows.iter().all(|row| row.passes() != Some(false))
     }

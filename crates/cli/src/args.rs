@@ -39,7 +39,8 @@ pub(crate) struct Global {
     #[arg(long, global = true, value_name = "PATH")]
     pub(crate) ledger: Option<PathBuf>,
 
-    /// Read this configuration file [env: QUIPU_CONFIG] [default: $XDG_CONFIG_HOME/quipu/config.toml]
+    /// Read this configuration file [env: QUIPU_CONFIG] [default:
+    /// $XDG_CONFIG_HOME/quipu/config.toml]
     #[arg(long, global = true, value_name = "PATH")]
     pub(crate) config: Option<PathBuf>,
 
@@ -66,7 +67,7 @@ pub(crate) struct Global {
 pub(crate) enum ColorWhen {
     /// When the output is a terminal.
     Auto,
-    /// Always, also in pipes and files.
+    /// Always, even in pipes and files.
     Always,
     /// Never.
     Never,

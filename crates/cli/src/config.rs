@@ -89,7 +89,7 @@ fn parse(text: &str, path: &Path) -> Result<Config> {
 fn collect(value: &Value, path: &Path, config: &mut Config) -> Result<()> {
     let Value::Table(table) = value else {
         return Err(wrong_type("collect", path, "a table", value)
-            .hint("write `[collect]` on a line of its own and the settings below it"));
+            .hint("write `[collect]` on its own line and the settings below it"));
     };
     for (name, value) in table {
         match (name.as_str(), value) {
@@ -122,7 +122,7 @@ const PRIORITIES: &str =
 fn roots(value: &Value, path: &Path, config: &mut Config) -> Result<()> {
     let Value::Table(table) = value else {
         return Err(wrong_type("roots", path, "a table", value)
-            .hint("write `[roots]` on a line of its own and the formats below it"));
+            .hint("write `[roots]` on its own line and the formats below it"));
     };
     for (name, value) in table {
         let key = format!("roots.{name}");

@@ -210,7 +210,7 @@ fn hints(error: &quipu_ledger::Error) -> Vec<String> {
         Error::IsBackup { .. } => {
             "a backup is only read; `backup --restore FILE` replaces the ledger with it"
         }
-        Error::Replaced { .. } => "a backup was restored meanwhile; run the command again",
+        Error::Replaced { .. } => "a backup was restored while this command ran; run it again",
         Error::SearchIndex { .. } => "run `quipu rebuild`; no collected data is lost",
         Error::Pattern { .. } => "use --exact to search for plain text",
         Error::Damaged { .. } => DAMAGED,

@@ -37,7 +37,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "CHANNEL")]
     channel: Option<String>,
 
-    /// Also show sub-agents, warm-up stubs and empty sessions
+    /// Also show sub-agents, warm-up sessions and empty sessions
     #[arg(long)]
     all: bool,
 }
@@ -58,7 +58,7 @@ impl Args {
         })
     }
 
-    /// Returns true if no option was given.
+    /// Returns whether no option was given.
     pub(crate) fn is_empty(&self) -> bool {
         self.project.is_none()
             && self.agent.is_none()

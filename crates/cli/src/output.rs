@@ -102,12 +102,12 @@ impl Output {
         self.shell = shell;
     }
 
-    /// Returns true if only results and errors are wanted.
+    /// Returns whether only results and errors are wanted.
     pub(crate) fn is_quiet(&self) -> bool {
         self.verbosity == Verbosity::Quiet
     }
 
-    /// Returns true if all details are wanted.
+    /// Returns whether all details are wanted.
     pub(crate) fn is_verbose(&self) -> bool {
         self.verbosity == Verbosity::Verbose
     }
@@ -122,7 +122,7 @@ impl Output {
         self.width
     }
 
-    /// Returns true if results go to a terminal.
+    /// Returns whether results go to a terminal.
     pub(crate) fn is_seen(&self) -> bool {
         io::stdout().is_terminal()
     }

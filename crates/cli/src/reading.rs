@@ -61,7 +61,7 @@ pub(crate) fn open(context: &mut Context, args: Args) -> Result<Reading> {
     begin(context, args, false)
 }
 
-/// The same, through a connection that cannot write.
+/// Opens the ledger like [`open`], with a second connection that cannot write.
 pub(crate) fn open_apart(context: &mut Context, args: Args) -> Result<Reading> {
     begin(context, args, true)
 }
@@ -125,7 +125,7 @@ fn refuse_unknown(context: &Context, path: &Path) -> Result<()> {
         .hint("`quipu sync` creates one"))
 }
 
-/// Returns true if the ledger was named by a flag or a variable.
+/// Returns whether the ledger was named by a flag or a variable.
 pub(crate) fn is_named(context: &Context) -> bool {
     let origin = &context.settings.ledger.origin;
     matches!(origin, Origin::Flag(_) | Origin::Environment("QUIPU_LEDGER"))

@@ -138,7 +138,7 @@ fn config_path(
     Ok(Some(Setting { value: path, origin }))
 }
 
-/// Returns true if the configuration file was named, so that it has to exist.
+/// Returns whether the configuration file was named, so that it has to exist.
 fn must_exist(origin: &Origin) -> bool {
     matches!(origin, Origin::Flag(_) | Origin::Environment("QUIPU_CONFIG"))
 }

@@ -65,7 +65,7 @@ impl Shell {
     }
 }
 
-/// Returns an option with its value. A value that looks like an option stands behind `=`.
+/// Returns an option with its value. A value that looks like an option follows `=`.
 pub(crate) fn option(option: &str, value: impl AsRef<OsStr>) -> String {
     let value = value.as_ref();
     let between = if value.as_bytes().starts_with(b"-") { '=' } else { ' ' };

@@ -1,6 +1,6 @@
 //! Decides whether FTS5's tables are read and written directly or through FTS5.
 //!
-//! The format of those tables is no promise of SQLite's. A version of SQLite with which the tests
+//! SQLite does not promise the format of those tables. A version of SQLite with which the tests
 //! of this crate ran is known. With any other, a small table is written by FTS5 and read here, and
 //! the other way round, before the tables are touched; both must agree to the last bit of a score.
 
@@ -44,7 +44,7 @@ impl Access {
 /// The versions of SQLite with which the tests of this crate ran; the README lists them too.
 const TESTED: &[&str] = &["3.54.1"];
 
-/// Returns true if the format of the SQLite in this process is known. Takes a few milliseconds,
+/// Returns whether the format of the SQLite in this process is known. Takes a few milliseconds,
 /// once, if its version is not.
 fn is_sqlite_known() -> bool {
     static KNOWN: OnceLock<bool> = OnceLock::new();
@@ -52,7 +52,7 @@ fn is_sqlite_known() -> bool {
         .get_or_init(|| TESTED.contains(&rusqlite::version()) || is_format_known().unwrap_or(false))
 }
 
-/// Returns true if this SQLite writes what is read here, and reads what is written here.
+/// Returns whether this SQLite writes what is read here, and reads what is written here.
 fn is_format_known() -> Result<bool> {
     let theirs = sample()?;
     for (rowid, texts) in rows() {

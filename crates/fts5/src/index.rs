@@ -87,7 +87,7 @@ impl<'c> Index<'c> {
     }
 
     /// Scores the candidates that are in `among` and returns the `limit` best of them, with those
-    /// that tie with the last. `None` if a row that is no candidate could be among the best.
+    /// that tie with the last. `None` if a row that is not a candidate could be among the best.
     pub fn best_of_top_k(
         &self,
         top: TopK,

@@ -96,8 +96,8 @@ impl<'c> Plain<'c> {
         Ok(rowids)
     }
 
-    /// Returns the rows that have tokens in the columns of `mask`, in ascending order, with the mask
-    /// of those columns. Reads the whole index: there is no SQL for the lengths of a row.
+    /// Returns the rows that have tokens in the columns of `mask`, in ascending order, with the
+    /// mask of those columns. Reads the whole index: there is no SQL for the lengths of a row.
     pub(crate) fn rows(&self, mask: u8) -> Result<Vec<(RowId, u8)>> {
         self.conn.execute_batch(
             "CREATE VIRTUAL TABLE IF NOT EXISTS temp.search_instances

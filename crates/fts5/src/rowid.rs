@@ -1,4 +1,4 @@
-//! The rowid, as a type of its own, so that it cannot be confused with other numbers.
+//! The rowid, as a separate type, so that it cannot be confused with other numbers.
 
 use rusqlite::ToSql;
 use rusqlite::types::{FromSql, FromSqlResult, ToSqlOutput, ValueRef};

@@ -23,7 +23,7 @@ impl RowIdSet {
         self.length
     }
 
-    /// Returns true if there is none.
+    /// Returns whether there is none.
     pub fn is_empty(&self) -> bool {
         self.length == 0
     }
@@ -64,7 +64,7 @@ impl RowIdSet {
         self.length -= usize::from(was_there);
     }
 
-    /// Returns true if a rowid is in the set.
+    /// Returns whether a rowid is in the set.
     #[inline]
     pub fn contains(&self, rowid: RowId) -> bool {
         match place(rowid) {

@@ -2,8 +2,8 @@
 //! rows.
 //!
 //! The table is called `search`, has [`COLUMNS`] columns, no content (`content = ''`), deletes by
-//! tombstones (`contentless_delete = 1`) and uses the tokenizer `unicode61`. The README describes the
-//! format of the tables behind it.
+//! tombstones (`contentless_delete = 1`) and uses the tokenizer `unicode61`. The README describes
+//! the format of the tables behind it.
 
 use rusqlite::{Connection, OptionalExtension};
 
@@ -54,7 +54,7 @@ pub fn configure(conn: &Connection) -> Result<()> {
     Ok(())
 }
 
-/// Returns true if `search_config` names the known version of the format.
+/// Returns whether `search_config` names the known version of the format.
 pub(crate) fn has_known_version(conn: &Connection) -> Result<bool> {
     Ok(setting(conn, "version")? == Some(KNOWN_VERSION))
 }

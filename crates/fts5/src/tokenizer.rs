@@ -1,5 +1,5 @@
-//! Splits text into tokens exactly as FTS5's tokenizer `unicode61` does: runs of letters, digits and
-//! private-use characters, folded to lower case and without the diacritics of Latin letters.
+//! Splits text into tokens exactly as FTS5's tokenizer `unicode61` does: runs of letters, digits
+//! and private-use characters, folded to lower case and without the diacritics of Latin letters.
 //!
 //! FTS5 tokenizes while it indexes, on the thread that writes. This one runs on any thread.
 

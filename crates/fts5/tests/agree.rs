@@ -1,4 +1,5 @@
-//! Whatever happens to a table, reading its pages gives what FTS5 answers: rows, columns and scores.
+//! Whatever happens to a table, reading its pages gives what FTS5 answers: rows, columns and
+//! scores.
 
 #![expect(clippy::unwrap_used, reason = "a failed set-up fails the test")]
 
@@ -104,8 +105,8 @@ fn best(mut scored: Vec<Scored>, limit: usize) -> Vec<(RowId, f64)> {
     scored.iter().map(|scored| (scored.rowid, scored.score)).collect()
 }
 
-/// Returns the configuration of a property: this many cases, the same in every run, or as many random
-/// ones as `PROPTEST_CASES` says.
+/// Returns the configuration of a property: this many cases, the same in every run, or as many
+/// random ones as `PROPTEST_CASES` says.
 fn few_cases(cases: u32) -> proptest::test_runner::Config {
     use proptest::test_runner::{Config, RngSeed};
     match std::env::var_os("PROPTEST_CASES") {

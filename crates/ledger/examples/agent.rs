@@ -11,7 +11,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     for prompt in std::io::stdin().lines() {
         let turn = session.begin_turn(Entry::user(&prompt?))?;
         let answer = model(&session.context()?.messages);
-        // If another process has appended meanwhile, this is an error that names the leaf.
+        // If another process has appended since, this is an error that names the leaf.
         session.at(&turn.id).append(Entry::assistant(&answer).model("none", "parrot"))?;
         println!("{answer}");
     }

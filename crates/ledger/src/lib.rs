@@ -28,15 +28,16 @@
 //! This crate holds all SQL. It never prints, never exits and never reads the environment; it is
 //! synchronous.
 //!
-//! The root has the types that most programs use. A program that reads uses [`query`] and [`search`];
-//! one that collects agents' files uses [`collect`]; a runtime that writes sessions uses [`store`].
-//! [`freshness`], [`status`], [`doctor`], [`backup`], [`restore`], [`export`], [`forget`] and
-//! [`rebuild`] work on a whole ledger. [`wire`] has the shapes of JSON output, [`ids`] the numbers of
-//! rows, [`files`] the access to files that a person named.
+//! The root has the types that most programs use. A program that reads uses [`query`] and
+//! [`search`]; one that collects agents' files uses [`collect`]; a runtime that writes sessions
+//! uses [`store`]. [`freshness`], [`status`], [`doctor`], [`backup`], [`restore`], [`export`],
+//! [`forget`] and [`rebuild`] work on a whole ledger. [`wire`] has the shapes of JSON output,
+//! [`ids`] the numbers of rows, [`files`] the access to files that a person named.
 //!
-//! Each folder of the source is a layer that uses only the layers before it. Read them in this order:
-//! `base`, `file` (the SQLite file), `truth` (raw bytes), `wire`, `project` (rows derived from raw
-//! bytes), `read` (`query` and `search`), `collect`, `store`, `ops` (work on a whole ledger).
+//! Each folder of the source is a layer that uses only the layers before it. Read them in this
+//! order: `base`, `file` (the SQLite file), `truth` (raw bytes), `wire`, `project` (rows derived
+//! from raw bytes), `read` (`query` and `search`), `collect`, `store`, `ops` (work on a whole
+//! ledger).
 
 mod base;
 pub mod collect;

@@ -1,4 +1,6 @@
-//! The shapes of all JSON output, and nothing else. Fields are added, never removed or renamed.
+//! The shapes of all JSON output. Fields are added, never removed or renamed.
+//!
+//! Holds data only: no module here queries the ledger or prints.
 
 mod backup;
 mod doctor;

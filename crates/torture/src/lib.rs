@@ -2,9 +2,9 @@
 //! half-stores nothing.
 //!
 //! Drives the real binary from outside and links none of its crates. A scenario is one kind of
-//! fault; [`SCENARIOS`] lists them. `quipu-torture` runs them for minutes, and quipu's own tests run
-//! small versions of them. A scenario that a machine cannot run (no strace, no mounts) is skipped
-//! with a message.
+//! fault; [`SCENARIOS`] lists them. `quipu-torture` runs them for minutes, and quipu's own tests
+//! run small versions of them. A scenario that a machine cannot run (no strace, no mounts) is
+//! skipped with a message.
 
 mod half_collected;
 mod old_ledgers;
@@ -16,7 +16,7 @@ mod writer;
 
 use std::path::PathBuf;
 
-pub use old_ledgers::{OLD, Old};
+pub use old_ledgers::{OLD_LEDGERS, OldLedger};
 pub use prng::Prng;
 pub use scenarios::SCENARIOS;
 

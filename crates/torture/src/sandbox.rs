@@ -51,7 +51,7 @@ impl Run {
         }
     }
 
-    /// Returns true if the program did not start, because its libraries could not be loaded.
+    /// Returns whether the program did not start, because its libraries could not be loaded.
     pub(crate) fn is_not_started(&self) -> bool {
         self.code == Some(127)
     }
@@ -97,7 +97,7 @@ impl Sandbox {
         self.prepare(Command::new(&self.quipu), arguments)
     }
 
-    /// Returns the same, started by another program: its options, a path, then quipu.
+    /// Returns a quipu command that another program starts: its options, a path, then quipu.
     pub(crate) fn command_under(
         &self,
         program: &str,

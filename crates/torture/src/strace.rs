@@ -17,7 +17,7 @@ pub(crate) enum Fault {
     Kill,
 }
 
-/// Returns true if programs can be traced on this machine.
+/// Returns whether programs can be traced on this machine.
 pub(crate) fn is_there() -> bool {
     Command::new("strace")
         .args(["-qq", "-o", "/dev/null", "-e", "trace=none", "true"])

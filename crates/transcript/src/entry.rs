@@ -42,10 +42,10 @@ pub struct Entry<'a> {
     pub stop: Option<Stop>,
     /// The reason of that end as written: `end_turn`, `toolUse`.
     pub stop_reason: Option<Cow<'a, str>>,
-    /// Tokens and cost, where this entry carries usage of its own.
+    /// Tokens and cost, if this entry carries usage.
     pub usage: Option<Usage>,
     /// The identity of the API response behind `usage`, across all files that repeat it. With
-    /// `None`, the entry is a response of its own.
+    /// `None`, the entry is a separate response.
     pub response: Option<Response<'a>>,
     /// Yes-or-no properties.
     pub marks: Marks,
@@ -164,7 +164,7 @@ pub enum Kind<'a> {
     /// in the sub-agent's own session.
     Relayed,
     /// A step of the agent's queue: text that the human typed while the agent worked goes in or
-    /// comes out. It is no node of the tree; another entry may repeat the text as a prompt.
+    /// comes out. It is not a node of the tree; another entry may repeat the text as a prompt.
     Queue,
     /// Bookkeeping of a known type; all that matters is in `facts`.
     Note,
@@ -296,7 +296,7 @@ pub enum Block<'a> {
         /// Its text, as written.
         text: Cow<'a, str>,
     },
-    /// A picture. Its bytes stay in the record.
+    /// An image. Its bytes stay in the record.
     Image {
         /// The media type as written (`image/png`).
         media_type: Option<Cow<'a, str>>,
@@ -342,7 +342,7 @@ pub struct ToolResult<'a> {
     pub is_error: bool,
     /// Base name of the file that holds the whole output, when the record holds only a preview.
     pub output_file: Option<Cow<'a, str>>,
-    /// The number of pictures in it.
+    /// The number of images in it.
     pub images: u32,
 }
 
@@ -404,7 +404,7 @@ impl Usage {
     /// more; a larger number is nonsense and would overflow the sums.
     pub const MOST_TOKENS: u64 = 1 << 32;
 
-    /// Returns true if a token count is above [`Usage::MOST_TOKENS`].
+    /// Returns whether a token count is above [`Usage::MOST_TOKENS`].
     pub fn is_absurd(&self) -> bool {
         let counts =
             [self.input, self.output, self.cache_read, self.cache_write, self.cache_write_1h];

@@ -40,9 +40,10 @@ pub trait Format: Sync {
     /// and may hold any bytes. This is an allow-list: a path that it does not name is never opened.
     fn claim(&self, path: &[u8], node: Node) -> Claim;
 
-    /// Returns the facts about the records of a claimed file that follow from its path. Sessions in a database have
-    /// paths below it, named by [`crate::rows::file_name`]. A path that [`Format::claim`] does not
-    /// collect has an [`Origin`] of [`Part::Transcript`] without a session.
+    /// Returns the facts about the records of a claimed file that follow from its path. Sessions in
+    /// a database have paths below it, named by [`crate::rows::file_name`]. A path that
+    /// [`Format::claim`] does not collect has an [`Origin`] of [`Part::Transcript`] without a
+    /// session.
     fn origin(&self, path: &[u8]) -> Origin;
 
     /// Decodes one JSON object. Returns `Err` only if `json` is not one JSON object that serde can
@@ -91,7 +92,7 @@ pub trait Format: Sync {
     /// Returns the files that it reads, for people: pairs of pattern and meaning.
     fn reads(&self) -> &'static [(&'static str, &'static str)];
 
-    /// Returns true if the file at `path` is compressed with zstd. It is then read, stored and
+    /// Returns whether the file at `path` is compressed with zstd. It is then read, stored and
     /// restored decompressed.
     fn is_compressed(&self, _path: &[u8]) -> bool {
         false
@@ -103,17 +104,17 @@ pub trait Format: Sync {
         None
     }
 
-    /// Returns true if its transcripts begin with a header record.
+    /// Returns whether its transcripts begin with a header record.
     fn has_headers(&self) -> bool {
         false
     }
 
-    /// Returns true if it has files of [`Framing::Index`].
+    /// Returns whether it has files of [`Framing::Index`].
     fn has_index(&self) -> bool {
         false
     }
 
-    /// Returns true if a tool result that mentions an error gets a mark, because the agent does not
+    /// Returns whether a tool result that mentions an error gets a mark, because the agent does not
     /// always record failures as such.
     fn error_words_count(&self) -> bool {
         false
@@ -238,7 +239,7 @@ impl Part {
         }
     }
 
-    /// Returns true if it holds a conversation.
+    /// Returns whether it holds a conversation.
     pub fn is_transcript(self) -> bool {
         matches!(self, Part::Transcript | Part::Agent | Part::Subagent)
     }

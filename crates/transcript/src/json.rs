@@ -64,7 +64,7 @@ impl Odd {
         }
     }
 
-    /// Returns true if nothing was odd.
+    /// Returns whether nothing was odd.
     pub(crate) fn is_none(&self) -> bool {
         self.seen.is_empty()
     }

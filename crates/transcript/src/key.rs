@@ -18,7 +18,7 @@ pub enum Kind<'a> {
     Direct {
         /// The channel; `None` if all channels share one session.
         channel: Option<&'a str>,
-        /// The agent's account on the channel, if each account has sessions of its own.
+        /// The agent's account on the channel, if each account has its own sessions.
         account: Option<&'a str>,
         /// The person.
         peer: &'a str,
@@ -157,7 +157,7 @@ impl SessionKey {
         }
     }
 
-    /// Returns true if several people read the conversation: a group, channel or room, or a thread
+    /// Returns whether several people read the conversation: a group, channel or room, or a thread
     /// that may belong to one. OpenClaw, too, looks for these words in keys of other forms.
     pub fn is_group(&self) -> bool {
         match self.kind() {

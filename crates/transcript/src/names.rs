@@ -86,7 +86,7 @@ const DATA_EXTENSIONS: &[&str] = &[".json", ".yaml", ".yml", ".toml"];
 const BACKUP_SUFFIXES: &[&str] =
     &[".bak", ".backup", ".old", ".orig", ".save", ".swp", ".tmp", "~"];
 
-/// Returns true if a path, relative to a root and `/`-separated, must never be opened.
+/// Returns whether a path, relative to a root and `/`-separated, must never be opened.
 pub fn is_denied(path: &[u8]) -> bool {
     if memchr::memchr(0, path).is_some() {
         return true;
@@ -126,7 +126,7 @@ fn is_json_named(name: &[u8], file: &str) -> bool {
     starts_with(name, file) && !matches!(name.get(file.len()), Some(b'l' | b'L'))
 }
 
-/// Returns true if `.json` (not `.jsonl`) or another data extension is in the name.
+/// Returns whether `.json` (not `.jsonl`) or another data extension is in the name.
 fn holds_data(name: &[u8]) -> bool {
     memchr::memchr_iter(b'.', name)
         .filter_map(|at| name.get(at..))

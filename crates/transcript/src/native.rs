@@ -246,8 +246,9 @@ impl NewEntry {
 }
 
 impl NewEntry {
-    /// Returns true if `line` is this entry as it was written before. Fields that were filled in then do not
-    /// count, nor does where a branch summary was written from: the leaf has moved since.
+    /// Returns whether `line` is this entry as it was written before. Fields that were filled in
+    /// then do not count, nor does where a branch summary was written from: the leaf has moved
+    /// since.
     pub fn is_written_as(&self, line: &str) -> bool {
         let written = Object::read(line.trim_end());
         let id = written.as_ref().and_then(|written| written.text("id")).unwrap_or_default();
@@ -290,7 +291,7 @@ impl NewEntry {
     }
 }
 
-/// Returns true if two messages are the same. Unless `is_timed`, their times were filled in; with
+/// Returns whether two messages are the same. Unless `is_timed`, their times were filled in; with
 /// `lacks_call`, the id of the call was.
 fn is_same_message(one: &RawValue, other: &RawValue, is_timed: bool, lacks_call: bool) -> bool {
     let (Some(mut one), Some(mut other)) = (Object::read(one.get()), Object::read(other.get()))
@@ -308,7 +309,7 @@ fn is_same_message(one: &RawValue, other: &RawValue, is_timed: bool, lacks_call:
     has_same_fields(&one, &other)
 }
 
-/// Returns true if two objects have the same fields, in any order.
+/// Returns whether two objects have the same fields, in any order.
 fn has_same_fields(one: &Object<'_>, other: &Object<'_>) -> bool {
     one.fields().count() == other.fields().count()
         && one
@@ -316,7 +317,7 @@ fn has_same_fields(one: &Object<'_>, other: &Object<'_>) -> bool {
             .all(|(name, value)| other.get(name).is_some_and(|other| is_same(value, other)))
 }
 
-/// Returns true if two values are the same. Numbers are compared as they are written: as floats,
+/// Returns whether two values are the same. Numbers are compared as they are written: as floats,
 /// numbers that differ in their last digits would be the same.
 fn is_same(one: &RawValue, other: &RawValue) -> bool {
     let elements = |value: &RawValue| serde_json::from_str::<Vec<Box<RawValue>>>(value.get()).ok();
@@ -338,7 +339,7 @@ fn is_same(one: &RawValue, other: &RawValue) -> bool {
     }
 }
 
-/// Returns true if lists and objects are nested more than [`DEEPEST`] deep.
+/// Returns whether lists and objects are nested more than [`DEEPEST`] deep.
 fn is_too_deep(json: &str) -> bool {
     let (mut depth, mut in_text, mut bytes) = (0_usize, false, json.bytes());
     while let Some(byte) = bytes.next() {

@@ -117,7 +117,7 @@ impl Prices {
         Prices { own }
     }
 
-    /// Returns true if a person's own price applies to the model.
+    /// Returns whether a person's own price applies to the model.
     pub fn is_own(&self, model: &str) -> bool {
         self.own.contains_key(model) || self.own.contains_key(&name::plain(model))
     }

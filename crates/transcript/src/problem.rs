@@ -73,8 +73,8 @@ problem_kinds! {
     /// A line above 32 MiB, of which only the first 64 KiB are decoded, or an index above 512 MiB,
     /// which is not read.
     Oversize = "oversize",
-    /// A compressed file that cannot be decompressed to its end; stored unchanged (up to 256 MiB), with
-    /// the lines that can be decoded.
+    /// A compressed file that cannot be decompressed to its end. Its readable lines are collected;
+    /// up to 256 MiB it is stored unchanged.
     DamagedArchive = "damaged_archive",
     /// An event of a database that cannot be decompressed; stored unchanged.
     DamagedEvent = "damaged_event",

@@ -66,7 +66,7 @@ impl Name {
         }
     }
 
-    /// Returns true if a message mentions the project.
+    /// Returns whether a message mentions the project.
     pub fn is_in(&self, message: &str) -> bool {
         match self {
             Name::Path(name) => message.contains(name.as_str()),
@@ -108,7 +108,7 @@ fn loose(text: &str, typed: &str, name: &str, parts: &[String]) -> Option<Closen
     is_near.then_some(Closeness::Guess)
 }
 
-/// Returns true if `short` is `long` with letters left out, but not the first, and not most of
+/// Returns whether `short` is `long` with letters left out, but not the first, and not most of
 /// them.
 fn is_abbreviated(long: &str, short: &str) -> bool {
     let mut letters = long.chars();
@@ -128,13 +128,13 @@ fn words(text: &str) -> impl Iterator<Item = String> + '_ {
         .map(str::to_owned)
 }
 
-/// Returns true if `path` is `folder` or inside it.
+/// Returns whether `path` is `folder` or inside it.
 fn is_within(path: &str, folder: &str) -> bool {
     folder == "/"
         || path.strip_prefix(folder).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
-/// Returns true if Claude Code gives this folder this slug. Older releases replace only slashes.
+/// Returns whether Claude Code gives this folder this slug. Older releases replace only slashes.
 fn is_slug_of(slug: &str, path: &str) -> bool {
     let new: String = path
         .chars()

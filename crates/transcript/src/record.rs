@@ -75,7 +75,7 @@ pub fn read_oversize(
     recover::read_head(format, origin, head, length, each)
 }
 
-/// Returns true if the whole file is one record.
+/// Returns whether the whole file is one record.
 fn is_whole(origin: &Origin) -> bool {
     match origin.part.framing() {
         Framing::Document | Framing::Index => true,

@@ -225,7 +225,7 @@ impl<'r> Recovery<'r> {
         self.lost_from = self.pass_filler(end);
     }
 
-    /// Returns true if a record can end here: only filler or another object follows.
+    /// Returns whether a record can end here: only filler or another object follows.
     fn can_follow(&self, end: usize) -> bool {
         matches!(self.peek(self.filler_end(end)), None | Some(b'{'))
     }
@@ -237,7 +237,7 @@ impl<'r> Recovery<'r> {
         (before.last() == Some(&b'{')).then(|| before.len() - 1)
     }
 
-    /// Returns true if an object with a key begins here.
+    /// Returns whether an object with a key begins here.
     fn has_key(&self, at: usize) -> bool {
         let Some((b'{', behind)) = self.line.get(at..).and_then(<[u8]>::split_first) else {
             return false;
@@ -262,7 +262,7 @@ impl<'r> Recovery<'r> {
         end
     }
 
-    /// Returns the end of the white space, NUL bytes and byte-order marks that begin at `from`.
+    /// Returns the end of the whitespace, NUL bytes and byte-order marks that begin at `from`.
     fn filler_end(&self, from: usize) -> usize {
         let mut at = from;
         loop {

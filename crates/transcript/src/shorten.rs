@@ -1,5 +1,5 @@
-//! Shortens the strings of a JSON line while it comes in pieces, so that a line of any length can be
-//! looked at: ids, types and calls stay whole wherever they stand in it.
+//! Shortens the strings of a JSON line while it comes in pieces, so that a line of any length can
+//! be looked at: ids, types and calls stay whole wherever they are in it.
 //!
 //! Knows strings and escapes only. Never checks whether the line is JSON: the decoder does that.
 

@@ -58,7 +58,7 @@ impl Timestamp {
     /// unit.
     ///
     /// The three ranges do not overlap for times between 1973 and 5138. Agents write zero for "not
-    /// set", so zero is no time.
+    /// set", so zero is not a time.
     pub fn from_number(number: f64) -> Option<Timestamp> {
         let millis = if !number.is_finite() || number <= 0.0 {
             return None;

@@ -472,7 +472,7 @@ fn shown_text(format: &dyn Format, item: &StoryItem<'_>) -> String {
     shown + &labels
 }
 
-/// Returns a text without white space, by which alone its pieces lie apart.
+/// Returns a text without whitespace. Its pieces differ from the record only in whitespace.
 fn compact(text: &str) -> String {
     text.split_whitespace().collect()
 }

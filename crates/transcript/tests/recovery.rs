@@ -1,8 +1,8 @@
 //! Damaged lines: what is recovered, and which problems are reported. The module's own tests count
 //! the work, which is linear.
 //!
-//! Tests called `a5_…` to `a49_…` are the rows of the table of bad inputs. The lines are OpenClaw's,
-//! but recovery knows nothing about formats except through their decoder.
+//! Tests called `a5_…` to `a49_…` are the rows of the table of bad inputs. The lines are
+//! OpenClaw's, but recovery knows nothing about formats except through their decoder.
 
 use proptest::prelude::*;
 
@@ -519,7 +519,7 @@ fn an_oversize_record_says_its_first_words() {
     ] {
         assert_eq!(said(&message(rest)), [(text.to_owned(), big.clone())], "{rest}");
     }
-    // A letter that is cut is no damage.
+    // A character that is cut in two is not damage.
     let line = message(r#""content":"first wörds"#);
     let cut = &line.as_bytes()[..line.find('\u{f6}').unwrap() + 1];
     let problems = record::read_oversize(&OpenClaw, &origin(), cut, 40 << 20, &mut |_| {});
@@ -581,8 +581,8 @@ fn any_object() -> impl Strategy<Value = String> {
         .prop_map(|(name, value)| serde_json::json!({ "type": name, "x": value }).to_string())
 }
 
-/// Returns the configuration of a property: this many cases, the same in every run, or as many random
-/// ones as `PROPTEST_CASES` says.
+/// Returns the configuration of a property: this many cases, the same in every run, or as many
+/// random ones as `PROPTEST_CASES` says.
 fn few_cases(cases: u32) -> proptest::test_runner::Config {
     use proptest::test_runner::{Config, RngSeed};
     match std::env::var_os("PROPTEST_CASES") {

@@ -70,7 +70,7 @@ pub(crate) fn meta_json(spawn: &Spawn) -> String {
     )
 }
 
-/// Returns the line that the append measurement adds: a prompt with a word of its own.
+/// Returns the line that the append measurement adds: a prompt with a word that occurs only there.
 pub(crate) fn appended_line(session_id: &str, word: &str, prng: &mut Prng) -> String {
     let time = Clock::new(prng).iso();
     format!(

@@ -1,31 +1,31 @@
-//! The time inside a generated session, which only moves forward.
+//! The clock of a generated session.
 //!
-//! Never the real clock, which would make two homes of one seed differ.
+//! Never reads the system clock: the same seed must give the same home.
 
 use super::prng::Prng;
 
-/// 2026-01-05T08:00:00Z, the Monday on which every home begins.
-pub(crate) const FIRST_MORNING_MS: i64 = 1_767_600_000_000;
+/// The earliest time in a home, in milliseconds: 2026-01-05T08:00:00Z.
+pub(crate) const EARLIEST_MS: i64 = 1_767_600_000_000;
 
-/// A time in milliseconds since 1970.
+/// The current time of a session. It only moves forward.
 #[derive(Clone, Copy)]
 pub(crate) struct Clock {
     pub(crate) now_ms: i64,
 }
 
 impl Clock {
-    /// Starts somewhere in the 90 days after the first morning.
+    /// Creates a clock at a random time in the 90 days after [`EARLIEST_MS`].
     pub(crate) fn new(prng: &mut Prng) -> Self {
-        Self { now_ms: FIRST_MORNING_MS + prng.below(90 * 86_400_000) as i64 }
+        Self { now_ms: EARLIEST_MS + prng.below(90 * 86_400_000) as i64 }
     }
 
-    /// Advances by up to `at_most_ms` and returns the new time as ISO 8601.
-    pub(crate) fn tick(&mut self, prng: &mut Prng, at_most_ms: usize) -> String {
-        self.now_ms += prng.between(1, at_most_ms) as i64;
+    /// Advances by a random 1 to `max_ms` milliseconds. Returns the new time as ISO 8601.
+    pub(crate) fn tick(&mut self, prng: &mut Prng, max_ms: usize) -> String {
+        self.now_ms += prng.between(1, max_ms) as i64;
         self.iso()
     }
 
-    /// Returns the time as `JSON.stringify` writes a date.
+    /// Returns the time as ISO 8601, like JavaScript's `Date.toJSON`.
     pub(crate) fn iso(&self) -> String {
         let (year, month, day) = civil_date(self.now_ms.div_euclid(86_400_000));
         let ms = self.now_ms.rem_euclid(86_400_000);
@@ -39,7 +39,7 @@ impl Clock {
     }
 }
 
-/// Returns the Gregorian date of a day counted from 1970-01-01.
+/// Returns year, month and day of the day that is `days` days after 1970-01-01.
 ///
 /// The algorithm is Howard Hinnant's `civil_from_days`.
 fn civil_date(days: i64) -> (i64, i64, i64) {
@@ -61,9 +61,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn moments_are_written_as_dates() {
+    fn times_are_written_as_iso_8601() {
         let iso = |now_ms| Clock { now_ms }.iso();
-        assert_eq!(iso(FIRST_MORNING_MS), "2026-01-05T08:00:00.000Z");
+        assert_eq!(iso(EARLIEST_MS), "2026-01-05T08:00:00.000Z");
         assert_eq!(iso(951_782_400_123), "2000-02-29T00:00:00.123Z");
     }
 }

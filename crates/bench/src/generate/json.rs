@@ -1,6 +1,6 @@
-//! Writes JSON text the way `JSON.stringify` does, straight into a `String`.
+//! Writes JSON strings directly into a `String`, with the escapes of `JSON.stringify`.
 //!
-//! Going through `serde_json::Value` would sort or copy fields that are already in order.
+//! `serde_json::Value` is not used: it would copy every text, and sort fields whose order matters.
 
 use std::fmt::Write as _;
 
@@ -14,23 +14,25 @@ pub(crate) fn push_string(out: &mut String, text: &str) {
 /// Appends `text` escaped for the inside of a JSON string.
 pub(crate) fn push_escaped(out: &mut String, text: &str) {
     out.reserve(text.len() + text.len() / 16);
-    let mut clean_from = 0;
-    for (at, byte) in text.bytes().enumerate() {
+    let mut unescaped_from = 0;
+    for (index, byte) in text.bytes().enumerate() {
         if byte >= 0x20 && byte != b'"' && byte != b'\\' {
             continue;
         }
-        out.push_str(&text[clean_from..at]);
-        clean_from = at + 1;
+        out.push_str(&text[unescaped_from..index]);
+        unescaped_from = index + 1;
         match byte {
             b'"' => out.push_str("\\\""),
             b'\\' => out.push_str("\\\\"),
             b'\n' => out.push_str("\\n"),
             b'\t' => out.push_str("\\t"),
             b'\r' => out.push_str("\\r"),
+            0x08 => out.push_str("\\b"),
+            0x0c => out.push_str("\\f"),
             _ => push_display(out, format_args!("\\u{byte:04x}")),
         }
     }
-    out.push_str(&text[clean_from..]);
+    out.push_str(&text[unescaped_from..]);
 }
 
 /// Appends formatted text.
@@ -44,11 +46,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn strings_read_back_as_they_were() {
-        for text in ["", "plain", "\"\\\n\t\r\u{1b}[0m", "größe → 12"] {
+    fn strings_are_escaped_as_by_json_stringify() {
+        for text in ["", "plain", "\"\\\n\t\r\u{8}\u{c}\u{1b}[0m", "größe → 12"] {
             let mut json = String::new();
             push_string(&mut json, text);
-            assert_eq!(serde_json::from_str::<String>(&json).unwrap(), text);
+            // serde_json escapes like JavaScript.
+            assert_eq!(json, serde_json::to_string(text).unwrap());
         }
     }
 }

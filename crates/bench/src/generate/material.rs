@@ -110,7 +110,8 @@ impl Material {
         }
     }
 
-    /// Returns the number of names that lines share; the hits of one search are about the same name.
+    /// Returns the number of names that lines share; the hits of one search are about the same
+    /// name.
     fn n_names(self) -> usize {
         match self {
             Self::Search => 4,

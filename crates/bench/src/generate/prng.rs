@@ -18,7 +18,7 @@ impl Prng {
 
     /// Starts the stream of the `index`-th part of what `seed` describes.
     ///
-    /// Each file has a stream of its own, so that a change to one kind of file leaves the others
+    /// Each file has its own stream, so that a change to one kind of file leaves the others
     /// unchanged.
     pub(crate) fn stream(seed: u64, index: u64) -> Self {
         let mut counter = seed ^ index.wrapping_mul(0x9E6C_63D0_876A_68EE);

@@ -116,7 +116,7 @@ fn restore(args: &Args, context: &mut Context, file: &Path) -> Result<()> {
         }
     }
     let report = prepared.swap().map_err(|error| cannot_restore(error, &ledger))?;
-    // The restored file is not a backup any more: this machine collects into it.
+    // The restored file is no longer a backup: this machine collects into it.
     drop(context.open_to_collect()?);
     if !report.forgotten.is_empty() {
         let warning = format!(

@@ -35,7 +35,7 @@ use crate::reading::{self, Reading};
 /// `show --full --json` prints. `jsonl` is the agent's own file, byte for byte.
 ///
 /// `openclaw` writes a folder that OpenClaw and pi can use, with session keys
-/// and metadata: for sessions of quipu's own and for collected OpenClaw ones.
+/// and metadata: for native and for collected OpenClaw sessions.
 /// `claude-code` writes collected sessions to where `claude --resume` finds
 /// them; existing files are not changed.
 ///
@@ -146,7 +146,7 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
     print_report(&report, &to, &reading, context)
 }
 
-/// Returns true if `--to` names a file: it has an extension, and is not an existing folder.
+/// Returns whether `--to` names a file: it has an extension, and is not an existing folder.
 fn is_file(to: &Path, args: &Args, kind: Kind, is_one: bool) -> bool {
     let ends_like_folder =
         args.to.as_ref().is_some_and(|to| to.as_os_str().as_encoded_bytes().ends_with(b"/"));
@@ -157,7 +157,7 @@ fn is_file(to: &Path, args: &Args, kind: Kind, is_one: bool) -> bool {
 }
 
 /// Shows everything to the redactor before anything is written. A secret may be recognised by the
-/// words around it in one place and stand alone in another.
+/// words around it in one place and none in another.
 fn learn(
     exporter: &mut Exporter<'_>,
     sessions: &[(SessionRow, Session)],

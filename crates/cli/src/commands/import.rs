@@ -1,4 +1,4 @@
-//! `quipu import`: makes sessions of quipu's own from an OpenClaw folder.
+//! `quipu import`: copies OpenClaw's sessions into native sessions.
 
 use std::path::PathBuf;
 
@@ -13,14 +13,14 @@ use crate::paths;
 /// Import OpenClaw's sessions, to continue them in quipu
 ///
 /// DIR is OpenClaw's state folder, its `agents` folder, one agent's folder or
-/// its `sessions` folder. Every line becomes part of a session of quipu's own,
+/// its `sessions` folder. Every line is stored in a native session of quipu,
 /// byte for byte, including unreadable and repeated lines. Session keys and
-/// their metadata are imported too. So are archived and deleted sessions, from
-/// folders, archives and the database of newer releases. OpenClaw's files are
-/// not changed.
+/// their metadata are imported too, and so are archived and deleted sessions
+/// and those in the database of newer releases. OpenClaw's files are not
+/// changed.
 ///
-/// A second import adds nothing. If a session already exists with different
-/// lines, it is not changed, and its file is listed.
+/// A second import adds nothing. If a session exists and has different lines,
+/// nothing of its file is imported, and the file is listed with the reason.
 ///
 /// `quipu sync` collects OpenClaw's sessions without importing them.
 ///
@@ -29,7 +29,7 @@ use crate::paths;
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct Args {
-    /// OpenClaw's folder
+    /// One of the folders above
     #[arg(value_name = "DIR")]
     folder: PathBuf,
 }
@@ -47,7 +47,7 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
     let roots: Vec<PathBuf> = context.roots().into_iter().map(|root| root.path).collect();
     store.import_with_roots(&folder, &roots, &mut |file| {
         files.push(file);
-        bar.sessions("importing", files.len() as u64, files.len() as u64);
+        bar.files("importing", files.len() as u64);
     })?;
     drop(bar);
     if context.is_json {
@@ -55,16 +55,24 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
             context.output.json(file)?;
         }
     } else if !context.output.is_quiet() {
-        show(context, &files)?;
+        print_files(context, &files)?;
     }
     match files.iter().filter(|file| file.failed).count() as u64 {
         0 => Ok(()),
-        failed => Err(CommandError::new(format!("{} not imported", count(failed, "file")))
-            .hint("all other files were imported; the reason is shown with each file")),
+        failed => {
+            let were = if failed == 1 { "was" } else { "were" };
+            let what = format!("{} {were} not imported", count(failed, "file"));
+            let is_listed = context.is_json || !context.output.is_quiet();
+            Err(CommandError::new(what).hint(match is_listed {
+                true => "all other files were imported; the list has the reason for each file",
+                false => "all other files were imported; without --quiet the reasons are listed",
+            }))
+        }
     }
 }
 
-fn show(context: &mut Context, files: &[ImportedFile]) -> Result<()> {
+/// Prints the files with what was imported from each, and the sessions.
+fn print_files(context: &mut Context, files: &[ImportedFile]) -> Result<()> {
     let columns = [
         Column::numbers("rows"),
         Column::numbers("stored"),
@@ -107,7 +115,7 @@ fn show(context: &mut Context, files: &[ImportedFile]) -> Result<()> {
     let lines = files.iter().filter(|file| file.kind != "index").map(|file| file.added).sum();
     let added = match lines {
         0 => ": nothing new".to_owned(),
-        lines => format!(": {} new", count(lines, "line")),
+        lines => format!(": {}", count(lines, "new line")),
     };
     let sessions = count(sessions.len() as u64, "session");
     Ok(context.output.line(Text::styled(Style::Good, sessions).and(added))?)

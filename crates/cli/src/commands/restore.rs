@@ -161,7 +161,7 @@ fn refuse_followed(context: &Context, to: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Returns true if a path names its beginning, so that it is more than a file name.
+/// Returns whether a path names its beginning, so that it is more than a file name.
 fn is_whole(path: &Path) -> bool {
     path.is_absolute() || ["~", ".", ".."].iter().any(|start| path.starts_with(start))
 }

@@ -68,13 +68,13 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
         && !Path::new(folder).is_dir()
     {
         if args.run {
-            let why = format!("its folder {} does not exist any more", context.show(folder));
+            let why = format!("its folder {} no longer exists", context.show(folder));
             return Err(cannot(
                 &why,
                 "the agent finds a session only from the folder it was started in",
             ));
         }
-        let warning = format!("the folder {} does not exist any more", context.show(folder));
+        let warning = format!("the folder {} no longer exists", context.show(folder));
         context.output.warn(
             &warning,
             Some("the agent finds a session only from the folder it was started in"),
@@ -156,7 +156,7 @@ fn command(shell: &Shell, ids: &ShortIds, session: &Session) -> Result<Vec<Strin
     }
     let command = format::by_name(&session.format)
         .and_then(|format| format.resume(&session.id, session.key.as_deref()))
-        .ok_or_else(|| cannot("no session key leads to this session any more", &show))?;
+        .ok_or_else(|| cannot("no session key leads to this session now", &show))?;
     // A name from a transcript must never be read as an option. It comes last. An id may have a
     // folder before the file's name; the agent does not take that part.
     if command.last().is_some_and(|name| name.starts_with('-')) {

@@ -53,7 +53,7 @@ enum Action {
     ///   quipu senders allow 'irc:*'
     #[command(verbatim_doc_comment)]
     Allow(OneArgs),
-    /// Deny a sender; they also get no pairing code any more
+    /// Deny a sender, who then gets no pairing code either
     ///
     /// Example:
     ///   quipu senders deny +15555550123 --channel whatsapp

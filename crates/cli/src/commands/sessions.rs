@@ -20,11 +20,12 @@ const WIDEST_PROJECT: usize = 20;
 
 /// List sessions, the newest first
 ///
-/// Sub-agents, warm-up stubs and empty sessions are hidden by default; --all
-/// shows them. --human leaves out sessions in which no person wrote a prompt. With --project, sessions are grouped by project. --since and
-/// --until compare the time when a session was last active: from the agent's own
-/// index if there is one, else from its last entry. So a session that continued
-/// after --until is not listed.
+/// Sub-agents, warm-up sessions and empty sessions are hidden by default; --all
+/// shows them. --human leaves out sessions in which no person wrote a prompt.
+/// With --project, sessions are grouped by project. --since and --until compare
+/// the time when a session was last active: from the agent's own index if there
+/// is one, else from its last entry. So a session that continued after --until
+/// is not listed.
 ///
 /// Examples:
 ///   quipu sessions --since 3d

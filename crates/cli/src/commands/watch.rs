@@ -22,7 +22,7 @@ use crate::output::{Bar, Line, Output, Style, Text, count, now_ms, second};
 /// Collects everything new, then waits for files to change. A new line is in the
 /// ledger within a second. While nothing changes it sleeps, except for a scan of
 /// all files every few minutes. On a full disk or a locked ledger it waits and
-/// retries. After a suspend it collects everything that was written meanwhile.
+/// retries. After a suspend it collects everything that was written in between.
 /// `quipu service install` keeps it running in the background.
 ///
 /// With --json, prints one object each time something was stored.
@@ -88,7 +88,7 @@ fn stop_on_signals(stop: Stop) -> io::Result<()> {
     Ok(())
 }
 
-/// Returns true if SIGHUP is ignored, as `nohup` does.
+/// Returns whether SIGHUP is ignored, as `nohup` does.
 fn is_hangup_ignored() -> bool {
     // Only Linux reports it; elsewhere a closed terminal stops the watch.
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();

@@ -22,7 +22,7 @@ pub(super) fn read(
 ) -> Result<BTreeMap<&'static str, Retention>> {
     let Value::Table(table) = value else {
         return Err(wrong_type("retention", path, "a table", value)
-            .hint("write `[retention]` on a line of its own and the formats below it"));
+            .hint("write `[retention]` on its own line and the formats below it"));
     };
     let mut all = BTreeMap::new();
     for (name, value) in table {

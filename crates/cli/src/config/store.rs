@@ -79,7 +79,7 @@ impl Reader<'_> {
     fn table<'v>(&self, key: &str, value: &'v Value) -> Result<&'v Table> {
         value.as_table().ok_or_else(|| {
             wrong_type(key, self.path, "a table", value)
-                .hint(format!("write `[{key}]` on a line of its own and the settings below it"))
+                .hint(format!("write `[{key}]` on its own line and the settings below it"))
         })
     }
 

@@ -1,9 +1,9 @@
 //! Results that standard output, or a pager, does not take yet.
 //!
-//! A command reads the ledger in one snapshot, and the write-ahead log grows as long as a snapshot is
-//! held. So results that would block are kept in memory, above 4 MiB in a file without a name, and a
-//! thread writes them. The command waits for that thread after it has dropped the snapshot. Results
-//! that do not block are written at once, without a thread.
+//! A command reads the ledger in one snapshot, and the write-ahead log grows as long as a snapshot
+//! is held. So results that would block are kept in memory, above 4 MiB in a file without a name,
+//! and a thread writes them. The command waits for that thread after it has dropped the snapshot.
+//! Results that do not block are written at once, without a thread.
 
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::fd::AsFd;
@@ -218,7 +218,7 @@ impl<W: AsFd> Drop for Backlog<W> {
     }
 }
 
-/// Returns true if a piece can be written without blocking, or if that is unknown.
+/// Returns whether a piece can be written without blocking, or if that is unknown.
 fn is_ready(out: &impl AsFd) -> bool {
     let mut fds = [PollFd::new(out, PollFlags::OUT)];
     poll(&mut fds, Some(&Timespec::default())).map_or(true, |ready| ready > 0)

@@ -10,8 +10,8 @@ use super::safe::safe;
 /// Bytes below which no bar is shown, because the work is done before it could be read.
 const WORTH_SHOWING: u64 = 4 << 20;
 
-/// Sessions below which no bar is shown.
-const FEW_SESSIONS: u64 = 20;
+/// Sessions or files up to which no bar is shown.
+const FEW: u64 = 20;
 
 /// A progress bar. It is removed when the work ends.
 #[derive(Debug)]
@@ -59,7 +59,7 @@ impl Bar {
 
     /// Sets how many of how many sessions are done.
     pub(crate) fn sessions(&mut self, doing: &'static str, done: u64, total: u64) {
-        if total > FEW_SESSIONS {
+        if total > FEW {
             self.start(doing, total, "{human_pos}/{human_len} sessions");
         }
         if let Some(bar) = &self.bar {
@@ -67,14 +67,30 @@ impl Bar {
         }
     }
 
-    fn start(&mut self, doing: &'static str, total: u64, measure: &str) {
+    /// Sets how many files are done. How many there are is not known.
+    pub(crate) fn files(&mut self, doing: &'static str, done: u64) {
+        if done > FEW {
+            self.start(doing, None, "{human_pos} files");
+        }
+        if let Some(bar) = &self.bar {
+            bar.set_position(done);
+        }
+    }
+
+    /// Shows a bar, or without a total only its measure.
+    fn start(&mut self, doing: &'static str, total: impl Into<Option<u64>>, measure: &str) {
         if !self.is_seen || (self.doing == doing && self.bar.is_some()) {
             return;
         }
         self.clear();
-        let bar_style = if self.has_colour { "{wide_bar:.dim}" } else { "{wide_bar}" };
-        let template = format!("{{spinner}} {doing}  {bar_style}  {measure}  {{elapsed}}");
-        let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::stderr());
+        let total = total.into();
+        let bar_style = match (total, self.has_colour) {
+            (None, _) => "",
+            (_, true) => "{wide_bar:.dim}  ",
+            (_, false) => "{wide_bar}  ",
+        };
+        let template = format!("{{spinner}} {doing}  {bar_style}{measure}  {{elapsed}}");
+        let bar = ProgressBar::with_draw_target(total, ProgressDrawTarget::stderr());
         if let Ok(style) = ProgressStyle::with_template(&template) {
             bar.set_style(style.progress_chars("━╸ "));
         }
@@ -114,7 +130,7 @@ impl Line {
         Line { width, state: String::new() }
     }
 
-    /// Returns true if the line is shown.
+    /// Returns whether the line is shown.
     pub(crate) fn is_seen(&self) -> bool {
         self.width.is_some()
     }
@@ -146,5 +162,20 @@ impl Line {
         if self.is_seen() && !self.state.is_empty() {
             let _ = io::stderr().write_all(format!("{CLEAR}{}", self.state).as_bytes());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_are_counted_without_a_total() {
+        let mut bar = Bar::new(true, false);
+        for done in 1..=57 {
+            bar.files("importing", done);
+        }
+        let shown = bar.bar.as_ref().map(|bar| (bar.position(), bar.length()));
+        assert_eq!(shown, Some((57, None)));
     }
 }

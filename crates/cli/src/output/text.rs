@@ -88,7 +88,7 @@ impl Text {
         self
     }
 
-    /// Returns true if it is empty.
+    /// Returns whether it is empty.
     pub(crate) fn is_empty(&self) -> bool {
         self.pieces.is_empty()
     }

@@ -11,7 +11,7 @@ use super::{MARK, Sandbox, Unit};
 /// The unit's name.
 pub(crate) const NAME: &str = "quipu.service";
 
-/// The unit's file.
+/// Returns the text of the unit file.
 pub(crate) fn text(unit: &Unit, sandbox: Sandbox) -> String {
     let program = unit.program.as_os_str().as_bytes();
     // systemd refuses a program with such a name, but passes it on as an argument.
@@ -118,7 +118,7 @@ mod tests {
     fn line<'a>(text: &'a str, key: &str) -> Option<&'a str> {
         let mut found = text.lines().filter_map(|line| line.strip_prefix(key)?.strip_prefix('='));
         let first = found.next();
-        assert_eq!(found.next(), None, "{key} stands there twice");
+        assert_eq!(found.next(), None, "{key} occurs twice");
         first
     }
 

@@ -3,7 +3,7 @@
 use std::fs;
 
 use crate::home::Home;
-use quipu_torture::OLD;
+use quipu_torture::OLD_LEDGERS;
 
 /// Commands that write to the ledger or migrate it. `{id}` is a session in it.
 const WRITING: &[&str] = &[
@@ -63,7 +63,7 @@ fn session(home: &Home) -> String {
 #[test]
 fn every_command_works_on_every_older_ledger() {
     let mut failed = Vec::new();
-    for old in OLD {
+    for old in OLD_LEDGERS {
         for (is_backup, bytes) in [(false, old.ledger()), (true, old.backup())] {
             let home = Home::small();
             home.write("kept/ledger.db", &bytes);

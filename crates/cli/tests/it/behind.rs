@@ -63,7 +63,7 @@ fn an_empty_answer_is_an_error() {
     assert_eq!(home.run("sessions").code, 0);
 }
 
-/// Answers from a part of the records carry a mark, also in lists.
+/// Answers from a part of the records carry a mark, even in lists.
 #[test]
 fn an_incomplete_answer_has_a_mark() {
     let home = Home::small();
@@ -108,7 +108,7 @@ fn a_leaf_is_read_while_another_process_holds_the_lock() {
 /// A ledger of an older version is migrated by commands that write, not by lists and dry runs.
 #[test]
 fn lists_and_dry_runs_do_not_migrate() {
-    for old in quipu_torture::OLD {
+    for old in quipu_torture::OLD_LEDGERS {
         let home = Home::empty();
         fs::create_dir(home.path("kept")).unwrap();
         fs::write(home.path("kept/ledger.db"), old.ledger()).unwrap();

@@ -233,7 +233,7 @@ fn a_companion_that_cannot_be_read() {
 /// A ledger of an older version that cannot be migrated in place.
 #[test]
 fn an_old_ledger_in_a_folder_that_cannot_be_written_to() {
-    for old in quipu_torture::OLD {
+    for old in quipu_torture::OLD_LEDGERS {
         let home = collected();
         fs::write(home.path("kept/ledger.db"), old.ledger()).unwrap();
         close(&home, 0o500, 0o400, NOBODY);

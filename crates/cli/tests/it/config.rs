@@ -512,7 +512,7 @@ fn r62_wrong_values_of_the_store() {
     exit 2
     --- stderr
     error: `store` in [HOME]/.config/quipu/config.toml must be a table, not a number
-    hint: write `[store]` on a line of its own and the settings below it
+    hint: write `[store]` on its own line and the settings below it
     ");
     snapshot!(refused("[store.reset]\nhour = 24"), @"
     exit 2
@@ -572,10 +572,7 @@ fn how_long_transcripts_are_kept() {
     let line = line.into_iter().find(|line| line["key"] == "retention.claude-code").unwrap();
     assert_eq!((&line["value"], &line["origin"]), (&12.into(), &"file".into()));
     let warned = home.run("doctor").stdout;
-    assert!(
-        warned.contains("because `retention.claude-code` in the configuration is 12"),
-        "{warned}"
-    );
+    assert!(warned.contains("(`retention.claude-code` in the configuration is 12)"), "{warned}");
     home.run("sync");
     for command in ["status", ""] {
         let said = home.run(command).stdout;

@@ -1,5 +1,5 @@
-//! Compressed files that cannot be decompressed completely, and files that change without a new
-//! record, on the command line.
+//! Tests the commands on compressed files that cannot be decompressed completely, and on files that
+//! change without a new record.
 
 use crate::home::{Home, snapshot};
 
@@ -8,24 +8,30 @@ const SESSIONS: &str = ".openclaw/agents/main/sessions";
 const TEXT: &str = "{\"type\":\"session\",\"version\":3,\"id\":\"old\",\"timestamp\":\"2026-02-04T10:30:00.000Z\"}\n\
     {\"role\":\"user\",\"content\":\"one\",\"timestamp\":1770193116233}\n";
 
-fn home() -> Home {
+/// Creates a home with an archive whose end is not zstd, and a small archive that decompresses to
+/// 80 MiB.
+fn home_with_damaged_archives() -> Home {
     let home = Home::empty();
-    let half = [zstd::encode_all(TEXT.as_bytes(), 3).unwrap(), b"no zstd".to_vec()].concat();
-    home.write(format!("{SESSIONS}/old.jsonl.deleted.2026-02-04T10-30-00.000Z.zst"), half);
+    let frame_with_garbage =
+        [zstd::encode_all(TEXT.as_bytes(), 3).unwrap(), b"no zstd".to_vec()].concat();
+    home.write(
+        format!("{SESSIONS}/old.jsonl.deleted.2026-02-04T10-30-00.000Z.zst"),
+        frame_with_garbage,
+    );
     let bomb = zstd::encode_all(&*vec![b'0'; 80 << 20], 3).unwrap();
     home.write(format!("{SESSIONS}/bomb.jsonl.zst"), bomb);
     home
 }
 
 #[test]
-fn from_sync_to_restore() {
-    let home = home();
+fn every_command_reports_damaged_archives() {
+    let home = home_with_damaged_archives();
     snapshot!(home.run("sync"), @"
     exit 0
     --- stdout
     collected  2 records (139 B) from 2 files, all new
-    damaged    OpenClaw's agents/main/sessions/bomb.jsonl.zst: decompresses to more than a thousand times its size; stored unchanged, with the lines that can be read
-    damaged    OpenClaw's agents/main/sessions/old.jsonl.deleted.2026-02-04T10-30-00.000Z.zst: the data after its first part is not zstd; stored unchanged, with the lines that can be read
+    damaged    OpenClaw's agents/main/sessions/bomb.jsonl.zst: decompresses to more than a thousand times its size; stored unchanged, and its readable lines are collected
+    damaged    OpenClaw's agents/main/sessions/old.jsonl.deleted.2026-02-04T10-30-00.000Z.zst: the data after its first frame is not zstd; stored unchanged, and its readable lines are collected
     problems   2 problems in source files; see `quipu status`
     ");
     snapshot!(home.run("sync"), @"
@@ -56,14 +62,14 @@ fn from_sync_to_restore() {
       states    1 deleted  deleted by the agent, which kept the file under another name
       oldest    ~/.openclaw/agents/main/sessions/bomb.jsonl.zst
                 last changed 10 days ago ([DAY])
-      damaged   1 file: decompresses to more than a thousand times its size; stored unchanged, with the lines that can be read
+      damaged   1 file: decompresses to more than a thousand times its size; stored unchanged, and its readable lines are collected
                   agents/main/sessions/bomb.jsonl.zst
-                1 file: the data after its first part is not zstd; stored unchanged, with the lines that can be read
+                1 file: the data after its first frame is not zstd; stored unchanged, and its readable lines are collected
                   agents/main/sessions/old.jsonl.deleted.2026-02-04T10-30-00.000Z.zst
 
     Problems  in source files; nothing was lost
       kind             times  meaning
-      damaged_archive      2  A compressed file that cannot be decompressed to its end; stored unchanged (up to 256 MiB), with the lines that can be decoded.
+      damaged_archive      2  A compressed file that cannot be decompressed to its end. Its readable lines are collected; up to 256 MiB it is stored unchanged.
     ");
     snapshot!(home.run("doctor"), @"
     exit 0
@@ -78,10 +84,10 @@ fn from_sync_to_restore() {
       named       ✓ every transcript listed in an index is stored
       risk        ✓ nothing is about to be lost
 
-    note  compressed files that cannot be decompressed completely; the lines before the damage are collected, and the files are stored unchanged: 2
+    note  compressed files that cannot be decompressed completely: 2
           agents/main/sessions/bomb.jsonl.zst: decompresses to more than a thousand times its size
-          agents/main/sessions/old.jsonl.deleted.2026-02-04T10-30-00.000Z.zst: the data after its first part is not zstd
-    do    nothing to do; if there is an intact copy, replace the file with it, and the next `quipu sync` reads it (`quipu restore` restores the damaged one)
+          agents/main/sessions/old.jsonl.deleted.2026-02-04T10-30-00.000Z.zst: the data after its first frame is not zstd
+    do    nothing to do: the files are stored unchanged, and the lines before the damage are collected. If you have an intact copy, put it in the place of the file and run `quipu sync`; `quipu restore` restores the damaged file
     ");
     snapshot!(home.run("restore --all --to all"), @"
     exit 0
@@ -110,9 +116,9 @@ fn from_sync_to_restore() {
     assert!(home.run("").stdout.contains("every byte stored"));
 }
 
-/// An index changes all the time, and has no records.
+/// An index has no records, so its changes are reported in bytes.
 #[test]
-fn an_index_that_changes() {
+fn a_changed_index_is_reported_in_bytes() {
     let home = Home::empty();
     let index = |updated: u32| {
         format!("{{\"agent:main:main\":{{\"sessionId\":\"old\",\"updatedAt\":{updated}}}}}")

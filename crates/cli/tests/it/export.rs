@@ -244,7 +244,7 @@ fn what_cannot_be_exported() {
     ");
 }
 
-/// Writes a session with a secret in every possible place, also where texts are cut.
+/// Writes a session with a secret in every possible place, even where texts are cut.
 fn leak(home: &Home, number: usize, rule: &Rule) -> String {
     let (text, secret) = rule.sample();
     let id = format!("{number:08}-0000-4000-8000-000000000000");

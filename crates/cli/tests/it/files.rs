@@ -10,7 +10,7 @@ use crate::home::{Home, snapshot};
 
 const ID: &str = "01a1e05d-0000-4000-8000-000000000001";
 
-/// Creates a home with a session of quipu's own that was reset.
+/// Creates a home with a native session that was reset.
 fn own() -> Home {
     let home = Home::empty();
     home.run(&format!("session new --id {ID} --key agent:main:main"));
@@ -75,7 +75,10 @@ fn what_cannot_be_written_is_said() {
     let home = Home::small();
     home.run("sync");
     let left = home.run("export --all --format openclaw --to out").to_string();
-    assert!(left.contains("left out: it is not a session of OpenClaw or of quipu's own"), "{left}");
+    assert!(
+        left.contains("left out: it is neither an OpenClaw session nor a native session of quipu"),
+        "{left}"
+    );
     let none = home.run("export 00000001 --format openclaw --to out2").to_string();
     assert!(none.starts_with("exit 1") && none.contains("nothing to write"), "{none}");
     for (arguments, why) in [
@@ -127,7 +130,7 @@ fn an_import_tells_of_every_file() {
        3       3    3  agents/main/sessions/s.jsonl
        1       1    1  agents/main/sessions/sessions.json
     left out  agents/main/sessions/s.jsonl.lock: lock file
-    1 session: 3 lines new
+    1 session: 3 new lines
     ");
     snapshot!(home.run("import state --json"), @r#"
     exit 0
@@ -146,10 +149,10 @@ fn an_import_tells_of_every_file() {
        2       2    2  main/sessions/t.jsonl
        1       0    0  main/sessions/sessions.json
     left out  main/sessions/s.jsonl.lock: lock file
-    1 session: 2 lines new
+    1 session: 2 new lines
     --- stderr
-    error: 1 file not imported
-    hint: all other files were imported; the reason is shown with each file
+    error: 1 file was not imported
+    hint: all other files were imported; the list has the reason for each file
     ");
     snapshot!(home.run("import nowhere"), @"
     exit 2
@@ -165,9 +168,15 @@ fn an_import_tells_of_every_file() {
     {"path":"sessions.json","kind":"index","agent":"main","rows":1,"stored":0,"added":0}
     {"path":"s.jsonl.lock","kind":"other","agent":"main","rows":0,"stored":0,"added":0,"why":"lock file"}
     --- stderr
-    error: 1 file not imported
-    hint: all other files were imported; the reason is shown with each file
+    error: 1 file was not imported
+    hint: all other files were imported; the list has the reason for each file
     "#);
+    snapshot!(home.run("import state --quiet"), @"
+    exit 2
+    --- stderr
+    error: 1 file was not imported
+    hint: all other files were imported; without --quiet the reasons are listed
+    ");
     let context = home.run("session context agent:main:main --json").json();
     assert_eq!(context["messages"].as_array().unwrap().len(), 1);
 }

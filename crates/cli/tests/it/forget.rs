@@ -89,7 +89,7 @@ fn forgets() {
         lines,
         [
             "forgotten  3 sessions, will not be collected again",
-            "5 files: forgotten; not opened any more"
+            "5 files: forgotten; no longer opened"
         ]
     );
 }

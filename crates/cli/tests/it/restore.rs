@@ -92,7 +92,7 @@ fn several_matches() {
     ");
 }
 
-/// The number of matches is printed, also if there are many.
+/// The number of matches is printed, even if there are many.
 #[test]
 fn a_great_many_matches() {
     let home = Home::empty();
@@ -175,7 +175,7 @@ fn what_to_restore_has_to_be_said_once() {
     }
 }
 
-/// Every file in a collected folder is collected, also a restored one.
+/// Every file in a collected folder is collected, even a restored one.
 #[test]
 fn not_into_a_folder_that_is_collected_from() {
     let home = Home::small();

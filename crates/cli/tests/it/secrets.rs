@@ -83,7 +83,7 @@ fn no_command_shows_or_keeps_a_secret() {
             kept += 1;
         }
     }
-    assert!(kept > 2, "what is no secret is kept");
+    assert!(kept > 2, "texts that are not secrets are kept");
     let after: Vec<_> = SECRETS.iter().map(|path| fs::read(home.path(path)).unwrap()).collect();
     assert_eq!(before, after);
 }

@@ -223,7 +223,7 @@ fn resuming() {
     --- stdout
     cd /home/alice/shop && claude --resume 00000004-0000-4000-8000-000000000004
     --- stderr
-    warning: the folder /home/alice/shop does not exist any more
+    warning: the folder /home/alice/shop no longer exists
     hint: the agent finds a session only from the folder it was started in
     ");
     fs::remove_file(&path).unwrap();
@@ -232,7 +232,7 @@ fn resuming() {
     --- stdout
     cd /home/alice/shop && claude --resume 00000004-0000-4000-8000-000000000004
     --- stderr
-    warning: the folder /home/alice/shop does not exist any more
+    warning: the folder /home/alice/shop no longer exists
     hint: the agent finds a session only from the folder it was started in
     restored the transcript: ~/.claude/projects/-home-alice-shop/00000004-0000-4000-8000-000000000004.jsonl
     ");
@@ -338,7 +338,7 @@ fn an_agent_is_not_started_elsewhere_and_never_given_options() {
     // None of the fixtures' folders exists on this machine.
     let elsewhere = home.run("resume 00000004-0000-4000-8000-000000000004 --run");
     assert_eq!(elsewhere.code, 1);
-    assert!(elsewhere.stderr.contains("does not exist any more"), "{}", elsewhere.stderr);
+    assert!(elsewhere.stderr.contains("no longer exists"), "{}", elsewhere.stderr);
     home.fixture(
         "claude-code/projects/-home-alice-shop/00000004-0000-4000-8000-000000000004.jsonl",
         ".claude/projects/-home-alice-shop/--dangerously-skip-permissions.jsonl",
@@ -348,7 +348,7 @@ fn an_agent_is_not_started_elsewhere_and_never_given_options() {
     assert!(run.stderr.contains("as an option") && run.stdout.is_empty(), "{}", run.stderr);
 }
 
-/// The listed ids find their sessions, also if a file is empty.
+/// The listed ids find their sessions, even if a file is empty.
 #[test]
 fn listed_ids_are_long_enough() {
     let home = Home::empty();

@@ -669,8 +669,8 @@ fn words_that_stand_only_in_queues_and_progress_are_told_and_found() {
 
 const QUEUED: &str = "9aaa0001-0000-4000-8000-000000000001";
 
-/// Returns the configuration of a property: this many cases, the same in every run, or as many random
-/// ones as `PROPTEST_CASES` says.
+/// Returns the configuration of a property: this many cases, the same in every run, or as many
+/// random ones as `PROPTEST_CASES` says.
 fn few_cases(cases: u32) -> proptest::test_runner::Config {
     use proptest::test_runner::{Config, RngSeed};
     match std::env::var_os("PROPTEST_CASES") {

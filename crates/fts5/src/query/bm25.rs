@@ -107,7 +107,7 @@ pub(crate) fn best(
     Ok(among(conn, weights, matches, limit, bounds().collect())?.1)
 }
 
-/// Returns the same for candidates with the highest bounds of all. `None` if another row could be
+/// Scores only the candidates with the highest bounds. Returns `None` if another row could be
 /// among the best all the same.
 pub(super) fn best_of_candidates(
     conn: &Connection,

@@ -33,7 +33,7 @@ impl Matches {
         self.list.len()
     }
 
-    /// Returns true if no row matches.
+    /// Returns whether no row matches.
     pub fn is_empty(&self) -> bool {
         self.list.is_empty()
     }

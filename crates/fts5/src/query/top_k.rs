@@ -1,8 +1,8 @@
 //! Finds the best rows of a single term while its doclist is read.
 //!
-//! A frequent term has hundreds of thousands of rows. All of them are kept as one bit each; poslists
-//! are kept, and mostly even decoded, only where they can give a higher score than the lowest of the
-//! candidates so far. `bm25` then looks up the lengths of the candidates.
+//! A frequent term has hundreds of thousands of rows. All of them are kept as one bit each;
+//! poslists are kept, and mostly even decoded, only where they can give a higher score than the
+//! lowest of the candidates so far. `bm25` then looks up the lengths of the candidates.
 
 use rusqlite::Connection;
 
@@ -119,8 +119,8 @@ impl TopK {
     }
 
     /// Recomputes which rows cannot be candidates: with a given number of occurrences, a row beyond
-    /// some length scores less than the lowest candidate. A row is at least as long as its number of
-    /// occurrences.
+    /// some length scores less than the lowest candidate. A row is at least as long as its number
+    /// of occurrences.
     fn recompute_thresholds(&mut self) {
         /// More than rounding errors amount to.
         const MARGIN: f64 = 1.0 + 1e-9;

@@ -1,9 +1,9 @@
 //! Reads posting lists straight from FTS5's tables, without FTS5.
 //!
 //! `bm25()` looks up the length of every matching row, which is where FTS5 spends its time on a
-//! frequent term. Positions give an upper bound of a row's score (`query::bm25`), so that only a few
-//! lengths have to be looked up; FTS5 hands positions to C code only. Its tables are ordinary ones
-//! whose format is documented in its source. They are never written here.
+//! frequent term. Positions give an upper bound of a row's score (`query::bm25`), so that only a
+//! few lengths have to be looked up; FTS5 hands positions to C code only. Its tables are ordinary
+//! ones whose format is documented in its source. They are never written here.
 
 mod leaf;
 mod poslist;
@@ -112,8 +112,8 @@ impl<'c> Reader<'c> {
     }
 
     /// Returns the rows that hold a phrase in the columns of `mask`, in ascending order. With
-    /// `is_prefix`, the last token is a prefix. With `among`, all rows are counted, but only those in
-    /// `among` have to be listed.
+    /// `is_prefix`, the last token is a prefix. With `among`, all rows are counted, but only those
+    /// in `among` have to be listed.
     pub(crate) fn phrase(
         &self,
         tokens: &[String],
@@ -418,8 +418,8 @@ impl<'c> Lengths<'c> {
 }
 
 impl Reader<'_> {
-    /// Returns the rows that have tokens in the columns of `mask`, in ascending order, with the mask
-    /// of those columns.
+    /// Returns the rows that have tokens in the columns of `mask`, in ascending order, with the
+    /// mask of those columns.
     pub(crate) fn rows(&self, mask: u8) -> Result<Vec<(RowId, u8)>> {
         let mut found = Vec::new();
         let mut statement =

@@ -119,7 +119,7 @@ pub(super) fn max_count(poslist: &[u8]) -> usize {
     }
 }
 
-/// Returns true if a position is in the columns of `mask`. Reads no further than it must.
+/// Returns whether a position is in the columns of `mask`. Reads no further than it must.
 #[inline]
 pub(super) fn is_in(poslist: &[u8], mask: u8) -> Option<bool> {
     // Positions of the first column come first and have no mark.

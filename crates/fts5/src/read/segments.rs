@@ -30,7 +30,7 @@ impl Segment {
         (self.id << SEGMENT_SHIFT) + page
     }
 
-    /// Returns true if the row was deleted after the segment was written.
+    /// Returns whether the row was deleted after the segment was written.
     #[inline]
     pub(super) fn is_deleted(&self, rowid: RowId) -> bool {
         !self.tombstones.is_empty() && self.tombstones.contains(&rowid.0)

@@ -1,6 +1,6 @@
 //! Writes the doclist index of a term whose doclist spans many pages: the first rowid of each page,
-//! so that FTS5 can skip pages. It is a tree; its lowest level lists the leaf pages, with a zero for a
-//! page in which no rowid begins.
+//! so that FTS5 can skip pages. It is a tree; its lowest level lists the leaf pages, with a zero
+//! for a page in which no rowid begins.
 
 use crate::{RowId, varint};
 

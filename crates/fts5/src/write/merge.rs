@@ -35,7 +35,7 @@ impl Batch {
         self.postings.weight() + self.rowids.len() * size_of::<i64>()
     }
 
-    /// Returns true if none of its documents is indexed.
+    /// Returns whether none of its documents is indexed.
     pub(super) fn is_empty(&self) -> bool {
         self.rowids.iter().all(|rowid| *rowid == 0)
     }

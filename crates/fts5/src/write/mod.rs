@@ -2,8 +2,9 @@
 //!
 //! FTS5 indexes one row at a time, on the thread that writes. Here any thread tokenizes and sorts
 //! (`postings`); the writer only assigns rowids, merges the sorted postings and writes one finished
-//! segment per transaction (`segment`, `structure`) into FTS5's own tables. FTS5 goes on from there:
-//! tests compare every posting with what FTS5 writes, and have it search, delete, merge and check.
+//! segment per transaction (`segment`, `structure`) into FTS5's own tables. FTS5 goes on from
+//! there: tests compare every posting with what FTS5 writes, and have it search, delete, merge and
+//! check.
 
 mod doclist_index;
 mod merge;
@@ -26,7 +27,7 @@ use structure::Structure;
 /// Bytes of postings that may be pending; beyond that they are written.
 const MAX_PENDING: usize = 8 << 20;
 
-/// Bytes of postings from which on merging is worth a thread of its own.
+/// Bytes of postings from which on merging is worth a separate thread.
 const WORTH_A_THREAD: usize = 256 << 10;
 
 /// Pages that are merged by each write where there are very many segments: several times as many as
@@ -44,8 +45,8 @@ pub struct PendingPostings {
 }
 
 impl PendingPostings {
-    /// Begins a batch: the documents of one [`PostingsBuilder`]. Writes earlier batches to the table
-    /// first if they use too much memory.
+    /// Begins a batch: the documents of one [`PostingsBuilder`]. Writes earlier batches to the
+    /// table first if they use too much memory.
     pub fn begin_batch(&mut self, conn: &Connection) -> Result<()> {
         if self.weight() >= MAX_PENDING {
             let pages = self.merge(page_size(conn)?)?;
@@ -69,12 +70,12 @@ impl PendingPostings {
         }
     }
 
-    /// Returns true if no row is pending.
+    /// Returns whether no row is pending.
     pub fn is_empty(&self) -> bool {
         self.batches.iter().all(Batch::is_empty)
     }
 
-    /// Returns true if merging is worth a thread of its own.
+    /// Returns whether merging is worth a separate thread.
     pub fn is_worth_a_thread(&self) -> bool {
         self.weight() >= WORTH_A_THREAD
     }
@@ -94,8 +95,9 @@ impl PendingPostings {
         if batches.iter().all(Batch::is_empty) {
             return Ok(());
         }
-        // FTS5 writes what it holds in memory and drops its copies of both records, so that it reads
-        // them again when it next needs them: `merge` drops the structure, `flush` the averages.
+        // FTS5 writes what it holds in memory and drops its copies of both records, so that it
+        // reads them again when it next needs them: `merge` drops the structure, `flush` the
+        // averages.
         conn.prepare_cached("INSERT INTO search (search) VALUES ('flush')")?.execute([])?;
         conn.prepare_cached("INSERT INTO search (search, rank) VALUES ('merge', 0)")?.execute([])?;
         // As a guard against hostile SQL, SQLite lets FTS5 alone write to its tables. Between these

@@ -1,8 +1,8 @@
 //! Builds the sorted posting lists of a batch of documents, on any thread.
 //!
-//! While documents come in, only (term number, position) pairs are recorded. At the end the terms are
-//! sorted and the pairs follow them by a counting sort, which touches less memory than one growing
-//! list per term would.
+//! While documents come in, only (term number, position) pairs are recorded. At the end the terms
+//! are sorted and the pairs follow them by a counting sort, which touches less memory than one
+//! growing list per term would.
 
 use foldhash::fast::RandomState;
 use std::hash::BuildHasher;
@@ -32,7 +32,7 @@ pub struct PostingsBuilder {
     /// Every occurrence in order of arrival: the term number in the upper half, column and position
     /// in the lower half.
     occurrences: Vec<u64>,
-    /// The same in the order of terms: the document number in the upper half.
+    /// The postings in the order of terms: the document number in the upper half.
     sorted: Vec<u64>,
     sizes: Vec<Sizes>,
 }

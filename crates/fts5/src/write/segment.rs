@@ -3,8 +3,8 @@
 //!
 //! A leaf page has a header (offset of the first rowid that belongs to a term of an earlier page;
 //! offset where the terms end), prefix-compressed terms with their doclists, and the offsets of the
-//! terms. `search_idx` has the first term of each page that has one. A term whose doclist fills many
-//! pages gets a doclist index.
+//! terms. `search_idx` has the first term of each page that has one. A term whose doclist fills
+//! many pages gets a doclist index.
 
 use rusqlite::Connection;
 

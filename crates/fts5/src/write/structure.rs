@@ -14,8 +14,8 @@ use crate::{Error, Result};
 const CROWDED: usize = 1000;
 /// A segment of at least this many pages is large.
 const LARGE: u64 = 64;
-/// The lowest level for large segments. FTS5 merges four segments of a level into one of the next, so
-/// small segments reach this level only after tens of thousands of commits.
+/// The lowest level for large segments. FTS5 merges four segments of a level into one of the next,
+/// so small segments reach this level only after tens of thousands of commits.
 const LARGE_LEVEL: usize = 8;
 /// The number of large segments on one level. FTS5 merges a level that has one more.
 const LARGE_PER_LEVEL: usize = 3;
@@ -122,8 +122,8 @@ impl Structure {
         self.levels.iter().flat_map(|level| &level.segments)
     }
 
-    /// Returns the number of the transaction that writes the next segment. `search_docsize` keeps it
-    /// with each row, so that a deletion finds the segment of the row.
+    /// Returns the number of the transaction that writes the next segment. `search_docsize` keeps
+    /// it with each row, so that a deletion finds the segment of the row.
     pub(super) fn origin(&self) -> u64 {
         self.segments().map(|segment| segment.origins.1).max().unwrap_or(0) + 1
     }
@@ -136,7 +136,7 @@ impl Structure {
             .ok_or_else(|| Error::Index { why: "it has too many segments".to_owned() })
     }
 
-    /// Returns true if the number of segments is too high to leave large ones unmerged.
+    /// Returns whether the number of segments is too high to leave large ones unmerged.
     pub(super) fn is_crowded(&self) -> bool {
         self.segments().count() >= CROWDED
     }
@@ -157,12 +157,12 @@ impl Structure {
     }
 
     /// Adds a large segment above all small ones, with few on a level: FTS5 would merge them, a
-    /// little with each commit that follows, so that a row added after a large import would cost the
-    /// more the larger the import was. A search reads every segment either way.
+    /// little with each commit that follows, so that a row added after a large import would cost
+    /// the more the larger the import was. A search reads every segment either way.
     ///
-    /// A level expresses only which segments are older and which are merged together, so the existing
-    /// levels can move up. A level that is being merged stays below the one it is merged into: that
-    /// one is not empty, and only empty levels are dropped.
+    /// A level expresses only which segments are older and which are merged together, so the
+    /// existing levels can move up. A level that is being merged stays below the one it is merged
+    /// into: that one is not empty, and only empty levels are dropped.
     fn add_large(&mut self, segment: SegmentInfo) {
         let most = if self.is_crowded() { usize::MAX } else { LARGE_PER_LEVEL };
         let empty = self.levels.iter().take_while(|level| level.segments.is_empty()).count();

@@ -90,8 +90,8 @@ fn sample(count: i64) -> Vec<Row> {
         .collect()
 }
 
-/// Compares pages byte for byte after FTS5 has merged everything into one segment. (After a thousand
-/// pages FTS5 pauses, and begins a new page although there is room.)
+/// Compares pages byte for byte after FTS5 has merged everything into one segment. (After a
+/// thousand pages FTS5 pauses, and begins a new page although there is room.)
 #[test]
 fn pages_are_those_that_fts5_writes() {
     for (page_size, count) in [(32, 120), (50, 200), (200, 700), (8000, 4000)] {
@@ -153,7 +153,8 @@ fn large_segments_are_not_merged_by_the_commits_that_follow() {
     assert!(each < 20, "{each} rows were written for one insert");
 }
 
-/// Fills the index with large segments: later imports merge some, so that there is always a free id.
+/// Fills the index with large segments: later imports merge some, so that there is always a free
+/// id.
 #[test]
 fn very_many_segments_are_merged_by_the_imports_that_follow() {
     let conn = table(32);

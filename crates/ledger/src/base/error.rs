@@ -77,8 +77,8 @@ pub enum Error {
         why: String,
     },
 
-    /// A companion of the ledger, such as its write-ahead log, is not a regular file. Opening a named
-    /// pipe could take forever, so no file is opened.
+    /// A companion of the ledger, such as its write-ahead log, is not a regular file. Opening a
+    /// named pipe could take forever, so no file is opened.
     #[error("{} is {what}; SQLite keeps a file of the ledger under that name", path.display())]
     Companion {
         /// The path of the companion.
@@ -213,7 +213,7 @@ pub enum Error {
     /// SQLite could not write a copy of the ledger.
     #[error("cannot copy the ledger to {}", path.display())]
     Copy {
-        /// The copy.
+        /// The file that the copy was to become.
         path: PathBuf,
         /// The error of SQLite.
         source: rusqlite::Error,

@@ -1,4 +1,4 @@
-//! Ids and numbers, each a type of its own so that they cannot be confused.
+//! Ids and numbers, each a separate type, so that they cannot be confused.
 //!
 //! Conversion to and from SQL is here as well. Never queries anything.
 
@@ -55,9 +55,9 @@ impl From<quipu_fts5::RowId> for EntryId {
 /// The distance between ids of entries that come from one line.
 const WELDED_STEP: i64 = 1 << 40;
 
-// The same arithmetic in SQL. These are fragments of text and not SQL functions: a function would be
-// called back for each row of a session, would hide ranges of ids from the query planner, and would
-// be missing in `sqlite3`. A test below compares them with the methods of `EntryId`.
+// The same arithmetic in SQL. These are fragments of text and not SQL functions: a function would
+// be called back for each row of a session, would hide ranges of ids from the query planner, and
+// would be missing in `sqlite3`. A test below compares them with the methods of `EntryId`.
 
 /// Expands to an SQL expression: the seq of the line that an entry was read from. A provisional
 /// entry keeps its negative id.

@@ -1,4 +1,4 @@
-//! Names of files that lie beside another file: SQLite's own (`-wal`, `-shm`, `-journal`) and ours.
+//! Names of files beside another file: SQLite's own (`-wal`, `-shm`, `-journal`) and ours.
 //!
 //! Never opens any of them.
 

@@ -8,7 +8,7 @@
 use std::sync::{Condvar, Mutex, MutexGuard};
 
 /// The largest weight, in bytes, of batches that are handed over and not yet written: as much as is
-/// read during one commit. With half of it, a core idles meanwhile.
+/// read during one commit. With half of it, a core idles during the commit.
 const MAX_UNWRITTEN_BYTES: usize = 24 << 20;
 
 /// The state that readers and writer share.

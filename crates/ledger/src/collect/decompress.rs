@@ -38,7 +38,7 @@ pub(super) fn fault(error: &std::io::Error, is_begun: bool) -> &'static str {
     } else if message.contains("checksum") {
         "its checksum does not match: some bytes were changed"
     } else if message.contains("Unknown frame descriptor") {
-        if is_begun { "the data after its first part is not zstd" } else { "it is not zstd" }
+        if is_begun { "the data after its first frame is not zstd" } else { "it is not zstd" }
     } else {
         "its compressed data is damaged"
     }

@@ -185,7 +185,8 @@ pub(crate) fn discover(
         for (position, mut found) in found.into_iter().enumerate() {
             let is_best = best.get(&found.stat.file()).is_none_or(|(_, _, best)| *best == position);
             if found.links > 1 {
-                // The other names may be anywhere. A file with secrets has no lines that are records.
+                // The other names may be anywhere. A file with secrets has no lines that are
+                // records.
                 found.is_probe |= found.part.framing() == Framing::Lines;
                 let denied = denied.get_or_insert_with(|| {
                     denied_files(roots.iter().map(|root| root.path.as_path()))

@@ -28,7 +28,7 @@ pub(super) fn resume_cleaning(ledger: &mut Ledger) {
     clean::resume(ledger);
 }
 
-/// Returns true if nothing is collected from a source because its session is forgotten.
+/// Returns whether nothing is collected from a source because its session is forgotten.
 pub(super) fn is_refused(known: &KnownSource) -> bool {
     known.refused.as_deref() == Some(FORGOTTEN)
 }
@@ -50,8 +50,8 @@ impl Gate {
         Ok(Some(Gate::load(conn)?).filter(|now| now.marks != self.marks))
     }
 
-    /// Leaves out every file whose path names a forgotten session: live, archived, in another folder
-    /// or under another root, and everything below it.
+    /// Leaves out every file whose path names a forgotten session: live, archived, in another
+    /// folder or under another root, and everything below it.
     pub(crate) fn leave_out(&self, roots: &[RootPath], discovery: &mut Discovery) {
         let skipped = &mut discovery.skipped;
         discovery.found.retain(|found| {
@@ -87,7 +87,7 @@ impl Gate {
         self.marks.concerns(format) && self.marks.claims(format, &format.origin(path))
     }
 
-    /// Returns true if a session was forgotten. `agent` is empty where a format has no agents.
+    /// Returns whether a session was forgotten. `agent` is empty where a format has no agents.
     pub(super) fn is_forgotten(&self, format: &dyn Format, agent: &str, session_id: &str) -> bool {
         self.marks.has(format.name(), agent, session_id)
     }
@@ -118,33 +118,34 @@ pub(crate) struct FileGate<'a> {
 }
 
 impl FileGate<'_> {
-    /// Returns true if the file may hold bytes of a forgotten session, by its path.
+    /// Returns whether the file may hold bytes of a forgotten session, by its path.
     pub(super) fn may_hold_forgotten(&self) -> bool {
         self.marks.claims(self.format, self.origin) || shared_lines::is_shared(self.origin)
     }
 
-    /// Returns true if lines have to be judged one by one.
+    /// Returns whether lines have to be judged one by one.
     pub(super) fn judges_lines(&self) -> bool {
         self.judge.is_some()
     }
 
-    /// Returns true if a line belongs to a forgotten session.
+    /// Returns whether a line belongs to a forgotten session.
     pub(super) fn is_line_forgotten(&self, line: &[u8]) -> bool {
         self.judge.is_some_and(|judge| judge.judge(line) == Verdict::Forgotten)
     }
 
-    /// Returns the same for a line too long for memory, by its first and last bytes.
+    /// Returns whether a line that is too long for memory belongs to a forgotten session, judged by
+    /// its first and last bytes.
     pub(super) fn is_long_line_forgotten(&self, ends: &[u8]) -> bool {
         self.judge.is_some_and(|judge| judge.judge_torn(ends) == Verdict::Forgotten)
     }
 
-    /// Returns true if a last line may not be stored before it is whole: until then it is not known
+    /// Returns whether a last line may not be stored before it is whole: until then it is not known
     /// whether it belongs to a forgotten session.
     pub(super) fn holds_back(&self, line: &[u8]) -> bool {
         self.judge.is_some_and(|judge| judge.judge(line) != Verdict::Kept)
     }
 
-    /// Returns a line, or the blanks that stand for it if it belongs to a forgotten session.
+    /// Returns a line, or the blanks that replace it if it belongs to a forgotten session.
     pub(super) fn line<'l>(&self, line: &'l [u8]) -> Cow<'l, [u8]> {
         let mut line = Cow::Borrowed(line);
         if self.is_line_forgotten(&line) {
@@ -165,7 +166,7 @@ impl FileGate<'_> {
 }
 
 impl Reader<'_, '_> {
-    /// Returns true if the file belongs to a forgotten session although its path does not say so.
+    /// Returns whether the file belongs to a forgotten session although its path does not say so.
     pub(super) fn is_forgotten(&mut self) -> Result<bool> {
         if !self.gate.marks.concerns(self.format) {
             return Ok(false);
@@ -173,7 +174,7 @@ impl Reader<'_, '_> {
         Ok(self.is_forgotten_by_header()? || self.works_for_forgotten()?)
     }
 
-    /// Returns true if the header of a transcript whose path names no session names a forgotten
+    /// Returns whether the header of a transcript whose path names no session names a forgotten
     /// one.
     fn is_forgotten_by_header(&self) -> Result<bool> {
         if self.origin.session.is_some() || !self.origin.part.is_transcript() {
@@ -183,7 +184,7 @@ impl Reader<'_, '_> {
         Ok(session.is_some_and(|session| self.gate.is_session_forgotten(&session)))
     }
 
-    /// Returns true if an agent that lies beside its session, not below it, names a forgotten
+    /// Returns whether an agent's file beside its session, not below it, names a forgotten
     /// session that it works for.
     fn works_for_forgotten(&mut self) -> Result<bool> {
         if self.origin.part != Part::Agent {

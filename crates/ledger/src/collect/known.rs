@@ -150,14 +150,14 @@ pub(crate) fn all(conn: &Connection) -> Result<Vec<KnownSource>> {
     Ok(known)
 }
 
-/// Returns all databases. They have no bytes of their own.
+/// Returns all databases. They have no bytes themselves.
 pub(crate) fn databases(conn: &Connection) -> Result<Vec<KnownSource>> {
     let mut statement = conn.prepare(DATABASES)?;
     let known = statement.query_map([], KnownSource::from_row)?.collect::<Result<_, _>>()?;
     Ok(known)
 }
 
-/// Returns the range of paths that lie in a database.
+/// Returns the range of paths in a database.
 fn inside(database: &[u8]) -> (Vec<u8>, Vec<u8>) {
     let (mut from, mut to) = (database.to_vec(), database.to_vec());
     from.push(b'/');

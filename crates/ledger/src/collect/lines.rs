@@ -165,7 +165,7 @@ impl Reader<'_, '_> {
                 0
             });
             if got == 0 {
-                // The file was truncated meanwhile: the bytes read so far are stored.
+                // The file was truncated during the read: the bytes read so far are stored.
                 end_of_file = at;
                 break;
             }

@@ -247,12 +247,12 @@ pub(crate) fn sweep(
             Ok(0) => break,
             Ok(_) if is_over(ledger.deadline()) => break,
             Ok(_) => {}
-            // Another process created a ledger meanwhile, so ours was dropped.
+            // Another process created a ledger first, so ours was dropped.
             Err(Error::Replaced { .. }) if was_staging => match ledger.publish() {
                 Ok(()) | Err(Error::Replaced { .. }) => sweep = Sweep::default(),
                 Err(error) => return Err(error),
             },
-            // A session that a reader thread compared with may have been forgotten meanwhile.
+            // A session that a reader thread compared with may have been forgotten since.
             Err(_)
                 if attempt < MAX_ATTEMPTS
                     && gate.changed(ledger.conn()).is_ok_and(|now| now.is_some()) => {}

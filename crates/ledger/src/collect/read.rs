@@ -1,5 +1,5 @@
 //! Reads one file: opens it safely, decides how it changed, and turns its new bytes into pieces.
-//! Never writes, and reads the ledger through a connection of its own.
+//! Never writes, and reads the ledger through its own connection.
 //!
 //! Memory is bounded by the longest line that is decoded whole (32 MiB). A longer line is passed on
 //! in pieces, through the tail in the ledger.

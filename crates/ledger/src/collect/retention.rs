@@ -1,5 +1,5 @@
 //! The time after which an agent deletes an untouched transcript. Agents keep it in settings that
-//! are never opened, because secrets stand beside it. So a person configures it here, or the
+//! are never opened, because secrets are in the same file. So a person configures it here, or the
 //! default is assumed.
 
 use quipu_transcript::format::Format;

@@ -20,7 +20,8 @@ pub(crate) struct View {
 }
 
 impl View {
-    /// Wraps a file. If lines have to be judged, reads its first `size` bytes to find forgotten ones.
+    /// Wraps a file. If lines have to be judged, reads its first `size` bytes to find forgotten
+    /// ones.
     pub(super) fn of(file: File, size: u64, gate: FileGate<'_>, work: &mut Work) -> Result<View> {
         let blanks = match gate.judges_lines() {
             true => blanks(&file, size, gate, work)?,

@@ -148,8 +148,8 @@ impl Ledger {
         Ledger::open_any_version_waiting(path, MAX_LOCK_WAIT)
     }
 
-    /// Opens an existing ledger of any known version for reading only, and waits at most `longest` for
-    /// a process that keeps readers out.
+    /// Opens an existing ledger of any known version for reading only, and waits at most `longest`
+    /// for a process that keeps readers out.
     pub fn open_any_version_waiting(path: &Path, longest: Duration) -> Result<Ledger> {
         assert_sqlite()?;
         let FoundAtPath::Ledger { has_log } = inspect(path)? else {
@@ -199,8 +199,8 @@ impl Ledger {
         &self.path
     }
 
-    /// Returns whether the ledger is written with a write-ahead log, as far as that is known: SQLite
-    /// reports the journal mode only of a file that it reads with locks.
+    /// Returns whether the ledger is written with a write-ahead log, as far as that is known:
+    /// SQLite reports the journal mode only of a file that it reads with locks.
     pub(crate) fn has_log(&self) -> bool {
         self.has_log
     }
@@ -272,8 +272,9 @@ impl Ledger {
         Ok(value)
     }
 
-    /// Begins a read transaction that lasts until [`Ledger::release_snapshot`] or until the ledger is closed.
-    /// The log cannot be truncated meanwhile, and nothing can be written through this connection.
+    /// Begins a read transaction that lasts until [`Ledger::release_snapshot`] or until the ledger
+    /// is closed. Until then the log cannot be truncated, and nothing can be written through this
+    /// connection.
     pub(crate) fn hold_snapshot(&self) -> Result<()> {
         self.conn.execute_batch("BEGIN")?;
         // The snapshot is taken by the first read.
@@ -359,8 +360,8 @@ impl Ledger {
         }
         let passive = || self.conn.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()));
         passive()?;
-        // The second pass writes the frames added meanwhile. The lock keeps writers from adding
-        // more.
+        // The second pass writes the frames added during the first. The lock keeps writers from
+        // adding more.
         let _held = self.lock.as_ref().map(|lock| lock.acquire(SHORT_LOCK_WAIT));
         Ok(passive()?)
     }
@@ -393,7 +394,7 @@ impl Ledger {
         }
         let _held = lock.acquire(self.longest_wait);
         let is_written_back = self.truncate_log(SHORT_LOCK_WAIT).unwrap_or(false);
-        // Another process may have moved it meanwhile.
+        // Another process may have moved it since it was opened.
         if !self.opened.has_log_at(&self.path) {
             return Ok(());
         }
@@ -481,7 +482,7 @@ impl Ledger {
             .conn
             .transaction_with_behavior(TransactionBehavior::Immediate)
             .map_err(|error| busy(error, &self.path))?;
-        // Another process may have migrated it meanwhile, perhaps to a version newer than ours.
+        // Another process may have migrated it first, perhaps to a version newer than ours.
         refuse_newer(&tx, &self.path)?;
         schema::migrate_truth(&tx)?;
         tx.commit().map_err(|error| busy(error, &self.path))
@@ -515,7 +516,7 @@ impl Drop for Ledger {
     }
 }
 
-/// Opens the file at `path`, and checks that no other file was moved there meanwhile: the log is
+/// Opens the file at `path`, and checks that no other file was moved there during that: the log is
 /// opened by name and would belong to that file.
 fn connect(path: &Path, access: OpenFlags, longest: Duration) -> Result<(Connection, OpenFile)> {
     free_space::check(path)?;
@@ -530,8 +531,8 @@ fn connect(path: &Path, access: OpenFlags, longest: Duration) -> Result<(Connect
     }
 }
 
-/// Opens the file at `path` for reading only, and returns whether it was opened as immutable. That is
-/// done where no file can be created beside it, if all its records are in the file.
+/// Opens the file at `path` for reading only, and returns whether it was opened as immutable. That
+/// is done where no file can be created beside it, if all its records are in the file.
 fn connect_to_read(path: &Path, longest: Duration) -> Result<(Connection, OpenFile, bool)> {
     let access = OpenFlags::SQLITE_OPEN_READ_ONLY;
     let as_it_stands = || {
@@ -618,7 +619,8 @@ pub(crate) fn set_up(conn: &Connection) -> Result<()> {
     set_up_waiting(conn, MAX_LOCK_WAIT)
 }
 
-/// Applies the settings, of which some read the file, and waits at most `longest` for another writer.
+/// Applies the settings, of which some read the file, and waits at most `longest` for another
+/// writer.
 fn set_up_waiting(conn: &Connection, longest: Duration) -> Result<()> {
     conn.busy_timeout(longest)?;
     conn.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;

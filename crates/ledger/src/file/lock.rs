@@ -103,9 +103,9 @@ impl WriteLock {
     }
 }
 
-/// Returns the process that holds the lock of the ledger at `path`; `None` if it cannot be found, for
-/// example because it belongs to another user. The kernel lists locks by inode, and a process's open
-/// files by path.
+/// Returns the process that holds the lock of the ledger at `path`; `None` if it cannot be found,
+/// for example because it belongs to another user. The kernel lists locks by inode, and a process's
+/// open files by path.
 pub(crate) fn holder(path: &Path) -> Option<Holder> {
     let lock = fs::canonicalize(beside(path, ".lock")).ok()?;
     let inode = format!(":{}", fs::metadata(&lock).ok()?.ino());

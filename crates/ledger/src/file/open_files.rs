@@ -26,8 +26,8 @@ static OPEN: Mutex<BTreeMap<FileId, Entry>> = Mutex::new(BTreeMap::new());
 struct Entry {
     /// The number of times the file is open.
     times: usize,
-    /// The log's shared memory, if [`OpenFile::back_shared_memory`] opened it. SQLite locks that file
-    /// too, so it stays open as long as the ledger.
+    /// The log's shared memory, if [`OpenFile::back_shared_memory`] opened it. SQLite locks that
+    /// file too, so it stays open as long as the ledger.
     memory: Option<File>,
 }
 
@@ -84,7 +84,7 @@ impl OpenFile {
     /// Records which file the log is, now that it is open.
     pub(crate) fn note_log(&mut self, path: &Path) {
         let log = id(&beside(path, "-wal"));
-        // If the file was swapped meanwhile, the log may belong to the other one.
+        // If the file was swapped since then, the log may belong to the other one.
         self.log = log.filter(|_| self.is_at(path));
     }
 
@@ -114,7 +114,7 @@ impl Drop for OpenFile {
 /// Runs `look`, which may open and close the file, unless this process has it open as a ledger.
 pub(crate) fn unless_open<T>(meta: &fs::Metadata, look: impl FnOnce() -> T) -> Option<T> {
     let open = registry();
-    // The registry stays locked, so no thread opens the file meanwhile.
+    // The registry stays locked, so no thread opens the file at the same time.
     (!open.contains_key(&(meta.dev(), meta.ino()))).then(look)
 }
 

@@ -4,15 +4,15 @@
 //! Even for reading, SQLite creates the shared memory of the write-ahead log beside the file. Where
 //! it cannot, where that file would be left behind without write permission, or where the disk is
 //! full, the ledger is opened as immutable: SQLite takes no lock and reads no log. That is safe
-//! only if no log with newer records lies beside the file. While another process writes, shared
+//! only if no log with newer records is beside the file. While another process writes, shared
 //! memory exists, and the file is opened in the ordinary way.
 
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rustix::fs::{Access, StatVfsMountFlags};
 
+use crate::base::paths::sqlite_uri;
 use crate::base::sidecar::{beside, log_length};
 use crate::file::ledger::Ledger;
 use crate::file::ledger_path::FoundAtPath;
@@ -20,21 +20,11 @@ use crate::file::lock;
 
 /// Returns the URI by which SQLite opens the file as immutable: without its log and without locks.
 pub(crate) fn immutable(path: &Path) -> PathBuf {
-    let mut name = "file:".to_owned();
-    for byte in path.as_os_str().as_bytes() {
-        match byte {
-            b'/' | b'.' | b'-' | b'_' | b'0'..=b'9' | b'a'..=b'z' | b'A'..=b'Z' => {
-                name.push(char::from(*byte));
-            }
-            byte => name.push_str(&format!("%{byte:02X}")),
-        }
-    }
-    name.push_str("?immutable=1");
-    PathBuf::from(name)
+    sqlite_uri(path, "immutable=1").into()
 }
 
 /// Returns whether the file is a copy that `backup` made and that is still only a copy: it has no
-/// log, and no writer's lock lies beside it. Permissions cannot decide it, because root ignores
+/// log, and no writer's lock is beside it. Permissions cannot decide it, because root ignores
 /// them. A ledger that lost its log when a restore was killed has a lock beside it, and so has a
 /// copy that was moved to a ledger's path by hand; both get a log again.
 pub(crate) fn is_backup(path: &Path, found: &FoundAtPath, longest: Duration) -> bool {

@@ -84,7 +84,7 @@ pub(crate) fn derived(conn: &Connection) -> Result<Derived> {
     }
 }
 
-/// The same for the decoders alone.
+/// Compares the decoders that derived the projection with the current ones.
 fn decoders(conn: &Connection) -> Result<Derived> {
     let mut derived = Derived::Current;
     let mut statement = match conn.prepare_cached("SELECT format, version FROM decoders") {
@@ -310,7 +310,7 @@ mod tests {
         assert!(projection_tables(&tx).unwrap().is_empty());
     }
 
-    /// Ledgers and backups of each version exist, so no version can change any more.
+    /// Ledgers and backups of each version exist, so no version can change.
     #[test]
     fn versions_of_truth_are_frozen() {
         let hashes: Vec<String> =

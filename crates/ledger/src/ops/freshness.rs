@@ -2,8 +2,8 @@
 //! for a short time only.
 //!
 //! A backup, a ledger of another machine and a file without write permission are read as they are.
-//! The answer is read from one snapshot, and records missing from the projection are counted in that
-//! snapshot: another process may begin a rebuild at any time.
+//! The answer is read from one snapshot, and records missing from the projection are counted in
+//! that snapshot: another process may begin a rebuild at any time.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -29,8 +29,9 @@ pub enum RefreshLimit {
     Unlimited,
 }
 
-/// The time that a reader with a short limit waits for another writer before it gives up collecting.
-/// For records that are missing from the projection, it waits until [`SHORT_SWEEP`] is over.
+/// The time that a reader with a short limit waits for another writer before it gives up
+/// collecting. For records that are missing from the projection, it waits until [`SHORT_SWEEP`] is
+/// over.
 const SHORT_WAIT: Duration = Duration::from_millis(50);
 
 /// The time that a reader with a short limit collects and projects.
@@ -49,7 +50,8 @@ pub struct Freshness {
     /// The number of changed databases that the answer lacks.
     #[serde(skip)]
     pub pending_databases: u64,
-    /// The number of records that are not projected yet, during a rebuild or after an interrupted one.
+    /// The number of records that are not projected yet, during a rebuild or after an interrupted
+    /// one.
     #[serde(skip)]
     pub unprojected: u64,
     /// True if another process was writing the whole time.
@@ -141,8 +143,8 @@ impl Reader {
         Ok(freshness)
     }
 
-    /// Runs `wait`, which may take any time, without a snapshot, and holds another one after it. Fails
-    /// with [`Error::Behind`] if that one lacks more records than `unprojected`.
+    /// Runs `wait`, which may take any time, without a snapshot, and holds another one after it.
+    /// Fails with [`Error::Behind`] if that one lacks more records than `unprojected`.
     pub fn without_snapshot<T>(
         ledger: &Ledger,
         unprojected: u64,
@@ -258,7 +260,7 @@ impl Reader {
                     .collect(),
             }),
             Err(error) if short.is_some() && is_busy_or_late(&error) => {
-                // Records that the other process stores meanwhile are not in the answer either.
+                // Records that the other process stores now are not in the answer either.
                 let pending = count_pending(&self.ledger, roots)?;
                 Ok(Freshness {
                     // A projection that is behind is counted in records.
@@ -280,7 +282,7 @@ impl Reader {
     }
 }
 
-/// Returns true if another process keeps this one from writing, or if the time is over.
+/// Returns whether another process keeps this one from writing, or if the time is over.
 fn is_busy_or_late(error: &Error) -> bool {
     error.trouble() == Trouble::Busy
 }
@@ -293,8 +295,8 @@ pub fn unprojected(ledger: &Ledger) -> Result<u64> {
     rebuild::count_after(ledger.conn(), to)
 }
 
-/// Fails with [`Error::Behind`] if sessions may be missing from the projection. Then an empty answer
-/// is not true. Lines that were appended a moment ago do not count.
+/// Fails with [`Error::Behind`] if sessions may be missing from the projection. Then an empty
+/// answer is not true. Lines that were appended a moment ago do not count.
 pub fn refuse_if_behind(ledger: &Ledger) -> Result<()> {
     match rebuild::has_all_sessions(ledger.conn())? {
         true => Ok(()),

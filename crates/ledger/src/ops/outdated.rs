@@ -1,8 +1,8 @@
 //! Ledgers of an older version, opened for reading: reading never migrates the file itself.
 //!
 //! A copy is migrated in a temporary file that has no name and ends with the process. That costs a
-//! rebuild for every command. Opening the ledger for writing migrates it once, and so does restoring
-//! a backup.
+//! rebuild for every command. Opening the ledger for writing migrates it once, and so does
+//! restoring a backup.
 
 use rusqlite::backup::{Backup, StepResult};
 use rusqlite::{Connection, TransactionBehavior};
@@ -19,8 +19,8 @@ use crate::{Error, Result};
 const PAGES_PER_STEP: i32 = 1024;
 
 impl Ledger {
-    /// Opens an existing ledger for reading only. Of a ledger of an older version, a migrated copy is
-    /// opened.
+    /// Opens an existing ledger for reading only. Of a ledger of an older version, a migrated copy
+    /// is opened.
     pub fn open_read_only(path: &Path) -> Result<Ledger> {
         match Ledger::open_up_to_date(path) {
             Err(Error::Older { .. }) => migrated_copy(path),

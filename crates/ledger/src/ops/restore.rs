@@ -326,7 +326,7 @@ fn sources_at(conn: &Connection, name: &Path) -> Result<Vec<SourceId>> {
             let mut path = root.join(OsStr::from_bytes(path));
             let mut is_named = path.ends_with(name);
             if row.get(4)? {
-                // The keys of a database have no file of their own; this is their name here.
+                // The keys of a database have no file; this is their name here.
                 path.push(INDEX);
                 is_named |= path.ends_with(name);
             }

@@ -150,7 +150,7 @@ pub(crate) struct DraftResult {
 pub(crate) struct DraftUsage {
     pub(crate) usage: Usage,
     pub(crate) model: Model,
-    /// The hash of the response's id; `None` if the entry is a response of its own.
+    /// The hash of the response's id; `None` if the entry is a separate response.
     pub(crate) message: Option<i64>,
     /// The hash of the request's id; 0 if it is unknown.
     pub(crate) request: i64,
@@ -227,7 +227,7 @@ impl<'a> Drafter<'a> {
         let mut entries = Vec::new();
         let (format, origin) = (self.format, self.origin);
         let problems = record::read_oversize(format, origin, head, length, &mut |entry| {
-            // Each entry gets a hash of its own.
+            // Each entry gets its own hash.
             let content = content.wrapping_add(entries.len() as i64);
             let mut drafted = self.entry(entry, content, length);
             drafted.text.unindexed_bytes += length - head.len() as u64;

@@ -29,8 +29,8 @@ const MAX_SLICE_BYTES: u64 = 32 << 20;
 /// The longest time between two commits, so that other processes can write.
 const MAX_SLICE_TIME: Duration = Duration::from_millis(500);
 
-/// The largest lag, in records, that [`catch_up_step`] projects. A larger lag is caught up in slices,
-/// which write the search index in bulk.
+/// The largest lag, in records, that [`catch_up_step`] projects. A larger lag is caught up in
+/// slices, which write the search index in bulk.
 const MAX_INCREMENTAL_LAG: i64 = 16_384;
 
 /// The size of collected words, in bytes, at which they are sorted. It bounds memory.
@@ -146,7 +146,8 @@ pub(crate) enum CatchUpStep {
     UpToDate,
     /// More appended lines are missing.
     MoreAppended,
-    /// Records other than appended lines are missing, or too many: [`catch_up_in_slices`] is needed.
+    /// Records other than appended lines are missing, or too many: [`catch_up_in_slices`] is
+    /// needed.
     SlicesNeeded,
 }
 

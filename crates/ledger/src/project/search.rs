@@ -262,7 +262,7 @@ impl<'de> Visitor<'de> for &mut Strings<'_> {
             if self.depth == 1 && rank < self.rank {
                 let value = map.next_value::<serde_json::Value>()?;
                 push_value(self.text, &value);
-                // An empty value is no target; the next key may have one.
+                // An empty value is not a target; the next key may have one.
                 if let Some(mut value) =
                     value_as_text(value).filter(|value| !value.trim().is_empty())
                 {

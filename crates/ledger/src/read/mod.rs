@@ -1,6 +1,7 @@
 //! Queries and search, answered from the projection.
 //!
-//! Never reads a source file. Only `query::complete` writes: it catches the projection up.
+//! Never reads a source file. Only `query::complete` writes to the ledger: it makes the projection
+//! catch up.
 
 pub mod query;
 pub mod search;

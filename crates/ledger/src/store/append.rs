@@ -299,7 +299,7 @@ fn open_call(view: &View<'_>, parent: Option<&str>) -> Result<String> {
 }
 
 /// Returns the unanswered user message at the end of the path. Labels and session names after it
-/// are no answer: they apply to the whole session.
+/// are not answers: they apply to the whole session.
 fn unanswered(view: &View<'_>, leaf: Option<Node>) -> Result<Option<Node>> {
     let mut at = leaf;
     while let Some(node) = at {

@@ -54,7 +54,8 @@ impl Session {
         self.store.write(&mut |work| {
             super::append::check_not_forgotten(work.tx, session)?;
             let Some(key) = key_of(work.tx, session)? else {
-                let why = "no session key leads to this session any more, so it has no metadata to change";
+                let why =
+                    "no session key leads to this session now, so it has no metadata to change";
                 return Err(Error::refused(why));
             };
             bind(work, session, &key, patch.clone())

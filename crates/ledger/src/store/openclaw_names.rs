@@ -79,7 +79,7 @@ pub(crate) fn time(millis: i64) -> String {
     Timestamp(millis).to_iso().replace(':', "-")
 }
 
-/// Returns the session of a transcript with that name; `None` if it is no live transcript.
+/// Returns the session of a transcript with that name; `None` if it is not a live transcript.
 fn session_of_file(agent: &str, stem: &str) -> Option<String> {
     let path = format!("{}/{stem}.jsonl", folder(agent));
     let is_transcript =

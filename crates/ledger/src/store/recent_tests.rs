@@ -89,8 +89,8 @@ fn play(acts: &[Act]) -> (Option<Value>, Value) {
     both(&store, &session)
 }
 
-/// Returns the configuration of a property: this many cases, the same in every run, or as many random
-/// ones as `PROPTEST_CASES` says.
+/// Returns the configuration of a property: this many cases, the same in every run, or as many
+/// random ones as `PROPTEST_CASES` says.
 fn few_cases(cases: u32) -> proptest::test_runner::Config {
     use proptest::test_runner::{Config, RngSeed};
     match std::env::var_os("PROPTEST_CASES") {

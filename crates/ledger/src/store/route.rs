@@ -387,7 +387,7 @@ fn is_a_groups(conn: &Connection, session: &NativeSession) -> Result<bool> {
 }
 
 /// Returns whether the conversation has a turn: a message on the path to the leaf, after the last
-/// reset. A message that was sent without a model (a mirror) is no turn.
+/// reset. A message that was sent without a model (a mirror) is not a turn.
 fn has_begun(conn: &Connection, session: &NativeSession) -> Result<bool> {
     Ok(conn
         .prepare_cached(

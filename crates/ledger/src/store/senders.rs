@@ -35,7 +35,7 @@ impl SenderAddress {
         Some(SenderAddress { agent, channel, sender: sender_id(sender)? })
     }
 
-    /// Returns the entry for all senders on a channel that have no decision of their own.
+    /// Returns the entry for all senders on a channel without their own decision.
     pub fn all_on_channel(agent: AgentId, channel: Channel) -> SenderAddress {
         SenderAddress { agent, channel, sender: EVERYBODY.to_owned() }
     }

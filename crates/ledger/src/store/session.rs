@@ -124,7 +124,8 @@ impl Session {
         self.with(Append::default()).mirror(text)
     }
 
-    /// Returns an appender that fails with [`crate::Error::Conflict`] if `leaf` is no longer the leaf.
+    /// Returns an appender that fails with [`crate::Error::Conflict`] if `leaf` is no longer the
+    /// leaf.
     pub fn at<'a>(&'a self, leaf: &'a str) -> Appender<'a> {
         self.with(Append { expected_leaf: Expect::Entry(leaf), ..Append::default() })
     }

@@ -41,8 +41,8 @@ impl Node {
            FROM entry_rows e CROSS JOIN kinds k ON k.id = e.kind
            LEFT JOIN entry_rows p ON p.id = e.parent";
 
-    /// The same columns for every entry on the path to `?1`, from the root. Without `CROSS`, SQLite
-    /// would scan all entries and search the path for each.
+    /// Selects these columns for every entry on the path to `?1`, from the root. Without `CROSS`,
+    /// SQLite would scan all entries and search the path for each.
     const PATH: &'static str = "
         WITH RECURSIVE path (id, height) AS (
             SELECT ?1, 0 UNION ALL

@@ -173,7 +173,7 @@ impl PackedBatch {
 }
 
 /// Stores the packed records of a batch whose first record is `base` and whose records have these
-/// lengths. A record with `same_as` has no bytes of its own.
+/// lengths. A record with `same_as` has no bytes itself.
 pub(crate) fn store(
     tx: &Transaction<'_>,
     batch: &PackedBatch,

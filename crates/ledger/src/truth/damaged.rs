@@ -36,9 +36,9 @@ impl Damage {
 /// Describes damage with the reason `why`, and the part of the file that is kept.
 pub(crate) fn text(why: &str, is_kept: bool) -> String {
     let kept = if is_kept {
-        "stored unchanged, with the lines that can be read"
+        "stored unchanged, and its readable lines are collected"
     } else {
-        "above 256 MiB, so that only the readable lines are stored"
+        "above 256 MiB, so only its readable lines are stored"
     };
     format!("{why}; {kept}")
 }

@@ -110,8 +110,8 @@ impl Forgotten {
     }
 }
 
-/// Marks a session. The mark's seq is negative until [`mark_cleaned`]: the file still has to be cleaned
-/// of the removed bytes.
+/// Marks a session. The mark's seq is negative until [`mark_cleaned`]: the file still has to be
+/// cleaned of the removed bytes.
 pub(crate) fn mark(
     conn: &Connection,
     format: &str,
@@ -134,7 +134,7 @@ pub(crate) fn needs_cleaning(conn: &Connection) -> Result<bool> {
         .query_row([], |row| row.get(0))?)
 }
 
-/// Records that the file holds nothing of the forgotten sessions any more.
+/// Records that the file no longer holds anything of the forgotten sessions.
 pub(crate) fn mark_cleaned(conn: &Connection) -> Result<()> {
     conn.execute("UPDATE forgotten SET seq = -seq WHERE seq < 0", [])?;
     Ok(())

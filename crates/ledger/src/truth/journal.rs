@@ -93,7 +93,7 @@ pub(crate) enum Event {
     /// A session was forgotten: its records were removed and are never collected again.
     Forgotten { at: i64, format: String, agent: String, session_id: String },
     /// A person decided whether a sender may write to an agent: `allowed`, `denied`, or `revoked`
-    /// for no decision any more.
+    /// if the decision was withdrawn.
     Sender { at: i64, agent: String, channel: String, sender: String, decision: String },
     /// A sender asked to be paired, and was sent this code.
     PairingRequest { at: i64, agent: String, channel: String, sender: String, code: String },

@@ -30,7 +30,7 @@ impl Stat {
         Stat { device, inode, size, mtime_ns, ctime_ns }
     }
 
-    /// The file, whatever it holds.
+    /// Returns the file's identity, which does not depend on its contents.
     pub(crate) fn file(&self) -> FileId {
         (self.device, self.inode)
     }
@@ -201,7 +201,7 @@ pub(crate) fn set_tail_stands(conn: &Connection, generation: GenerationId) -> Re
     Ok(())
 }
 
-/// Stores what the files of a database looked like. It has no records of its own.
+/// Stores what the files of a database looked like. It has no records itself.
 pub(crate) fn set_database(
     conn: &Connection,
     generation: GenerationId,

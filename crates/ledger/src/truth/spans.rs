@@ -2,9 +2,9 @@
 //! to the same bytes of an older generation. This module follows those chains of references.
 //!
 //! Spans refer to the previous generation, so a rewrite that changes one line adds three spans in a
-//! file of any size. Every [`MAX_SPAN_GENERATIONS`]th generation refers to the owners of the records instead,
-//! so that chains stay short: a file that was rewritten ten thousand times is read like one that
-//! was rewritten a few dozen times.
+//! file of any size. Every [`MAX_SPAN_GENERATIONS`]th generation refers to the owners of the
+//! records instead, so that chains stay short: a file that was rewritten ten thousand times is read
+//! like one that was rewritten a few dozen times.
 
 use rusqlite::{Connection, OptionalExtension, Row};
 
@@ -228,7 +228,8 @@ pub(crate) struct Flattener {
 
 impl Flattener {
     /// Returns the stretches that make up a stretch of an earlier generation: the stretch itself
-    /// or, for every [`MAX_SPAN_GENERATIONS`]th generation, those of the generations that own its records.
+    /// or, for every [`MAX_SPAN_GENERATIONS`]th generation, those of the generations that own its
+    /// records.
     pub(crate) fn flatten(
         &mut self,
         conn: &Connection,

@@ -1,6 +1,4 @@
 //! The shapes of reports about backups.
-//!
-//! Holds data only: it neither queries the ledger nor prints.
 
 use serde::Serialize;
 

@@ -1,6 +1,4 @@
 //! The shape of the doctor's report.
-//!
-//! Holds data only: it neither queries the ledger nor prints.
 
 use serde::Serialize;
 

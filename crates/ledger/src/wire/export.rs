@@ -1,6 +1,4 @@
 //! The shape of reports about exports.
-//!
-//! Holds data only: it neither queries the ledger nor prints.
 
 use std::collections::BTreeMap;
 

@@ -1,6 +1,4 @@
 //! The shape of reports about forgetting a session.
-//!
-//! Holds data only: it neither queries the ledger nor prints.
 
 use serde::Serialize;
 
@@ -13,7 +11,7 @@ pub struct ForgetReport {
     pub forgotten: bool,
     /// True if it had been forgotten before.
     pub already: bool,
-    /// True if the ledger's file holds nothing of it any more; false while another process reads
+    /// True if the ledger's file no longer holds anything of it; false while another process reads
     /// old pages.
     pub cleaned: bool,
     /// The session and its sub-agents.
@@ -32,7 +30,7 @@ pub struct ForgetReport {
     pub copies: u64,
     /// The first of these sessions, at most twenty.
     pub copied_in: Vec<ForgottenSession>,
-    /// Threads of the session, which are sessions of their own and stay.
+    /// Threads of the session, which are separate sessions and stay.
     pub threads: Vec<ForgottenSession>,
     /// Backups that may still hold it, which quipu does not change.
     pub backups: Vec<String>,

@@ -1,6 +1,4 @@
 //! The shape of reports about imported files.
-//!
-//! Holds data only: it neither queries the ledger nor prints.
 
 use serde::Serialize;
 

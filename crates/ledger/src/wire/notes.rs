@@ -1,6 +1,4 @@
 //! The shapes of notes, and of scheduled jobs and their runs.
-//!
-//! Holds data only: it neither queries the ledger nor prints.
 
 use serde::Serialize;
 

@@ -1,6 +1,4 @@
 //! The shapes of reports about restored files.
-//!
-//! Holds data only: it neither queries the ledger nor prints.
 
 use serde::Serialize;
 
@@ -11,7 +9,7 @@ pub struct RestoreReport {
     pub files: u64,
     /// The number of bytes written.
     pub bytes: u64,
-    /// The number of these files that were compressed and are not any more.
+    /// The number of these files that were compressed and no longer are.
     pub decompressed: u64,
     /// The number of these files that could not be decompressed to their end and are restored
     /// compressed.

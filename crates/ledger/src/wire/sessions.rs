@@ -1,32 +1,32 @@
-//! The shapes of sessions and projects in lists.
-//!
-//! Holds data only: it neither queries the ledger nor prints.
+//! The JSON of `quipu sessions` and `quipu projects`.
 
 use serde::Serialize;
 
 use super::{SessionState, none_if_empty};
 
-/// One session of the index.
+/// One session of a list.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Session {
-    /// The agent's id; of a sub-agent `<parent>/<file>`.
+    /// The id that the agent gave it. A sub-agent's id is `<parent>/<file>`.
     pub id: String,
-    /// The session key that last led to it.
+    /// The session key that named it last.
     pub key: Option<String>,
     /// The format it is written in.
     pub format: String,
     /// The agent that it belongs to; empty where the format has no agents, and `null` in JSON.
     #[serde(serialize_with = "none_if_empty")]
     pub agent: String,
-    /// `transcript`, `agent`, `subagent` or `prompt_history`.
+    /// The kind of file that it comes from: `transcript`, `agent`, `subagent` or `prompt_history`.
     pub part: String,
-    /// The project's name: the last folder of its path.
+    /// The project's name: the last part of `cwd`, or else `slug`.
     pub project: String,
-    /// The project's folder: the first one that the session worked in.
+    /// The first folder that it worked in. If none is recorded, the folder of another session with
+    /// the same slug.
     pub cwd: Option<String>,
-    /// Claude Code's name of the project's folder.
+    /// The name of the project's folder below Claude Code's `projects`.
     pub slug: Option<String>,
-    /// The title, in the vendor's order of preference; last the first prompt that is not a command.
+    /// The title that the user or the agent gave it, or else the first prompt that is not a
+    /// command.
     pub title: Option<String>,
     /// The first prompt.
     pub first_prompt: Option<String>,
@@ -34,35 +34,37 @@ pub struct Session {
     pub last_prompts: Vec<String>,
     /// The time of its first entry, milliseconds UTC.
     pub started_at: Option<i64>,
-    /// The time of the last activity: from the agent's index, or else from its entries.
+    /// The time of the last activity, milliseconds UTC: from the agent's index, or else of its last
+    /// entry.
     pub updated_at: Option<i64>,
-    /// The time its newest file was last written.
+    /// The time when its newest file was last written, milliseconds UTC.
     pub modified_at: Option<i64>,
-    /// The number of lines in its files.
+    /// The number of lines of the file that was written last; its other files are archives and
+    /// copies.
     pub lines: u64,
-    /// The number of bytes in its files.
+    /// The number of collected bytes of that file.
     pub size: u64,
-    /// The number of records kept, including former versions of its files.
+    /// The number of stored records of all its files, including their older versions.
     pub records: u64,
     /// The number of turns.
     pub turns: u64,
-    /// The number of messages of user and assistant.
+    /// The number of messages by the user or the assistant.
     pub messages: u64,
     /// The number of tool calls.
     pub tool_calls: u64,
     /// The models that answered.
     pub models: Vec<String>,
-    /// The tokens of its responses, including those read from or written to a cache. Each response
-    /// is counted once over all sessions.
+    /// The tokens of its responses, including those read from or written to a cache, without those
+    /// of its sub-agents. Each response is counted once over all sessions.
     pub tokens: u64,
     /// The cost of its responses in US dollars, without those of its sub-agents. Each response is
-    /// counted once over all sessions. `null` if none has a price.
+    /// counted once over all sessions. `null` if no response has a price.
     pub cost_usd: Option<f64>,
     /// The state of its files.
     pub state: SessionState,
-    /// The parent session, for which it works.
+    /// The session that started it, if it is a sub-agent.
     pub parent: Option<String>,
-    /// The session that it continues.
+    /// The session that it was forked from.
     pub fork_of: Option<String>,
     /// The channel of its messages.
     pub channel: Option<String>,
@@ -70,27 +72,28 @@ pub struct Session {
     pub branches: u64,
     /// The number of compactions.
     pub compactions: u64,
-    /// The number of sub-agents' sessions.
+    /// The number of sessions of its sub-agents.
     pub subagents: u64,
 }
 
-/// One project: sessions that worked in the same folder.
+/// One project: all sessions of one folder.
 #[derive(Debug, Clone, Serialize)]
 pub struct Project {
-    /// The last folder of its path.
+    /// The last part of its path, or else a slug.
     pub name: String,
-    /// Its folder, where a session records it.
+    /// Its folder; `null` if no session recorded it.
     pub path: Option<String>,
-    /// Claude Code's names of it.
+    /// The names of its folder below Claude Code's `projects`.
     pub slugs: Vec<String>,
     /// The formats of its sessions.
     pub formats: Vec<String>,
     /// The agents that worked on it.
     pub agents: Vec<String>,
-    /// The number of sessions, without sub-agents, stubs and empty ones.
+    /// The number of sessions. Sub-agents, warm-up sessions (whose only prompt is `Warmup`) and
+    /// empty sessions are not counted.
     pub sessions: u64,
     /// The time of the first entry, milliseconds UTC.
     pub started_at: Option<i64>,
-    /// The time of the last activity.
+    /// The time of the last activity, milliseconds UTC.
     pub updated_at: Option<i64>,
 }

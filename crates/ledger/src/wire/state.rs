@@ -1,6 +1,4 @@
 //! The state of a session, as it is stored and printed.
-//!
-//! Holds data only: it neither queries the ledger nor prints.
 
 use std::fmt;
 

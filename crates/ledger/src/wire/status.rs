@@ -1,6 +1,4 @@
 //! The shapes of the ledger's status and of the cursors of its sources.
-//!
-//! Holds data only: it neither queries the ledger nor prints.
 
 use std::collections::BTreeMap;
 

@@ -73,7 +73,7 @@ pub struct Left {
     pub prompts: u64,
     /// The sessions of its sub-agents.
     pub subagents: Vec<String>,
-    /// The number of tool outputs in files of their own.
+    /// The number of tool outputs in separate files.
     pub outputs: u64,
 }
 
@@ -137,7 +137,7 @@ pub struct ShownEntry<'a> {
     /// Set if the conversation was rewound before it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rewind: Option<ShownRewind<'a>>,
-    /// True if the agent recorded a failure of its own.
+    /// True if the agent recorded its own failure.
     #[serde(skip_serializing_if = "is_false")]
     pub is_error: bool,
     /// True if the human stopped the agent.

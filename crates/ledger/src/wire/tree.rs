@@ -1,6 +1,4 @@
 //! The shape of a session's tree.
-//!
-//! Holds data only: it neither queries the ledger nor prints.
 
 use serde::Serialize;
 

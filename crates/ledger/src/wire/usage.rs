@@ -1,6 +1,4 @@
 //! The shape of usage reports.
-//!
-//! Holds data only: it neither queries the ledger nor prints.
 
 use serde::Serialize;
 
@@ -41,8 +39,8 @@ pub struct UsageLine {
     pub recorded_usd: f64,
     /// The tokens of responses without a price, which `cost_usd` leaves out.
     pub unpriced_tokens: u64,
-    /// In the total: the number of transcripts whose last line has no newline yet. It is counted when
-    /// the newline comes.
+    /// In the total: the number of transcripts whose last line has no newline yet. It is counted
+    /// when the newline comes.
     #[serde(skip_serializing_if = "is_none")]
     pub unfinished: u64,
     /// The models of responses without a price.

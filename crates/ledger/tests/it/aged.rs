@@ -12,37 +12,37 @@ use crate::home::*;
 use quipu_ledger::query::Filter;
 use quipu_ledger::restore::{Generations, RestoreScope};
 use quipu_ledger::{Error, Ledger, Trouble};
-use quipu_torture::{OLD, Old, Prng};
+use quipu_torture::{OLD_LEDGERS, OldLedger, Prng};
 
 /// Copies a ledger of an older version into a home, alone.
-fn put(home: &Home, old: &Old) {
+fn put(home: &Home, old: &OldLedger) {
     let folder = home.ledger_path().parent().unwrap().to_owned();
     let _ = fs::remove_dir_all(&folder);
     fs::create_dir_all(folder).unwrap();
     fs::write(home.ledger_path(), old.ledger()).unwrap();
 }
 
-fn home_of(old: &Old) -> Home {
+fn home_of(old: &OldLedger) -> Home {
     let home = Home::quick();
     put(&home, old);
     home
 }
 
 /// Returns a backup of it: the same pages in one file without a log.
-fn backup_of(home: &Home, old: &Old) -> std::path::PathBuf {
+fn backup_of(home: &Home, old: &OldLedger) -> std::path::PathBuf {
     let backup = home.scratch("backup.db");
     fs::write(&backup, old.backup()).unwrap();
     fs::set_permissions(&backup, fs::Permissions::from_mode(0o600)).unwrap();
     backup
 }
 
-fn expected(old: &Old) -> BTreeMap<String, Vec<u8>> {
+fn expected(old: &OldLedger) -> BTreeMap<String, Vec<u8>> {
     files(&old.files())
 }
 
 /// Asserts that the ledger is of the newest version, complete, and can be collected into.
 #[track_caller]
-fn check_complete(home: &Home, old: &Old) {
+fn check_complete(home: &Home, old: &OldLedger) {
     let name = old.name;
     home.sync();
     assert_eq!(home.one::<i64>("PRAGMA user_version"), 5, "{name}");
@@ -64,7 +64,7 @@ fn check_complete(home: &Home, old: &Old) {
 
 /// Collects lines, a torn end, a copy and a rewrite, which use the columns that were added late.
 #[track_caller]
-fn check_goes_on(home: &Home, old: &Old) {
+fn check_goes_on(home: &Home, old: &OldLedger) {
     let path = |number: u32| format!(".claude/projects/-p/{}.jsonl", uuid(number));
     let lines: String = (1..20).map(|n| line("user", &uuid(n), None, "fresh")).collect();
     home.write(&path(1), format!("{lines}{{\"torn"));
@@ -82,7 +82,7 @@ fn check_goes_on(home: &Home, old: &Old) {
 
 #[test]
 fn f4_every_old_ledger_becomes_one_of_today() {
-    for old in OLD {
+    for old in OLD_LEDGERS {
         let home = home_of(old);
         let ids: String = home.one("SELECT ledger_id || epoch FROM ledger");
         check_complete(&home, old);
@@ -94,7 +94,7 @@ fn f4_every_old_ledger_becomes_one_of_today() {
 #[test]
 fn f4_every_old_ledger_survives_kills() {
     let mut prng = Prng::new(4);
-    for old in OLD {
+    for old in OLD_LEDGERS {
         let home = home_of(old);
         for _ in 0..4 {
             put(&home, old);
@@ -108,7 +108,7 @@ fn f4_every_old_ledger_survives_kills() {
 
 #[test]
 fn f4_every_old_backup_is_restored() {
-    for old in OLD {
+    for old in OLD_LEDGERS {
         let home = Home::quick();
         home.open();
         let backup = backup_of(&home, old);
@@ -125,7 +125,7 @@ fn f4_every_old_backup_is_restored() {
 /// A backup of any version stays as it is, and can be read.
 #[test]
 fn f22_every_old_backup_is_read_as_it_is() {
-    for old in OLD {
+    for old in OLD_LEDGERS {
         let home = Home::quick();
         fs::create_dir_all(home.folder()).unwrap();
         let backup = backup_of(&home, old);
@@ -152,7 +152,9 @@ fn f22_every_old_backup_is_read_as_it_is() {
 /// Earlier releases raised the version of some ledgers without completing them.
 #[test]
 fn a_ledger_that_was_raised_without_what_it_lacked_is_completed() {
-    for old in OLD.iter().filter(|old| ["v1-first", "v2-first", "v2-second"].contains(&old.name)) {
+    for old in
+        OLD_LEDGERS.iter().filter(|old| ["v1-first", "v2-first", "v2-second"].contains(&old.name))
+    {
         let home = home_of(old);
         let sql = home.sql();
         for (version, step) in [
@@ -182,7 +184,7 @@ fn a_ledger_of_an_unknown_shape_is_left_untouched() {
         ("DROP INDEX sources_by_path", "lacks unique index of format, root, path"),
         ("CREATE TABLE unread (a)", "already exists"),
     ];
-    for old in OLD.iter().filter(|old| ["v1", "v2"].contains(&old.name)) {
+    for old in OLD_LEDGERS.iter().filter(|old| ["v1", "v2"].contains(&old.name)) {
         for (change, words) in changes {
             let home = home_of(old);
             home.sql().execute_batch(change).unwrap();

@@ -53,7 +53,7 @@ fn agents() -> Vec<String> {
     names
 }
 
-/// Returns true if a line has this word, or a longer one that begins with it where it is no short
+/// Returns whether a line has this word, or a longer one that begins with it if it is not a short
 /// one.
 fn has_word(line: &str, word: &str) -> bool {
     let is_part = |c: char| c.is_alphanumeric() || c == '_';

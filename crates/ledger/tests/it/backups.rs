@@ -1,4 +1,4 @@
-//! Copies of the whole ledger: complete or absent, whatever happens meanwhile.
+//! Copies of the whole ledger: complete or absent, whatever happens during the copy.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -137,7 +137,9 @@ fn backups_are_remembered() {
     let listed = quipu_ledger::backup::backups(&home.open()).unwrap();
     let paths: Vec<&Path> = listed.iter().map(|backup| backup.path.as_path()).collect();
     assert_eq!(paths, [odd.as_path(), plain.as_path()]);
-    assert!(listed.iter().all(|backup| backup.exists && !backup.put_aside && backup.at > 0));
+    assert!(
+        listed.iter().all(|backup| backup.exists && !backup.is_replaced_ledger && backup.at > 0)
+    );
 
     // The record of a backup changes no projected row, and the next sync has nothing to do.
     assert_eq!(before, home.projection());

@@ -1,5 +1,5 @@
-//! A ledger is refused if its log, journal or shared memory is not a regular file, before SQLite opens
-//! anything: SQLite waits forever for a pipe.
+//! A ledger is refused if its log, journal or shared memory is not a regular file, before SQLite
+//! opens anything: SQLite waits forever for a pipe.
 
 use std::fs;
 use std::os::unix::fs::symlink;

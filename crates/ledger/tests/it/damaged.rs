@@ -270,7 +270,7 @@ fn the_damage_is_named() {
     assert_eq!(described(sound[..sound.len() / 2].to_vec()), "it is truncated");
     assert_eq!(described(b"plain text, whatever its name says".to_vec()), "it is not zstd");
     let more = [sound.clone(), b"plain text behind it".to_vec()].concat();
-    assert_eq!(described(more), "the data after its first part is not zstd");
+    assert_eq!(described(more), "the data after its first frame is not zstd");
     let mut last = sound.clone();
     *last.last_mut().unwrap() ^= 1;
     assert_eq!(described(last), "its checksum does not match: some bytes were changed");

@@ -35,7 +35,7 @@ fn the_store_page_shows_agents_that_work() {
     for file in ["crates/ledger/examples/agent.rs", "docs/examples/agent.sh"] {
         let agent = read(file);
         assert!(page.contains(agent.trim_end()), "docs/store.md differs from {file}");
-        assert!(agent.lines().count() <= 36, "{file} is no short loop any more");
+        assert!(agent.lines().count() <= 36, "{file} is no longer a short loop");
     }
 }
 
@@ -83,7 +83,7 @@ fn every_requirement_has_a_row_and_every_named_test_exists() {
     assert_eq!(rows, requirements());
 }
 
-/// Returns whether a test with that name runs: a function with `#[test]`, also in `proptest!`, that
+/// Returns whether a test with that name runs: a function with `#[test]`, even in `proptest!`, that
 /// is neither ignored nor in a comment.
 fn has_test(source: &str, name: &str) -> bool {
     let function = format!("fn {name}(");

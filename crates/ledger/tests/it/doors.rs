@@ -1,5 +1,5 @@
 //! Every access to a source follows the same rules: a file that is swapped for a link or a pipe
-//! meanwhile is not followed, not read and not waited for.
+//! in between is not followed, not read and not waited for.
 
 use std::fs::{self, File};
 use std::io::Write;

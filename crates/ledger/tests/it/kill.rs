@@ -112,8 +112,8 @@ fn round(seed: u64) {
     }
     for _ in 0..KILLS {
         let mut child = child::start_alone(&home, "collect until killed");
-        // On a loaded machine, starting a process may take longer than its generation. Every eighth is
-        // killed while it starts.
+        // On a loaded machine, starting a process may take longer than its generation. Every eighth
+        // is killed while it starts.
         if writer.prng.below(8) > 0 {
             child::wait_until_begun(&home, &mut child);
         }

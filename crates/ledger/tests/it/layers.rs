@@ -148,7 +148,7 @@ fn no_layer_uses_one_above_it() {
                     LAYERS[own],
                     path.join("::")
                 )),
-                None => wrong.push(format!("{name}:{line}: `{first}` is no layer")),
+                None => wrong.push(format!("{name}:{line}: `{first}` is not a layer")),
             }
         }
     }

@@ -159,7 +159,7 @@ fn a_ledger_of_shape_11_rebuilds_to_what_a_fresh_import_gives() {
         for (table, rows) in fresh {
             assert_eq!(old.remove(&table), Some(rows), "{table}, {state}");
         }
-        assert!(old.is_empty(), "tables that are no more: {:?}", old.keys());
+        assert!(old.is_empty(), "tables that no longer exist: {:?}", old.keys());
     };
     check("as it was opened");
     quipu_ledger::rebuild::rebuild(&mut old.open(), &mut |_, _| {}).unwrap();

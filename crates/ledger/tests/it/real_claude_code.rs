@@ -1,5 +1,5 @@
-//! Sessions that Claude Code itself wrote (`tests/fixtures/claude-code-*`). The `SOURCES.md` of each
-//! lists the commands that made them and the right answers.
+//! Sessions that Claude Code itself wrote (`tests/fixtures/claude-code-*`). The `SOURCES.md` of
+//! each lists the commands that made them and the right answers.
 
 use std::path::Path;
 

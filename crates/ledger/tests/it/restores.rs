@@ -81,7 +81,7 @@ fn r111_a_backup_takes_the_ledgers_place_and_collecting_goes_on() {
     let listed = quipu_ledger::backup::backups(&home.open()).unwrap();
     let listed: Vec<_> = listed
         .iter()
-        .map(|backup| (backup.path.clone(), backup.put_aside, backup.exists))
+        .map(|backup| (backup.path.clone(), backup.is_replaced_ledger, backup.exists))
         .collect();
     assert_eq!(listed, [(kept.clone(), true, true), (copy.clone(), false, true)]);
 

@@ -389,7 +389,7 @@ fn text_is_looked_through_letter_by_letter() {
     let total = |request: &SearchRequest| home.search(request).total;
     assert_eq!(total(&exact("a[1];\n\"quoted\" tab\t")), 1);
     assert_eq!(total(&exact("A[1]")), 0, "case counts");
-    assert_eq!(total(&exact("QUJDQUJD")), 1, "also what is no word");
+    assert_eq!(total(&exact("QUJDQUJD")), 1, "even text that is not a word");
     assert_eq!(total(&exact("tail-end")), 1, "also what is too much for the index");
     assert_eq!(total(&request("tail")), 0);
     assert_eq!(home.search(&request("filler")).gaps.partly_indexed, 1);

@@ -142,7 +142,7 @@ fn r74_what_is_decided_again_is_not_written_again() {
     assert_eq!(home.one::<i64>("SELECT count(*) FROM records"), 2);
 }
 
-/// A decision counts at once, also if the projection is behind.
+/// A decision counts at once, even if the projection is behind.
 #[test]
 fn r74_a_projection_that_is_behind_is_brought_up_first() {
     let home = Home::new();

@@ -173,7 +173,7 @@ fn r42_a_session_is_of_when_it_was_last_active() {
     assert_eq!(ids(Some(1_699_999_999_000), Some(1_700_000_001_000)), ["00000002"]);
 }
 
-/// A transcript's header names its session, also if the file has another name. A file with exactly
+/// A transcript's header names its session, even if the file has another name. A file with exactly
 /// that name comes first.
 #[test]
 fn a_session_is_found_by_its_headers_id() {
@@ -202,7 +202,8 @@ fn a_session_is_found_by_its_headers_id() {
     assert!(found("0a1b2c3d-other").is_err());
 }
 
-/// Ids are shortened to unique prefixes, also those of empty transcripts and of files in folders.
+/// Ids are shortened to unique prefixes, including those of empty transcripts and of files in
+/// folders.
 #[test]
 fn ids_with_ambiguous_prefix_are_those_of_everything_that_is_listed() {
     let empty = "00000001-0000-4000-8000-00000000000e";
@@ -397,7 +398,7 @@ fn costs_add_up_and_empty_files_are_listed() {
     assert!(total_cost > 0.0 && (sum - total_cost).abs() < 1e-6, "{sum} is not {total_cost}");
 }
 
-/// A session is found by the full name of its file, also if another id begins with it.
+/// A session is found by the full name of its file, even if another id begins with it.
 #[test]
 fn the_whole_name_of_a_file_beats_the_beginning_of_an_id() {
     let home = Home::quick();
@@ -466,7 +467,7 @@ fn a_lost_session_is_listed_by_what_its_prompts_say() {
     assert_eq!(shown, [(Some(3), "and tomorrow?".to_owned())]);
 }
 
-/// Every printed name of a sub-agent leads to it, also inside a workflow's run.
+/// Every printed name of a sub-agent leads to it, even inside a workflow's run.
 #[test]
 fn a_sub_agent_of_a_workflow_is_found_by_its_name() {
     let folder = MAIN.trim_end_matches(".jsonl");

@@ -647,7 +647,7 @@ fn r30_sub_agents_are_linked_and_apart() {
     assert_eq!((status.sessions, status.subagents), (3, 1));
 }
 
-/// A sub-agent's usage is counted once, also if its parent's transcript repeats it.
+/// A sub-agent's usage is counted once, even if its parent's transcript repeats it.
 #[test]
 fn r30_sub_agents_count_in_usage() {
     let usage_line = r#""message":{"id":"msg_1","usage":{"input_tokens":10,"output_tokens":20},"#;
@@ -703,7 +703,7 @@ fn r30_tool_output_belongs_to_its_call() {
     assert_eq!(home.all(call), ["'Bash'|'b1.txt'|'tool_output'"]);
 }
 
-/// All tool output of a session lies in one folder, also that of its sub-agents.
+/// All tool output of a session is in one folder, including that of its sub-agents.
 #[test]
 fn r30_tool_output_of_a_sub_agent() {
     let agent = format!("{BESIDE}/subagents/agent-a1.jsonl");

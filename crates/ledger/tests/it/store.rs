@@ -682,7 +682,7 @@ fn a_forgotten_session_cannot_be_written_to() {
     let fields: Map<String, Value> = json!({"label": "CANARY-9f31"}).as_object().unwrap().clone();
     session.patch_meta(&fields).unwrap();
     let fork = session.fork(&Fork::default()).unwrap();
-    // The runtime has it open meanwhile.
+    // The runtime has it open at the same time.
     quipu_ledger::forget::forget(&mut home.open(), session.id(), &mut |_, _| {}).unwrap();
     let gone = session.append(user("more"));
     assert!(matches!(gone, Err(Error::NoMatch { .. })), "{gone:?}");
@@ -708,7 +708,7 @@ fn what_was_appended_restores_as_the_lines_that_were_written() {
     let home = Home::quick();
     let (store, session) = store(&home);
     for turn in 0..2000 {
-        // Enough to be sealed meanwhile.
+        // Enough to be sealed during the loop.
         let text = format!("{turn} {}", "words ".repeat(40));
         session.append(user(&text)).unwrap();
     }

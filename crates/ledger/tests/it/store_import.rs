@@ -1,4 +1,4 @@
-//! Imports of many sessions: many in one transaction, and each line once, also after a kill.
+//! Imports of many sessions: many in one transaction, and each line once, even after a kill.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -146,7 +146,7 @@ fn a_long_session_is_stored_in_pieces() {
     let store = Store::open(home.ledger_path()).unwrap();
     let folder = home.scratch("state");
     let length = fs::metadata(home.scratch(FOLDER).join(format!("{}.jsonl", id(0)))).unwrap().len();
-    assert!(length > 5 << 20, "{length} bytes are no long session");
+    assert!(length > 5 << 20, "{length} bytes are not a long session");
     let mut import_results = Vec::new();
     store.import(&folder, &mut |file| import_results.push(file)).unwrap();
     let counted = (import_results[0].rows, import_results[0].stored, import_results[0].added);

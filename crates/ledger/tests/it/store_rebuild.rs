@@ -1,13 +1,13 @@
-//! The store while the projection is behind: another process rebuilds the ledger, or a rebuild was
-//! interrupted. No session that is in truth is ever reported missing.
+//! Tests the store while the projection is behind, because another process rebuilds it or a rebuild
+//! was interrupted. A session whose records are stored is never reported as missing.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use quipu_ledger::freshness::{RefreshLimit, open_to_read};
-use quipu_ledger::query::{Filter, SqlAnswer, SqlLimits, Story};
+use quipu_ledger::freshness::{self, Reader, RefreshLimit, open_to_read};
+use quipu_ledger::query::{self, Filter, SqlAnswer, SqlLimits, Story};
 use quipu_ledger::search::SearchRequest;
 use quipu_ledger::store::{self, Append, Entry, Expect, Fork, NewSession, Session, Store};
 use quipu_ledger::{Error, Ledger};
@@ -18,17 +18,15 @@ use crate::home::Home;
 
 const KEY: &str = "agent:main:main";
 
-fn message(text: &str) -> Entry {
-    Entry::user(text)
-}
-
-/// Returns a ledger with one session with an entry, whose key led to another session before.
+/// Creates a ledger with two sessions, `before` and `abcdef`, which have the same key in turn.
+/// Returns the id of the entry of `abcdef`.
 fn home() -> (Home, String) {
-    home_after(0)
+    home_with_long_lines(0)
 }
 
-/// Returns the same; the earlier session has this many lines of half a slice of a rebuild.
-fn home_after(long_lines: usize) -> (Home, String) {
+/// Creates the ledger of [`home`], with long lines in `before`. Two of them are more than a rebuild
+/// projects between two commits.
+fn home_with_long_lines(long_lines: usize) -> (Home, String) {
     let home = Home::quick();
     let store = Store::open(home.ledger_path()).unwrap();
     let new = |id, takes_key| NewSession {
@@ -38,33 +36,35 @@ fn home_after(long_lines: usize) -> (Home, String) {
         ..NewSession::default()
     };
     let old = store.create(&new("before", false)).unwrap();
-    old.append(message("old")).unwrap();
+    old.append(Entry::user("old")).unwrap();
     for _ in 0..long_lines {
         old.append(long_line()).unwrap();
     }
     let session = store.create(&new("abcdef", true)).unwrap();
-    let one = session.append(message("one")).unwrap();
+    let entry = session.append(Entry::user("one")).unwrap();
     store.catch_up().unwrap();
-    (home, one.id)
+    (home, entry.id)
 }
 
+/// Returns an entry of 17 MiB. A rebuild commits after 32 MiB.
 fn long_line() -> Entry {
     json!({"type": "custom", "customType": "x", "data": "y".repeat(17 << 20)}).into()
 }
 
-/// Rebuilds the ledger and stops after the first slice, which ends with the second long line.
-fn rebuild_partly(home: &Home) {
+/// Starts a rebuild and stops it after its first commit, which has the second long line last.
+fn rebuild_one_slice(home: &Home) {
     let stopped = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
         quipu_ledger::rebuild::rebuild(&mut home.open(), &mut |_, _| {
-            panic!("the first slice is done")
+            panic!("the first commit is done")
         })
     }));
     assert!(stopped.is_err());
     assert_eq!(home.one::<i64>("SELECT count(*) FROM sessions"), 1);
 }
 
-/// Leaves the projection in the state of a rebuild that was killed before its first slice.
-fn interrupt(home: &Home) {
+/// Empties the projection, as if an older version had derived it and a rebuild was killed before
+/// its first commit.
+fn empty_projection(home: &Home) {
     let tables = ["sessions", "session_keys", "key_history", "session_sources", "entry_rows"];
     let deletes: String = tables.map(|table| format!("DELETE FROM {table};")).concat();
     let behind = "UPDATE ledger SET projected_to = 0, projection_version = 1";
@@ -75,14 +75,14 @@ fn interrupt(home: &Home) {
 fn every_call_finds_its_session_after_an_interrupted_rebuild() {
     let (home, one) = home();
     let path = home.ledger_path();
-    // By key, id, prefix of the id, and as the newest one.
+    // By key, id, prefix of the id, agent and id, and as the newest session.
     for name in [KEY, "abcdef", "abc", "main/abcdef", "last"] {
-        interrupt(&home);
+        empty_projection(&home);
         let store = Store::open(&path).unwrap();
         let session = store.session(name).unwrap();
         assert_eq!(session.id(), "abcdef", "{name}");
     }
-    // Each as the first call of its process.
+    // Each is the first call after the projection was emptied.
     type Call<'a> = Box<dyn Fn(&Session) + 'a>;
     let calls: Vec<(&str, Call<'_>)> = vec![
         (
@@ -114,13 +114,13 @@ fn every_call_finds_its_session_after_an_interrupted_rebuild() {
         (
             "append",
             Box::new(|session| {
-                session.append(message("more")).unwrap();
+                session.append(Entry::user("more")).unwrap();
             }),
         ),
         (
             "begin",
             Box::new(|session| {
-                session.begin_turn(message("turn")).unwrap();
+                session.begin_turn(Entry::user("turn")).unwrap();
             }),
         ),
         ("mirror", Box::new(|session| drop(session.mirror("m").unwrap()))),
@@ -140,7 +140,7 @@ fn every_call_finds_its_session_after_an_interrupted_rebuild() {
             "reset",
             Box::new(|session| {
                 session.branch(Some(&one), None).unwrap();
-                interrupt(&home);
+                empty_projection(&home);
                 session.reset("reset", Some(&one)).unwrap();
             }),
         ),
@@ -166,7 +166,7 @@ fn every_call_finds_its_session_after_an_interrupted_rebuild() {
     ];
     for (name, call) in calls {
         let session = Store::open(&path).unwrap().session(KEY).unwrap();
-        interrupt(&home);
+        empty_projection(&home);
         let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| call(&session)));
         assert!(done.is_ok(), "{name}");
     }
@@ -175,63 +175,62 @@ fn every_call_finds_its_session_after_an_interrupted_rebuild() {
 }
 
 #[test]
-fn looking_finds_its_session_after_an_interrupted_rebuild() {
-    let (home, one) = home_after(2);
+fn reading_finds_the_session_after_an_interrupted_rebuild() {
+    let (home, one) = home_with_long_lines(2);
     let path = home.ledger_path();
-    let _held = home.open();
-    rebuild_partly(&home);
+    // The connection keeps the log, as a running watch does.
+    let _open = home.open();
+    rebuild_one_slice(&home);
     let (ledger, is_behind) = store::open_projected(&path).unwrap();
-    let row = quipu_ledger::query::find_session(&ledger, "abc").unwrap();
+    let row = query::find_session(&ledger, "abc").unwrap();
     assert!(!is_behind);
     // Later queries are answered from the same snapshot.
-    rebuild_partly(&home);
+    rebuild_one_slice(&home);
     assert_eq!(store::leaf_of(&ledger, row).unwrap(), Some(one));
     assert_eq!(store::branches_of(&ledger, row).unwrap().len(), 1);
     assert!(store::meta_of(&ledger, row).unwrap().get("sessionId").is_some());
     drop(ledger);
     let (ledger, _) = store::open_for_lines(&path).unwrap();
-    let row = quipu_ledger::query::find_session(&ledger, KEY).unwrap();
-    assert_eq!(
-        quipu_ledger::query::context_of(&ledger, row, None).unwrap().context.messages.len(),
-        1
-    );
+    let row = query::find_session(&ledger, KEY).unwrap();
+    assert_eq!(query::context_of(&ledger, row, None).unwrap().context.messages.len(), 1);
     drop(ledger);
-    // A reader that may write projects the rest; one that may not reports that it is behind.
-    rebuild_partly(&home);
-    let read_only = quipu_ledger::Ledger::open_read_only(&path).unwrap();
-    let behind = quipu_ledger::query::find_session(&read_only, "abc");
+    // A ledger that is open for writing catches up; a read-only one returns an error.
+    rebuild_one_slice(&home);
+    let read_only = Ledger::open_read_only(&path).unwrap();
+    let behind = query::find_session(&read_only, "abc");
     assert!(matches!(behind, Err(Error::Behind { done: 1.., .. })), "{behind:?}");
     assert_eq!(Story::find(&home.open(), "abc").unwrap().head().id, "abcdef");
-    rebuild_partly(&home);
-    assert!(!quipu_ledger::query::tree(&home.open(), "abc").unwrap().is_empty());
-    rebuild_partly(&home);
-    assert_eq!(quipu_ledger::query::summary_of(&home.open(), row).unwrap().unwrap().id, "abcdef");
+    rebuild_one_slice(&home);
+    assert!(!query::tree(&home.open(), "abc").unwrap().is_empty());
+    rebuild_one_slice(&home);
+    assert_eq!(query::summary_of(&home.open(), row).unwrap().unwrap().id, "abcdef");
 }
 
 #[test]
-fn a_call_waits_for_the_projection_no_longer_than_it_may() {
+fn a_call_stops_waiting_for_the_projection_at_its_limit() {
     let (home, _) = home();
     let path = home.ledger_path();
     let store = Store::open(&path).unwrap();
     let session = store.session(KEY).unwrap();
-    // More than one slice of a rebuild.
+    // Two long lines are more than a rebuild projects between two commits.
     for _ in 0..2 {
         session.append(long_line()).unwrap();
     }
-    let last = session.append(message("last")).unwrap();
+    let last = session.append(Entry::user("last")).unwrap();
     store.catch_up().unwrap();
     let id = session.id().to_owned();
-    // The thread of a store that is open would catch up meanwhile.
+    // An open store would catch up in its thread.
     drop((session, store));
-    interrupt(&home);
+    empty_projection(&home);
     let store = Store::open(&path).unwrap();
     store.set_longest_catch_up(Duration::ZERO);
     let records = home.one::<i64>("SELECT count(*) FROM records").cast_unsigned();
-    let lines = home.one::<i64>("SELECT count(*) FROM records WHERE generation > 1");
+    // The journal is generation 1.
+    let collected = home.one::<i64>("SELECT count(*) FROM records WHERE generation > 1");
     match store.session(KEY) {
         Err(error @ Error::Behind { done, total, .. }) => {
             assert!(
-                0 < done && done < total && total == lines.cast_unsigned(),
+                0 < done && done < total && total == collected.cast_unsigned(),
                 "{done} of {total}"
             );
             let message = error.to_string();
@@ -239,20 +238,20 @@ fn a_call_waits_for_the_projection_no_longer_than_it_may() {
         }
         other => panic!("{other:?}"),
     }
-    // Projected records stay, so the next call finishes the rest.
+    // Records that are projected stay projected, so the next call has only the rest to do.
     let session = store.session(KEY).unwrap();
     assert_eq!(session.id(), id);
-    interrupt(&home);
-    let refused = session.append(message("late"));
-    assert!(matches!(refused, Err(Error::Behind { .. })), "{refused:?}");
+    empty_projection(&home);
+    let timed_out = session.append(Entry::user("late"));
+    assert!(matches!(timed_out, Err(Error::Behind { .. })), "{timed_out:?}");
     assert_eq!(home.one::<i64>("SELECT count(*) FROM records").cast_unsigned(), records);
     store.set_longest_catch_up(Duration::from_secs(600));
     let expected = Append { expected_leaf: Expect::Entry(&last.id), ..Append::default() };
-    session.with(expected).append(message("now")).unwrap();
+    session.with(expected).append(Entry::user("now")).unwrap();
 }
 
 #[test]
-fn a_rebuild_that_runs_at_the_same_time_is_not_noticed() {
+fn calls_succeed_while_another_process_rebuilds() {
     let (home, _) = home();
     let path = home.ledger_path();
     let mut rebuild = child::start_alone(&home, "rebuild until killed");
@@ -261,11 +260,11 @@ fn a_rebuild_that_runs_at_the_same_time_is_not_noticed() {
         let store = Store::open(&path).unwrap();
         let session = store.session("abc").unwrap();
         let text = format!("number {number}");
-        let done = session.append(message(&text)).unwrap();
+        let done = session.append(Entry::user(&text)).unwrap();
         assert_eq!(session.leaf().unwrap().unwrap().id, done.id);
         texts.insert(done.id.clone(), text);
         let (ledger, _) = store::open_projected(&path).unwrap();
-        let row = quipu_ledger::query::find_session(&ledger, KEY).unwrap();
+        let row = query::find_session(&ledger, KEY).unwrap();
         assert_eq!(store::leaf_of(&ledger, row).unwrap(), Some(done.id));
         if number % 8 == 0 {
             store.fork(KEY, &Fork::default()).unwrap();
@@ -282,75 +281,72 @@ fn a_rebuild_that_runs_at_the_same_time_is_not_noticed() {
     home.assert_sound();
 }
 
-/// What reading commands ask, each with more than one question.
+/// Returns the results of several reading queries as text, for comparison.
 fn answers(ledger: &Ledger) -> Vec<String> {
-    let sessions = quipu_ledger::query::sessions(ledger, &Filter::default(), None).unwrap();
+    let sessions = query::sessions(ledger, &Filter::default(), None).unwrap();
     let word = quipu_transcript::search::query::Query::literal("one");
     let found = SearchRequest { query: word, ..SearchRequest::default() };
-    let mut said = Vec::new();
-    let told = Story::find(ledger, "abc").and_then(|story| {
+    let mut items = Vec::new();
+    let story = Story::find(ledger, "abc").and_then(|story| {
         story.each_item(&<_>::default(), &mut |item| {
-            said.push(format!("{item:?}"));
+            items.push(format!("{item:?}"));
             ControlFlow::Continue(())
         })
     });
     vec![
-        format!(
-            "{:?}",
-            quipu_ledger::query::find_session(ledger, KEY).map_err(|error| error.to_string())
-        ),
+        format!("{:?}", query::find_session(ledger, KEY).map_err(|error| error.to_string())),
         format!("{} {:?}", sessions.total, sessions.sessions.len()),
-        format!("{:?}", quipu_ledger::query::projects(ledger, &Filter::default()).unwrap().len()),
+        format!("{:?}", query::projects(ledger, &Filter::default()).unwrap().len()),
         format!("{:?}", quipu_ledger::search::search(ledger, &found).unwrap().total),
-        format!("{:?}", quipu_ledger::query::tree(ledger, "abc").map(|tree| tree.len()).is_ok()),
-        format!("{:?} {said:?}", told.is_ok()),
-        format!("{:?}", quipu_ledger::freshness::unprojected(ledger).unwrap()),
+        format!("{:?}", query::tree(ledger, "abc").map_err(|error| error.to_string())),
+        format!("{:?} {items:?}", story.map_err(|error| error.to_string())),
+        format!("{:?}", freshness::unprojected(ledger).unwrap()),
     ]
 }
 
-/// A rebuild begins and goes on, slice by slice, while an answer is read.
+/// A reader keeps its snapshot while another process rebuilds the projection.
 #[test]
 fn an_answer_is_read_from_one_snapshot() {
-    let (home, _) = home_after(2);
+    let (home, _) = home_with_long_lines(2);
     let open = || open_to_read(&home.ledger_path(), "here").unwrap();
     let mut reader = open();
-    let refresh = |reader: &mut quipu_ledger::freshness::Reader| {
+    let refresh = |reader: &mut Reader| {
         reader.refresh(&home.roots(), "here", RefreshLimit::Short, &mut |_| {}).unwrap().unprojected
     };
     assert_eq!(refresh(&mut reader), 0);
     let complete = answers(&reader.ledger);
-    rebuild_partly(&home);
+    rebuild_one_slice(&home);
     assert_eq!(answers(&reader.ledger), complete);
-    // A reader that cannot bring it up in time says what is missing from its own snapshot.
+    // A reader that cannot catch up in time reports how many records its snapshot lacks.
     let writer = home.sql();
     writer.execute_batch("BEGIN IMMEDIATE").unwrap();
     let missing = refresh(&mut reader);
     writer.execute_batch("ROLLBACK").unwrap();
     assert!(missing > 0);
-    let partly = answers(&reader.ledger);
-    assert!(partly != complete);
-    let found = quipu_ledger::query::find_session(&reader.ledger, "abc");
+    let incomplete = answers(&reader.ledger);
+    assert!(incomplete != complete);
+    let found = query::find_session(&reader.ledger, "abc");
     assert!(matches!(found, Err(Error::Behind { done: 1.., .. })), "{found:?}");
-    // Another process brings it up meanwhile.
+    // Another process catches the projection up. The reader still has its own snapshot.
     assert_eq!(refresh(&mut open()), 0);
-    assert_eq!(quipu_ledger::freshness::unprojected(&reader.ledger).unwrap(), missing);
-    assert_eq!(answers(&reader.ledger), partly);
+    assert_eq!(freshness::unprojected(&reader.ledger).unwrap(), missing);
+    assert_eq!(answers(&reader.ledger), incomplete);
     assert_eq!(refresh(&mut reader), 0);
     assert_eq!(answers(&reader.ledger), complete);
 }
 
-/// A statement of a person's own reads the snapshot in which what is missing was counted.
+/// `query::sql` reads the snapshot in which the missing records were counted.
 #[test]
-fn a_statement_is_asked_in_one_snapshot() {
-    let (home, _) = home_after(2);
+fn sql_reads_the_snapshot_of_the_refresh() {
+    let (home, _) = home_with_long_lines(2);
     let mut reader = open_to_read(&home.ledger_path(), "here").unwrap();
     reader.needs_second_connection = true;
     let fresh = reader.refresh(&home.roots(), "here", RefreshLimit::Short, &mut |_| {}).unwrap();
     assert_eq!(fresh.unprojected, 0);
-    rebuild_partly(&home);
+    rebuild_one_slice(&home);
     let mut rows = Vec::new();
     let count = "SELECT count(*) FROM sessions";
-    quipu_ledger::query::sql(reader.ledger, count, &SqlLimits::default(), &mut |answer| {
+    query::sql(reader.ledger, count, &SqlLimits::default(), &mut |answer| {
         if let SqlAnswer::Row(row) = answer {
             rows.push(row[0].to_text());
         }
@@ -358,15 +354,14 @@ fn a_statement_is_asked_in_one_snapshot() {
     })
     .unwrap();
     assert_eq!(rows, ["2"]);
-    let writable =
-        quipu_ledger::query::sql(home.open(), count, &SqlLimits::default(), &mut |_| true);
+    let writable = query::sql(home.open(), count, &SqlLimits::default(), &mut |_| true);
     assert!(matches!(writable, Err(Error::Sql { .. })), "{writable:?}");
 }
 
-/// `forget` truncates the log, which waits for readers. Readers hold no snapshot while they wait for
-/// the writer.
+/// `forget` waits for readers before it truncates the log, and readers hold no snapshot while they
+/// wait for the writer, so neither waits for the other.
 #[test]
-fn forgetting_and_looking_do_not_wait_for_each_other() {
+fn forget_and_readers_do_not_wait_for_each_other() {
     let home = Home::quick();
     let path = home.ledger_path();
     let store = Store::open(&path).unwrap();
@@ -374,7 +369,7 @@ fn forgetting_and_looking_do_not_wait_for_each_other() {
     for id in &ids {
         let new = NewSession { id: Some(id), ..NewSession::default() };
         let session = store.create(&new).unwrap();
-        session.append(message("words")).unwrap();
+        session.append(Entry::user("words")).unwrap();
     }
     store.catch_up().unwrap();
     drop(store);
@@ -385,7 +380,7 @@ fn forgetting_and_looking_do_not_wait_for_each_other() {
                 while !is_over.load(Ordering::Relaxed) {
                     let (ledger, is_behind) = store::open_projected(&path).unwrap();
                     assert!(!is_behind);
-                    quipu_ledger::query::find_session(&ledger, "session-0").unwrap();
+                    query::find_session(&ledger, "session-0").unwrap();
                 }
             });
         }

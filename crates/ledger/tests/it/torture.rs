@@ -903,7 +903,7 @@ fn a60_progress_does_not_become_the_main_line() {
     let leaf = "SELECT hex(e.uuid) FROM sessions s JOIN entries e ON e.id = s.leaf";
     assert!(
         home.one::<String>(leaf).starts_with("00000002"),
-        "a hook's progress is no tip: {}",
+        "a hook's progress is not a tip: {}",
         home.one::<String>(leaf)
     );
 }

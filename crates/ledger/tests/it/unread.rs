@@ -68,7 +68,7 @@ fn each_is_named_with_its_reason() {
     );
     assert_eq!((report.database_sources, again.database_sources), (2, 2));
     assert_eq!(openclaw(&home).databases, 1);
-    // Once the database is repaired, nothing is reported any more.
+    // Once the database is repaired, nothing is reported.
     change(&home, "DELETE FROM transcript_events WHERE typeof(seq) = 'text' OR session_id = ''");
     sync(&home);
     assert_eq!(unread(&home).len(), 1);

@@ -269,7 +269,7 @@ fn responses_without_a_price_are_reported() {
     assert_eq!(report.total.responses, 3, "what was made up on this machine is not billed");
 }
 
-/// A cost that OpenClaw recorded is used as it is, also if the price list differs, and also if it
+/// A cost that OpenClaw recorded is used as it is, even if the price list differs, and even if it
 /// is zero.
 #[test]
 fn a_recorded_cost_stands_as_recorded() {

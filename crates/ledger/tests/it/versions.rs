@@ -1,4 +1,4 @@
-//! Entries that were written again under the same id: the newest version counts, also for calls,
+//! Entries that were written again under the same id: the newest version counts, even for calls,
 //! filters and lists.
 
 use crate::home::*;

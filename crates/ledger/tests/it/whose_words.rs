@@ -1,4 +1,5 @@
-//! Whose words: what a person wrote, what a program wrote around it, and turns that no person began.
+//! Whose words: what a person wrote, what a program wrote around it, and turns that no person
+//! began.
 
 use quipu_ledger::Ledger;
 use quipu_ledger::query::{Filter, sessions};

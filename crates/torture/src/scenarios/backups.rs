@@ -59,7 +59,7 @@ fn run(setting: &Setting) -> Result<Outcome> {
     Ok(Outcome::Held { runs, what })
 }
 
-/// Returns true if the backup exists, after checking that it is complete.
+/// Returns whether the backup exists, after checking that it is complete.
 fn check(sandbox: &Sandbox, lines: u64) -> Result<bool> {
     let copy = sandbox.at("disk/copy.db");
     if !copy.exists() {

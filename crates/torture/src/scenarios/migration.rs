@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 
-use crate::old_ledgers::{OLD, Old};
+use crate::old_ledgers::{OLD_LEDGERS, OldLedger};
 use crate::prng::Prng;
 use crate::sandbox::{Sandbox, files, in_namespace};
 use crate::strace::{self, Fault};
@@ -33,12 +33,12 @@ fn run(setting: &Setting) -> Result<Outcome> {
     let sandbox = Sandbox::new(setting)?;
     let mut prng = Prng::new(setting.seed);
     let (mut kills, mut old_ones) = (0, 0);
-    let mut look = |sandbox: &Sandbox, old: &Old| -> Result<()> {
+    let mut look = |sandbox: &Sandbox, old: &OldLedger| -> Result<()> {
         kills += 1;
         old_ones += u64::from(is_old(sandbox)?);
         check(sandbox, old)
     };
-    let rounds = (0..setting.times(8, 400)).zip(OLD.iter().cycle());
+    let rounds = (0..setting.times(8, 400)).zip(OLD_LEDGERS.iter().cycle());
     for (_, old) in rounds {
         put(&sandbox, old)?;
         let mut child = sandbox.command(&["sync"]).spawn()?;
@@ -62,29 +62,29 @@ fn run(setting: &Setting) -> Result<Outcome> {
             }
         }
     }
-    for old in OLD {
+    for old in OLD_LEDGERS {
         read_and_restore(setting, old).with_context(|| format!("a backup of {}", old.name))?;
     }
     let (disks, refused) = full_disks(setting)?;
     let what = format!(
         "{kills} kills (still old after {old_ones}), {disks} disks ({refused} too small), {} backups",
-        OLD.len()
+        OLD_LEDGERS.len()
     );
-    Ok(Outcome::Held { runs: kills + disks + OLD.len() as u64, what })
+    Ok(Outcome::Held { runs: kills + disks + OLD_LEDGERS.len() as u64, what })
 }
 
 /// Returns all old ledgers, or one of them.
-fn some(setting: &Setting, number: usize) -> impl Iterator<Item = &'static Old> {
-    let most = if setting.effort == Effort::Small { 1 } else { OLD.len() };
-    OLD.iter().cycle().skip(number * 2).take(most)
+fn some(setting: &Setting, number: usize) -> impl Iterator<Item = &'static OldLedger> {
+    let most = if setting.effort == Effort::Small { 1 } else { OLD_LEDGERS.len() };
+    OLD_LEDGERS.iter().cycle().skip(number * 2).take(most)
 }
 
-fn put(sandbox: &Sandbox, old: &Old) -> Result<()> {
+fn put(sandbox: &Sandbox, old: &OldLedger) -> Result<()> {
     sandbox.remove_ledger()?;
     Ok(fs::write(sandbox.ledger(), old.ledger())?)
 }
 
-/// Returns true if it still has to be migrated. A state between old and new is an error.
+/// Returns whether it still has to be migrated. A state between old and new is an error.
 fn is_old(sandbox: &Sandbox) -> Result<bool> {
     let run = sandbox.run(&["status"])?;
     let is_old = run.code == Some(2) && run.stderr.contains("written by an older quipu");
@@ -93,7 +93,7 @@ fn is_old(sandbox: &Sandbox) -> Result<bool> {
 }
 
 /// Checks that the next sync completes the migration and that everything is there.
-fn check(sandbox: &Sandbox, old: &Old) -> Result<()> {
+fn check(sandbox: &Sandbox, old: &OldLedger) -> Result<()> {
     sandbox.json(&["sync"]).context("the next sync does not complete it")?;
     let status = sandbox.json(&["status"])?;
     ensure!(status["ledger"]["schema"].as_u64() >= Some(5), "not migrated: {status}");
@@ -104,7 +104,7 @@ fn check(sandbox: &Sandbox, old: &Old) -> Result<()> {
 }
 
 /// Checks that every generation of every file is restored.
-fn check_files(sandbox: &Sandbox, old: &Old, more: &[&str]) -> Result<()> {
+fn check_files(sandbox: &Sandbox, old: &OldLedger, more: &[&str]) -> Result<()> {
     let to = sandbox.at("restored");
     let restore = ["restore", "--all", "--to", "restored", "--generation", "all"];
     sandbox.json(&[&restore, more].concat())?;
@@ -113,7 +113,7 @@ fn check_files(sandbox: &Sandbox, old: &Old, more: &[&str]) -> Result<()> {
 }
 
 /// Reads a backup, and restores it as a ledger.
-fn read_and_restore(setting: &Setting, old: &Old) -> Result<()> {
+fn read_and_restore(setting: &Setting, old: &OldLedger) -> Result<()> {
     let sandbox = Sandbox::new(setting)?;
     let backup = sandbox.at("backup.db");
     fs::write(&backup, old.backup())?;
@@ -129,7 +129,7 @@ fn read_and_restore(setting: &Setting, old: &Old) -> Result<()> {
 fn full_disks(setting: &Setting) -> Result<(u64, u64)> {
     let (mut disks, mut refused) = (0, 0);
     let step = setting.times(700, 32).min(700);
-    for (number, old) in OLD.iter().enumerate() {
+    for (number, old) in OLD_LEDGERS.iter().enumerate() {
         if setting.effort == Effort::Small && number % 3 != 0 {
             continue;
         }

@@ -2,9 +2,9 @@
 //! one ledger, and are killed in between. One more process rebuilds it in a loop. A model records
 //! which appends were acknowledged and which sessions were forgotten.
 //!
-//! No command may report an acknowledged session missing, or print an answer without everything that
-//! was acknowledged before it began, unless it warns that something is missing. `doctor` may not report
-//! damage.
+//! No command may report an acknowledged session missing, or print an answer without everything
+//! that was acknowledged before it began, unless it warns that something is missing. `doctor` may
+//! not report damage.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -209,7 +209,7 @@ fn words(words: &[&str]) -> Vec<String> {
     words.iter().map(|word| (*word).to_owned()).collect()
 }
 
-/// Returns true if a command failed because the projection is incomplete.
+/// Returns whether a command failed because the projection is incomplete.
 fn is_behind(run: &Run) -> bool {
     run.code == Some(2) && run.stderr.contains("are being rebuilt")
 }
@@ -364,7 +364,7 @@ impl Worker<'_> {
         Ok(())
     }
 
-    /// Returns true if a session was forgotten before a command about it was done. Any other
+    /// Returns whether a session was forgotten before a command about it was done. Any other
     /// failure is a broken promise.
     fn is_gone(&self, run: &Run, id: &str) -> Result<bool> {
         if run.code == Some(0) {

@@ -297,7 +297,7 @@ impl<'s> Work<'s> {
         Laid { line: moved.map(|row| row.line), ..Laid::made(id, None, Written::Root) }
     }
 
-    /// Returns true if OpenClaw 2026.7.1 knows the type of an entry, so that it can be the leaf.
+    /// Returns whether OpenClaw 2026.7.1 knows the type of an entry, so that it can be the leaf.
     fn is_known(&self, row: usize) -> bool {
         let kind = self.row(row).map(|row| &row.kind);
         self.is_entry(row)

@@ -68,7 +68,7 @@ impl<'de> Lenient<'de> for Content<'de> {
 }
 
 impl<'a> Block<'a> {
-    /// Returns true if `shapes::content` would leave it unchanged.
+    /// Returns whether `shapes::content` would leave it unchanged.
     fn is_pis(&self) -> bool {
         match self.type_name.as_deref().unwrap_or_default() {
             "tool_use"

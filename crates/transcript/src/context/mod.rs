@@ -182,7 +182,7 @@ impl Session {
         self.lines
     }
 
-    /// Returns true if an entry with this id or `#` name is present.
+    /// Returns whether an entry with this id or `#` name is present.
     pub fn has(&self, id: &str) -> bool {
         let numbered = row::line_of(id);
         self.rows.iter().any(|row| row.id.as_deref() == Some(id) || numbered == Some(row.line))

@@ -142,7 +142,7 @@ impl<'a> Scan<'a> {
         };
     }
 
-    /// Returns true if a `leaf` row may name this id: none, or that of an earlier row.
+    /// Returns whether a `leaf` row may name this id: none, or that of an earlier row.
     fn knows(&self, id: Option<&str>) -> bool {
         let Some(id) = id else { return true };
         let is_sound = |row: &usize| self.is_void.get(*row) == Some(&false);

@@ -26,7 +26,7 @@ pub struct Plan {
     assembler: Option<Box<dyn Assemble>>,
 }
 
-/// A maker of messages for a reader with rows of its own.
+/// A maker of messages for a reader with its own rows.
 pub(crate) trait Assemble: fmt::Debug + Send + Sync {
     /// Adds the next line of the plan. A message may wait for the lines after it.
     fn put(&mut self, line: &str, maker: &mut Maker, out: &mut Vec<Message>);

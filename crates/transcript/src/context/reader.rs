@@ -48,7 +48,7 @@ pub(crate) trait Rules: Sync {
 pub struct Reader(&'static dyn Rules);
 
 impl Reader {
-    /// pi 0.87: the last line is the leaf, a line without a parent is a root of its own, and lines
+    /// pi 0.87: the last line is the leaf, a line without a parent is another root, and lines
     /// of unknown types are on the path.
     pub const PI: Reader = Reader::new(&Pi);
 
@@ -73,7 +73,7 @@ impl Reader {
         self.0.plain_types()
     }
 
-    /// Returns true if its lines are those of quipu's own sessions, so that a fork copies them as
+    /// Returns whether its lines are those of native sessions, so that a fork copies them as
     /// they are.
     pub fn has_native_lines(self) -> bool {
         self.0.has_native_lines()

@@ -84,7 +84,7 @@ pub(crate) enum Kind {
     Unknown,
     /// JSON that is not an object.
     Nothing,
-    /// A line of a reader with rows of its own.
+    /// A line of a reader with its own rows.
     Own {
         model: Option<ModelId>,
         row: Box<dyn Any + Send + Sync>,
@@ -101,7 +101,7 @@ pub(crate) enum Version {
 }
 
 impl Version {
-    /// Returns true if entries have no ids and parents, and follow each other.
+    /// Returns whether entries have no ids and parents, and follow each other.
     pub(crate) fn is_linear(self) -> bool {
         match self {
             Version::Absent => true,
@@ -110,7 +110,7 @@ impl Version {
         }
     }
 
-    /// Returns true if custom messages have the role name of version 2.
+    /// Returns whether custom messages have the role name of version 2.
     pub(crate) fn has_hooks(self) -> bool {
         match self {
             Version::Absent => true,

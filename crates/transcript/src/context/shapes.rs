@@ -125,7 +125,7 @@ fn redacted(object: &mut Object<'_>) {
     object.put("redacted", &true);
 }
 
-/// Converts a nested picture: `{"source": {"type": "base64", "media_type": …, "data": …}}`.
+/// Converts a nested image: `{"source": {"type": "base64", "media_type": …, "data": …}}`.
 fn image(object: &mut Object<'_>) -> bool {
     if object.has("data") || object.some("source").is_none() {
         return false;
@@ -145,7 +145,7 @@ fn image(object: &mut Object<'_>) -> bool {
     true
 }
 
-/// Converts a result inside a user's message into a message of its own. `name` is the tool's.
+/// Converts a result inside a user's message into a separate message. `name` is the tool's.
 pub(super) fn result(
     block: &Object<'_>,
     name: Option<&str>,

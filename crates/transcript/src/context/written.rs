@@ -31,12 +31,12 @@ pub struct Head<'a> {
 /// The header field for [`Head::own`].
 pub const OWN_ID: &str = "quipuSession";
 
-/// The header field for [`Head::continues_previous`]. The reset that begins the file may come after its
-/// children, because the leaf comes last.
+/// The header field for [`Head::continues_previous`]. The reset that begins the file may come after
+/// its children, because the leaf comes last.
 pub const CONTINUES_FIELD: &str = "quipuGoesOn";
 
-/// The field that marks an entry without a line of the session: [`REPEATED_SETTING`] if it repeats a setting
-/// from the file before, [`LEAF_ONLY`] if it only serves as the leaf.
+/// The field that marks an entry without a line of the session: [`REPEATED_SETTING`] if it repeats
+/// a setting from the file before, [`LEAF_ONLY`] if it only serves as the leaf.
 pub const ADDED_FIELD: &str = "quipuMade";
 /// The value of [`ADDED_FIELD`] for a repeated setting.
 pub const REPEATED_SETTING: &str = "again";
@@ -47,8 +47,8 @@ pub const LEAF_ONLY: &str = "leaf";
 /// with it.
 pub const OWN_LINE: &str = "quipuLine";
 
-/// Returns a header without the [`OWN_ID`] and [`CONTINUES_FIELD`] that an export wrote into it, and with
-/// the session's own `id`; `None` if it is not a header.
+/// Returns a header without the [`OWN_ID`] and [`CONTINUES_FIELD`] that an export wrote into it,
+/// and with the session's own `id`; `None` if it is not a header.
 pub fn own_header(line: &str, id: Option<&str>) -> Option<String> {
     let mut object = Object::read(row::clean(line))?;
     if object.text("type").as_deref() != Some("session") {
@@ -76,7 +76,7 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// Returns a writer for a new file. Entries without a time of their own get `time`.
+    /// Returns a writer for a new file. Entries without a time get `time`.
     pub fn new(layout: &Layout, time: &str) -> Writer {
         let mut maker = Maker::default();
         maker.has_hooks = layout.has_hooks;
@@ -261,7 +261,7 @@ impl Writer {
     }
 }
 
-/// Returns true if a line already has the id and parent that it must have.
+/// Returns whether a line already has the id and parent that it must have.
 fn is_placed(laid: &Laid, object: &Object<'_>) -> bool {
     let says_parent = match object.get("parentId") {
         None => false,

@@ -10,7 +10,7 @@ use crate::rows;
 /// The name of the format.
 pub const NAME: &str = "native";
 
-/// Sessions of quipu's own.
+/// Native sessions, which runtimes write directly into the ledger.
 pub struct Native;
 
 impl Format for Native {

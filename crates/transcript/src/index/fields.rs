@@ -39,7 +39,7 @@ pub enum Group {
 }
 
 impl Group {
-    /// Returns true if the journal records a change of such a field.
+    /// Returns whether the journal records a change of such a field.
     pub fn is_noted(self) -> bool {
         matches!(
             self,

@@ -37,7 +37,7 @@ impl<'a> Object<'a> {
         text(self.get(key)?)
     }
 
-    /// Returns true if the field is present.
+    /// Returns whether the field is present.
     pub(crate) fn has(&self, key: &str) -> bool {
         self.get(key).is_some()
     }

@@ -33,7 +33,7 @@ impl<'a> Reader<'a> {
         self.text.as_bytes().get(self.at).copied()
     }
 
-    /// Returns the next byte that is no white space.
+    /// Returns the next byte that is not whitespace.
     fn peek(&mut self) -> Option<u8> {
         while self.byte().is_some_and(|byte| byte.is_ascii_whitespace()) {
             self.at += 1;

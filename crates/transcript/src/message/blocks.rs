@@ -148,7 +148,7 @@ impl<'a> BlockFields<'a> {
     }
 }
 
-/// Returns true if a block of this type is a tool's answer. Each server tool has its own type name
+/// Returns whether a block of this type is a tool's answer. Each server tool has its own type name
 /// for it (`web_search_tool_result`).
 fn is_result(type_name: &str) -> bool {
     matches!(type_name, "toolResult" | "function_call_output") || type_name.ends_with("tool_result")
@@ -159,7 +159,7 @@ pub(super) fn first_id<'a, const N: usize>(ids: [Option<Word<'a>>; N]) -> Option
     ids.into_iter().flatten().map(|id| id.0).find(|id| !id.is_empty())
 }
 
-/// The answer of a tool: a string, or a list of texts, pictures and references.
+/// The answer of a tool: a string, or a list of texts, images and references.
 #[derive(Debug, Default)]
 pub(crate) struct ResultBody<'a> {
     pub(super) text: Cow<'a, str>,
@@ -245,7 +245,7 @@ impl<'de> Lenient<'de> for ResultElement<'de> {
 }
 
 fields! {
-    /// A piece of a tool result: text, a picture, a tool reference, a web search hit, an error.
+    /// A piece of a tool result: text, an image, a tool reference, a web search hit, an error.
     struct ResultPiece<'a> {
         "type" => type_name: Cow<'a, str>,
         "text" => text: Cow<'a, str>,
@@ -256,7 +256,7 @@ fields! {
     }
 }
 
-/// The source of a picture; only its media type is kept.
+/// The source of an image; only its media type is kept.
 #[derive(Debug)]
 pub(crate) struct ImageSource<'a>(Option<Cow<'a, str>>);
 
@@ -268,7 +268,7 @@ fields! {
 }
 
 impl<'de> Lenient<'de> for ImageSource<'de> {
-    // A bare string is a URL, or the source of something other than a picture.
+    // A bare string is a URL, or the source of something other than an image.
     fn from_text(_text: &str) -> Option<Self> {
         Some(ImageSource(None))
     }

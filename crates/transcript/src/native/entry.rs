@@ -40,7 +40,8 @@ impl Entry {
         Entry::message(json!({"role": "user", "content": text}))
     }
 
-    /// Makes a model's message. [`Entry::tool_call`], [`Entry::model`] and [`Entry::usage`] add to it.
+    /// Makes a model's message. [`Entry::tool_call`], [`Entry::model`] and [`Entry::usage`] add to
+    /// it.
     pub fn assistant(text: &str) -> Entry {
         let blocks = match text {
             "" => json!([]),
@@ -138,7 +139,8 @@ impl Entry {
         })
     }
 
-    /// Sets the usage of a model's message: tokens under `input`, `output`, `cacheRead`, `cacheWrite`.
+    /// Sets the usage of a model's message: tokens under `input`, `output`, `cacheRead`,
+    /// `cacheWrite`.
     #[must_use]
     pub fn usage(self, usage: &Value) -> Entry {
         self.in_message(|message| message.put("usage", usage))
@@ -160,7 +162,7 @@ impl Entry {
         NewEntry::read(&self.json)
     }
 
-    /// Sets a field of the entry. JSON that is no object stays as it is, and is refused later.
+    /// Sets a field of the entry. JSON that is not an object is not changed, and is refused later.
     fn with(self, name: &'static str, value: &impl Serialize) -> Entry {
         self.changed(|entry| {
             if !entry.has("type")
@@ -243,7 +245,7 @@ mod tests {
             (&full["message"]["model"], &full["message"]["content"]),
             (&json!("m"), &json!("hello"))
         );
-        // What is no object is refused when it is checked.
+        // A value that is not an object is refused when the entry is checked.
         assert!(Entry::json("nonsense").id("x").failed().check().is_err());
     }
 }

@@ -10,9 +10,9 @@ pub const AS_OF: &str = "2026-11-15";
 
 /// Plain names of models, and their prices.
 pub const LIST: &[(&[&str], Price)] = &[
-    // Anthropic: platform.claude.com/docs/en/about-claude/pricing and …/build-with-claude/fast-mode.
-    // Writing to the cache costs 1.25 times the input, or twice the input for an hour; reading
-    // costs a tenth, unless a line below has another price.
+    // Anthropic: platform.claude.com/docs/en/about-claude/pricing and
+    // …/build-with-claude/fast-mode. Writing to the cache costs 1.25 times the input, or twice the
+    // input for an hour; reading costs a tenth, unless a line below has another price.
     (&["claude-fable-5-1", "claude-mythos-5-1"], plain(claude(10.0, 50.0, 0.25))),
     (&["claude-fable-5", "claude-mythos-5"], plain(claude(10.0, 50.0, 1.0))),
     (&["claude-opus-5-5"], fast(claude(4.0, 20.0, 0.2), 2.0)),

@@ -73,7 +73,7 @@ struct Members {
     start: usize,
     /// The end of the last complete member, as an offset in the line.
     cut: usize,
-    /// The same position in the cleaned copy.
+    /// The position of `cut` in the cleaned copy.
     cut_in_copy: usize,
 }
 
@@ -199,7 +199,7 @@ impl<'l> Scan<'l> {
         })
     }
 
-    /// The key of the member whose value begins at `at`.
+    /// Returns the key of the member whose value begins at `at`.
     fn key_before(&self, at: usize) -> Option<&'l [u8]> {
         let before = self.line.get(..at)?.trim_ascii_end().strip_suffix(b":")?;
         let quoted = before.trim_ascii_end().strip_suffix(b"\"")?;

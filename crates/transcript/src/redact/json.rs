@@ -9,7 +9,7 @@ use serde::de::IgnoredAny;
 
 use super::{Redactor, find, merge};
 
-/// Longer strings, in bytes, with only base64 characters are binary data such as pictures.
+/// Longer strings, in bytes, with only base64 characters are binary data such as images.
 const BLOB: usize = 1024;
 
 /// A longer value, in bytes, is not masked because of its key alone.
@@ -107,7 +107,7 @@ impl Redactor {
     }
 }
 
-/// Returns true if secrets may be stored under this key.
+/// Returns whether secrets may be stored under this key.
 fn may_name_secret(key: &str) -> bool {
     let key = key.to_ascii_lowercase();
     ["pass", "secret", "token", "key", "auth", "cred"].iter().any(|word| key.contains(word))

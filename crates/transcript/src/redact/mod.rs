@@ -93,7 +93,7 @@ impl Redactor {
         let body = text.trim_end_matches('…');
         let ellipsis = &text[body.len()..];
         // Known secrets are searched first, unless a complete secret ends there: the rest of one
-        // would look like a secret of its own.
+        // would look like another secret.
         let found = self.find(body);
         let whole = found.last().filter(|found| found.at.end == body.len());
         let is_rest = |start: usize| match whole {
@@ -165,7 +165,7 @@ impl Redactor {
                 if secret.start >= start {
                     text.push_str(&self.name(&whole[secret.clone()], *rule));
                 }
-                // Each part of the secret is masked as a secret of its own.
+                // Each part of the secret is masked as a separate secret.
                 let here = secret.start.max(start)..secret.end.min(end);
                 if here != *secret {
                     self.name(&whole[here], *rule);
@@ -263,7 +263,7 @@ fn apart_from_placeholders(text: &str, found: Vec<FoundSecret>) -> Vec<FoundSecr
     left
 }
 
-/// Returns true if a secret is long and distinct enough to be searched for everywhere.
+/// Returns whether a secret is long and distinct enough to be searched for everywhere.
 fn is_memorable(secret: &str) -> bool {
     secret.len() >= MEMORABLE
         && secret.bytes().any(|byte| byte.is_ascii_digit())

@@ -124,7 +124,7 @@ impl Call {
             self.outcome = Some(result.outcome);
         }
         if result.images > 0 {
-            self.notes.push(words::count(result.images.into(), "picture"));
+            self.notes.push(words::count(result.images.into(), "image"));
         }
         if tools == Tools::Full {
             let text = self.result.get_or_insert_default();

@@ -4,7 +4,7 @@
 //! formula, even in quotes. Such a cell gets a leading apostrophe, which spreadsheets do not show.
 //!
 //! No cell holds a control character: newlines, tabs and escapes are written out (`\n`, `\t`,
-//! `\u{1b}`), as on a terminal. A row is one line, also for programs that read lines.
+//! `\u{1b}`), as on a terminal. A row is one line, even for programs that read lines.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -57,7 +57,7 @@ fn visible(cell: &str) -> Cow<'_, str> {
     Cow::Owned(shown)
 }
 
-/// Returns true if a spreadsheet could take a cell for a formula. White space and invisible
+/// Returns whether a spreadsheet could take a cell for a formula. White space and invisible
 /// characters are ignored, because some programs remove them first.
 pub fn is_formula(cell: &str) -> bool {
     let seen = cell.trim_start_matches(|character: char| {

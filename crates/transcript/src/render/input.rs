@@ -63,7 +63,7 @@ fn new_line(text: &mut String, depth: usize) {
     text.extend(std::iter::repeat_n("  ", depth.min(DEEPEST)));
 }
 
-/// Tracks whether white space is inside a string.
+/// Tracks whether whitespace is inside a string.
 #[derive(Default)]
 struct Spaces {
     is_string: bool,

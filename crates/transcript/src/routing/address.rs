@@ -109,7 +109,7 @@ fn linked<'a>(settings: &'a Settings, channel: &Channel, peer: &str) -> Option<&
         .map(|(name, _)| name.trim())
 }
 
-/// Returns true if an identity link has this name.
+/// Returns whether an identity link has this name.
 fn is_a_link(settings: &Settings, peer: &str) -> bool {
     let peer = peer.to_lowercase();
     settings.identity_links.iter().any(|(name, _)| name.trim().to_lowercase() == peer)

@@ -74,7 +74,7 @@ pub enum Admission {
 }
 
 impl Admission {
-    /// Returns true if the message goes to its session.
+    /// Returns whether the message goes to its session.
     pub fn is_admitted(&self) -> bool {
         *self == Admission::Admitted
     }

@@ -52,9 +52,9 @@ impl Command {
         }
     }
 
-    /// Returns true if the sender may run the command. Only an owner may list or switch sessions
+    /// Returns whether the sender may run the command. Only an owner may list or switch sessions
     /// where that shows or changes other people's conversations: in a group, and where every person
-    /// has a session of their own.
+    /// has their own session.
     pub fn is_allowed(&self, settings: &Settings, inbound: &Inbound) -> bool {
         match self {
             Command::New { .. } | Command::Reset { .. } => true,
@@ -66,7 +66,7 @@ impl Command {
     }
 }
 
-/// Returns true if the text can be the name of a bot.
+/// Returns whether the text can be the name of a bot.
 fn is_name(name: &str) -> bool {
     !name.is_empty() && name.chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '_')
 }
@@ -167,7 +167,7 @@ mod tests {
             assert!(!command.is_allowed(&settings, &from(Chat::Group, "2")));
             assert!(!command.is_allowed(&settings, &from(Chat::Group, "")));
             assert!(command.is_allowed(&settings, &from(Chat::Direct, "2")));
-            // A person with a session of their own does not see those of other people.
+            // A person with their own session does not see those of other people.
             let apart = Settings { dm_scope: DmScope::PerPeer, ..settings.clone() };
             assert!(!command.is_allowed(&apart, &from(Chat::Direct, "2")));
             assert!(command.is_allowed(&apart, &from(Chat::Direct, "1")));

@@ -32,7 +32,7 @@ impl Inbound {
         }
     }
 
-    /// Returns true if several people may read the conversation.
+    /// Returns whether several people may read the conversation.
     pub fn is_group(&self) -> bool {
         self.chat != Chat::Direct
     }

@@ -66,13 +66,13 @@ impl Channel {
         &self.0
     }
 
-    /// Returns true if ids on the channel are case-sensitive: Matrix's event and room ids are.
+    /// Returns whether ids on the channel are case-sensitive: Matrix's event and room ids are.
     pub(super) fn has_case(&self) -> bool {
         self.0 == "matrix"
     }
 }
 
-/// Returns true if a text is a name that can be between colons.
+/// Returns whether a text is a name that can be between colons.
 pub(super) fn is_name(text: &str) -> bool {
     let mut bytes = text.bytes();
     let is_letter = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();

@@ -1,7 +1,7 @@
 //! Decides when a session starts over by itself: never by default.
 //!
 //! As in OpenClaw, a session starts over at an hour of the day or after some idle time, whichever
-//! comes first. Kinds of conversations can have rules of their own, and so can channels, whose rule
+//! comes first. Kinds of conversations can have their own rules, and so can channels, whose rule
 //! replaces all others.
 
 use std::collections::BTreeMap;
@@ -30,7 +30,7 @@ choices! {
 }
 
 choices! {
-    /// A kind of conversation that can have a rule of its own.
+    /// A kind of conversation that can have its own rule.
     ResetType {
         /// With one person.
         Direct = "direct",

@@ -1,8 +1,8 @@
 //! The routing settings: which conversations share a session, who may speak, and when a session
 //! starts over.
 //!
-//! [`Settings`] are the values in effect; [`FileSettings`] are the values in one file. [`Settings::with`]
-//! applies one file over another, and a value in no file has its default.
+//! [`Settings`] are the values in effect; [`FileSettings`] are the values in one file.
+//! [`Settings::with`] applies one file over another, and a value in no file has its default.
 
 use std::collections::BTreeMap;
 

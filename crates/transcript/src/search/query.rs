@@ -201,7 +201,7 @@ impl Query {
         Query { clauses: vec![clause], ..Query::default() }
     }
 
-    /// Returns true if the query has no clauses and no filters.
+    /// Returns whether the query has no clauses and no filters.
     pub fn is_empty(&self) -> bool {
         self.clauses.is_empty() && self.filters.is_empty() && self.places.is_empty()
     }

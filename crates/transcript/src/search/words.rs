@@ -52,7 +52,7 @@ fn is_word(character: char) -> bool {
     character.is_alphanumeric() || (!character.is_ascii() && is_combining_mark(character))
 }
 
-/// Returns true if a text is in a script without spaces between words. The index stores only whole
+/// Returns whether a text is in a script without spaces between words. The index stores only whole
 /// runs of such text, in which single words cannot be found.
 pub fn has_no_spaces(text: &str) -> bool {
     !text.is_ascii()

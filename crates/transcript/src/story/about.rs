@@ -19,13 +19,13 @@ const OTHER_KEYS: &[&str] =
 /// The words that mark a result in formats that do not always record errors.
 pub const ERROR_WORDS: &[&str] = &["error", "Error", "failed", "FAILED"];
 
-/// Returns true if a text holds one of [`ERROR_WORDS`].
+/// Returns whether a text holds one of [`ERROR_WORDS`].
 pub fn mentions_error(text: &str) -> bool {
     ERROR_WORDS.iter().any(|word| memchr::memmem::find(text.as_bytes(), word.as_bytes()).is_some())
 }
 
-/// Returns a summary of a call of the tool `name` on one line of at most `columns` columns. `None` if
-/// the tool's name must be enough.
+/// Returns a summary of a call of the tool `name` on one line of at most `columns` columns. `None`
+/// if the tool's name must be enough.
 pub fn about(name: &str, input: &str, columns: usize) -> Option<String> {
     let fields: Fields<'_> = match serde_json::from_str(input) {
         Ok(fields) => fields,
@@ -112,8 +112,8 @@ fn known_tool(name: &str, fields: &Fields<'_>) -> Option<String> {
 struct Fields<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
 
 impl<'a> Fields<'a> {
-    /// Returns the value of a key as text that is not blank: a string, a number, or the joined words
-    /// of a command.
+    /// Returns the value of a key as text that is not blank: a string, a number, or the joined
+    /// words of a command.
     fn text(&self, key: &str) -> Option<String> {
         let (_, value) = self.0.iter().rev().find(|(name, _)| name == key)?;
         let text = match serde_json::from_str::<SummaryValue<'_>>(value.get()).ok()? {
@@ -192,7 +192,7 @@ pub fn path_line(path: &str, columns: usize) -> String {
     format!("{kept}…{tail}")
 }
 
-/// Returns the text on one line: a run of white space becomes a space, and text wider than
+/// Returns the text on one line: a run of whitespace becomes a space, and text wider than
 /// `columns` ends in `…`. Reads no more of the text than it shows.
 pub fn one_line(text: &str, columns: usize) -> String {
     let mut line = String::new();

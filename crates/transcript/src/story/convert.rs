@@ -77,7 +77,7 @@ pub fn folded(entry: &Entry<'_>) -> Option<Folded> {
     }
 }
 
-/// Returns true if the text is a typed command.
+/// Returns whether the text is a typed command.
 fn is_command(entry: &Entry<'_>) -> bool {
     entry.blocks.iter().any(|block| matches!(block, Block::Text(text) if text.starts_with('/')))
 }

@@ -1,7 +1,7 @@
-//! The fields of a record that a story item does not show by itself.
+//! Adds to a story item the fields of its record that it does not show otherwise.
 //!
-//! With everything shown, each item ends with the fields of its record that nothing else shows, so
-//! that no text of a record is out of reach. What stays out is listed by [`left_out`].
+//! `show --full` ends each item with these fields. [`left_out`] lists the names that are skipped,
+//! at every depth of a record; the view of a single entry has them too.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -11,54 +11,63 @@ use serde_json::Value;
 use super::{ItemKind, Piece, StoryItem};
 use crate::format::Format;
 
-/// The label of the fields among the attached texts.
-pub const RECORD: &str = "record";
+/// The label of the piece that holds the fields.
+pub const RECORD_LABEL: &str = "record";
 
-/// Fields that are left out of every format's records, with the reason.
+/// The label of the piece that holds a record that is not JSON.
+const UNREADABLE_LABEL: &str = "unreadable";
+
+/// The names of fields that are left out for every format, each with the reason.
 const LEFT_OUT: &[(&str, &str)] = &[
     ("type", "the kind of the item"),
-    ("id", "identity: in `--json`"),
-    ("cwd", "in the head"),
-    ("version", "in the head"),
+    ("id", "an id; `--json` has it"),
+    ("cwd", "shown at the top of the story"),
+    ("version", "shown at the top of the story"),
     ("timestamp", "the time of the item"),
     ("role", "the kind of the item"),
-    ("model", "in the head and in `--json`"),
+    ("model", "shown at the top of the story and in `--json`"),
     ("usage", "counted by `quipu usage`"),
     ("cost", "counted by `quipu usage`"),
 ];
 
-/// Returns the fields that are left out if a whole session is shown, with the reason. A single entry
-/// is shown with all of them, but for pictures.
+/// Returns the names of the fields that are left out if a whole session is shown, each with the
+/// reason. If a single entry is shown, only image data is left out.
 pub fn left_out(
     format: &dyn Format,
 ) -> impl Iterator<Item = &'static (&'static str, &'static str)> + use<> {
     LEFT_OUT.iter().chain(format.fields_left_out())
 }
 
-/// Bytes of pictures, which are never shown.
-const PICTURES: &[&str] = &["data", "base64"];
+/// The names of fields with image data, which is never shown.
+const IMAGE_FIELDS: &[&str] = &["data", "base64"];
 
-/// The length from which a string is a picture or a document in base64, in bytes.
-const LONG_WORD: usize = 512;
+/// The smallest length in bytes at which a field of [`IMAGE_FIELDS`] without whitespace is taken
+/// for base64.
+const MIN_BASE64_BYTES: usize = 512;
 
-/// Adds the fields of a record that the item does not show: of a single entry all, else those that
-/// are not in [`left_out`].
-pub fn add_fields(format: &dyn Format, item: &mut StoryItem<'_>, record: &[u8], is_single: bool) {
+/// Adds the fields of `record` that the item does not show yet, and a record that is not JSON as
+/// text. Fields of [`left_out`] are skipped unless the item is the only one that is shown.
+pub fn add_fields(
+    format: &dyn Format,
+    item: &mut StoryItem<'_>,
+    record: &[u8],
+    is_only_item: bool,
+) {
     let Ok(record) = serde_json::from_slice::<Value>(record) else {
         let text = String::from_utf8_lossy(record).trim().to_owned();
         if !text.is_empty() && item.pieces.is_empty() {
             let text = Cow::Owned(text);
-            item.pieces.push(Piece::Attached { label: Cow::Borrowed("unreadable"), text });
+            item.pieces.push(Piece::Attached { label: Cow::Borrowed(UNREADABLE_LABEL), text });
         }
         return;
     };
-    let left_out = match is_single {
+    let left_out = match is_only_item {
         true => Vec::new(),
         false => left_out(format).map(|(name, _)| *name).collect(),
     };
-    let mut fields = Fields {
+    let mut fields = FieldText {
         left_out,
-        shown: ShownText::new(shown(item)),
+        shown: ShownText::new(shown_text(item)),
         text: String::new(),
         is_message: false,
         was_short: false,
@@ -66,26 +75,31 @@ pub fn add_fields(format: &dyn Format, item: &mut StoryItem<'_>, record: &[u8], 
     fields.add(&record, &mut String::new());
     if !fields.text.is_empty() {
         let text = Cow::Owned(fields.text);
-        item.pieces.push(Piece::Attached { label: Cow::Borrowed(RECORD), text });
+        item.pieces.push(Piece::Attached { label: Cow::Borrowed(RECORD_LABEL), text });
     }
 }
 
-struct Fields {
+/// Collects the fields of one record as text.
+struct FieldText {
     left_out: Vec<&'static str>,
     shown: ShownText,
+    /// The fields so far.
     text: String,
+    /// True inside the message, its content or an attachment.
     is_message: bool,
     /// True if the last field was short.
     was_short: bool,
 }
 
-impl Fields {
+impl FieldText {
+    /// Adds a value and everything in it. `path` is its place in the record, like
+    /// `message.content[0].text`.
     fn add(&mut self, value: &Value, path: &mut String) {
         let end = path.len();
         match value {
             Value::Object(fields) => {
                 for (name, value) in fields {
-                    if self.left_out.contains(&&**name) || is_picture(name, value) {
+                    if self.left_out.contains(&&**name) || is_image_data(name, value) {
                         continue;
                     }
                     if end > 0 {
@@ -109,23 +123,24 @@ impl Fields {
             }
             Value::Null => {}
             Value::String(text) if self.is_shown(text) => {}
-            Value::String(text) => self.line(path, text),
-            value => self.line(path, &value.to_string()),
+            Value::String(text) => self.push_field(path, text),
+            value => self.push_field(path, &value.to_string()),
         }
     }
 
-    /// Returns whether the item already shows a text, perhaps in several pieces. A short text
-    /// outside of the message does not count as shown: the item may have the same word by chance.
+    /// Returns whether the item already shows `text`, perhaps in several pieces. Short texts outside
+    /// of the message are not compared: the item may have the same word by chance. An empty text
+    /// counts as shown.
     fn is_shown(&mut self, text: &str) -> bool {
-        const SHORT: usize = 16;
-        text.trim().is_empty()
-            || ((self.is_message || text.len() >= SHORT) && self.shown.contains(text))
+        const MIN_COMPARED_BYTES: usize = 16;
+        let is_compared = self.is_message || text.len() >= MIN_COMPARED_BYTES;
+        text.trim().is_empty() || (is_compared && self.shown.contains(text))
     }
 
-    /// Adds a field: short ones one after the other, longer ones on lines of their own.
-    fn line(&mut self, path: &str, value: &str) {
-        const SHORT: usize = 60;
-        let is_short = path.len() + value.len() <= SHORT && !value.contains('\n');
+    /// Adds a field. Short fields share a line; a long one gets its own line.
+    fn push_field(&mut self, path: &str, value: &str) {
+        const MAX_INLINE_BYTES: usize = 60;
+        let is_short = path.len() + value.len() <= MAX_INLINE_BYTES && !value.contains('\n');
         if !self.text.is_empty() {
             self.text.push_str(if is_short && self.was_short { " · " } else { "\n" });
         }
@@ -134,14 +149,15 @@ impl Fields {
     }
 }
 
-fn is_picture(name: &str, value: &Value) -> bool {
+/// Returns whether a field holds image data.
+fn is_image_data(name: &str, value: &Value) -> bool {
     let is_long = |text: &str| {
-        text.len() >= LONG_WORD && !text.bytes().any(|byte| byte.is_ascii_whitespace())
+        text.len() >= MIN_BASE64_BYTES && !text.bytes().any(|byte| byte.is_ascii_whitespace())
     };
-    PICTURES.contains(&name) && value.as_str().is_some_and(is_long)
+    IMAGE_FIELDS.contains(&name) && value.as_str().is_some_and(is_long)
 }
 
-/// The text that an item shows, without white space, because only white space separates its pieces.
+/// The text that an item shows, without whitespace, because only whitespace separates its pieces.
 struct ShownText {
     text: String,
     /// The end of the text that was found last. Fields mostly follow each other as they are shown.
@@ -159,7 +175,7 @@ impl ShownText {
         ShownText { text, end: 0, searched: 0 }
     }
 
-    /// Returns whether a text is here, apart from white space.
+    /// Returns whether a text is here, apart from whitespace.
     fn contains(&mut self, text: &str) -> bool {
         let found = self.next_is(text).or_else(|| {
             let is_affordable = self.searched <= Self::MOST_SEARCHED;
@@ -182,8 +198,8 @@ impl ShownText {
     }
 }
 
-/// Returns all text that the item shows, without white space.
-fn shown(item: &StoryItem<'_>) -> String {
+/// Returns all text that the item shows, without whitespace.
+fn shown_text(item: &StoryItem<'_>) -> String {
     let mut shown = String::new();
     let mut add = |text: &str| shown.extend(text.split_whitespace());
     for piece in &item.pieces {
@@ -214,6 +230,7 @@ fn shown(item: &StoryItem<'_>) -> String {
     shown
 }
 
+/// Calls `add` with every string in a value, and with those in JSON inside a string.
 fn strings(value: &Value, add: &mut impl FnMut(&str)) {
     match value {
         Value::String(text) => {

@@ -3,7 +3,7 @@
 //! A [`StoryItem`] is the part of the story that one entry adds. [`story_item()`] makes one from an
 //! [`Entry`](crate::entry::Entry) alone; the caller, who knows the session, adds its turn, the
 //! outcome of its calls, and rewinds. Every rendering (terminal, Markdown, HTML, JSON) starts from
-//! these items and makes no choice of its own: [`StoryDetail`] selects what is shown in full, and
+//! these items and makes no choice itself: [`StoryDetail`] selects what is shown in full, and
 //! [`StoryItem::is_shown`] what is shown at all.
 //!
 //! Nothing is lost: the text of a folded item is still in the entry.
@@ -19,7 +19,7 @@ use crate::time::Timestamp;
 
 pub use about::{ABOUT_KEYS, ERROR_WORDS, about, mentions_error, one_line, path_line};
 pub use convert::{folded, story_item};
-pub use fields::{RECORD, add_fields, left_out};
+pub use fields::{RECORD_LABEL, add_fields, left_out};
 
 /// The widest line about a tool call, in columns, with the name of the tool.
 pub const CALL_COLUMNS: usize = 120;
@@ -181,7 +181,7 @@ pub enum Piece<'a> {
     Call(StoryCall<'a>),
     /// The answer of a tool.
     Result(StoryResult<'a>),
-    /// A picture.
+    /// An image.
     Image {
         /// The media type as written (`image/png`).
         media_type: Option<Cow<'a, str>>,
@@ -225,7 +225,7 @@ pub struct StoryResult<'a> {
     pub outcome: Outcome,
     /// Base name of the file that holds the whole output, if this is only its beginning.
     pub output_file: Option<Cow<'a, str>>,
-    /// The number of pictures in it.
+    /// The number of images in it.
     pub images: u32,
     /// True if the session has no call that it answers.
     pub is_orphan: bool,
@@ -304,7 +304,8 @@ pub struct StoryDetail {
     pub tools: Tools,
     /// Summaries of compacted history, with the files read and changed before.
     pub compactions: bool,
-    /// Injected and attached text, mirrors, sub-agents' work in this file, and records of unknown types.
+    /// Injected and attached text, mirrors, sub-agents' work in this file, and records of unknown
+    /// types.
     pub folded: bool,
 }
 
@@ -339,7 +340,7 @@ pub enum Tools {
 }
 
 impl StoryItem<'_> {
-    /// Returns true if the item is shown at all.
+    /// Returns whether the item is shown at all.
     pub fn is_shown(&self, detail: StoryDetail) -> bool {
         let is_open = match self.folded {
             None => true,
@@ -360,7 +361,7 @@ impl StoryItem<'_> {
                 || self.pieces.iter().any(|piece| piece.is_shown(detail)))
     }
 
-    /// Returns true if it has text of its own. A result belongs to its call.
+    /// Returns whether it has text itself. A result belongs to its call.
     pub fn has_text(&self) -> bool {
         if matches!(self.folded, Some(Folded::Unknown | Folded::Bookkeeping))
             && self.oversize.is_none()
@@ -399,7 +400,7 @@ impl StoryItem<'_> {
 }
 
 impl Piece<'_> {
-    /// Returns true if the piece is shown.
+    /// Returns whether the piece is shown.
     pub fn is_shown(&self, detail: StoryDetail) -> bool {
         match self {
             Piece::Words(words) => !words.trim().is_empty(),

@@ -91,7 +91,7 @@ fn agree(text: &str) {
     }
 }
 
-/// Returns true if the leaf is of a type that OpenClaw 2026.7.1 does not know.
+/// Returns whether the leaf is of a type that OpenClaw 2026.7.1 does not know.
 fn is_new(text: &str, leaf: &Value) -> bool {
     let mut entries = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
     let leaf = entries.rfind(|line| &line["id"] == leaf).unwrap_or_default();

@@ -1,7 +1,7 @@
 //! Output formats of an export.
 
 use clap::ValueEnum;
-use quipu_ledger::export::Json;
+use quipu_ledger::export::JsonRendering;
 use quipu_ledger::wire::Session;
 use quipu_transcript::render::{Html, Markdown, Rendering};
 use quipu_transcript::story::{StoryDetail, Tools};
@@ -41,7 +41,7 @@ impl Kind {
         }
     }
 
-    /// Returns true if it is an agent's own folder.
+    /// Returns whether it is an agent's own folder.
     pub(super) fn is_agents(self) -> bool {
         matches!(self, Kind::OpenClaw | Kind::ClaudeCode)
     }
@@ -67,7 +67,7 @@ impl Kind {
         match self {
             Kind::Md => Some(Box::new(Markdown::new(detail))),
             Kind::Html => Some(Box::new(Html::new(detail))),
-            Kind::Json => Some(Box::new(Json::new(session.clone(), detail))),
+            Kind::Json => Some(Box::new(JsonRendering::new(session.clone(), detail))),
             Kind::Jsonl | Kind::Csv | Kind::OpenClaw | Kind::ClaudeCode => None,
         }
     }

@@ -12,7 +12,7 @@ use crate::output::day;
 /// Limit for the length of a name without its extension.
 const LONGEST: usize = 100;
 
-/// Gives each session a name of its own.
+/// Gives each session a different name.
 #[derive(Debug, Default)]
 pub(super) struct Names {
     /// Names in lower case, because some file systems ignore case.

@@ -27,7 +27,7 @@ pub(super) enum Failure {
 }
 
 impl Failure {
-    /// Returns true if the ledger is damaged at this session; others may be intact.
+    /// Returns whether the ledger is damaged at this session; others may be intact.
     pub(super) fn is_damage(&self) -> bool {
         matches!(self, Failure::Ledger(error) if error.trouble() == Trouble::Damaged)
     }
@@ -129,7 +129,7 @@ impl<'l> Exporter<'l> {
             }
         }
         // The row holds cut texts, so it is masked after the secrets are known.
-        export::masked(session, redactor);
+        export::mask_session(session, redactor);
         Ok(())
     }
 
@@ -143,7 +143,7 @@ impl<'l> Exporter<'l> {
     /// Returns a session's row with secrets masked.
     pub(super) fn seen(&mut self, session: &Session) -> Session {
         match &mut self.redactor {
-            Some(redactor) => export::masked(session, redactor),
+            Some(redactor) => export::mask_session(session, redactor),
             None => session.clone(),
         }
     }

@@ -154,12 +154,12 @@ fn option(hit: &SearchHit) -> Option<&'static str> {
     }
 }
 
-/// Returns true if the hit is the session's title.
+/// Returns whether the hit is the session's title.
 fn is_title(hit: &SearchHit) -> bool {
     hit.folded == Some("bookkeeping") && hit.title.as_deref() == Some(hit.snippet.trim())
 }
 
-/// Returns true if `show` shows the hit only with `--raw`.
+/// Returns whether `show` shows the hit only with `--raw`.
 fn is_only_raw(hit: &SearchHit) -> bool {
     hit.is_older || hit.folded == Some("bookkeeping")
 }

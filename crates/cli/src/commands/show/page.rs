@@ -10,7 +10,7 @@ use quipu_transcript::entry::{Compaction, Role};
 use quipu_transcript::format;
 use quipu_transcript::render::{GAP, compacted};
 use quipu_transcript::story::{
-    Folded, ItemKind, Outcome, Piece, RECORD, Rewind, StoryDetail, StoryItem, Tools, one_line,
+    Folded, ItemKind, Outcome, Piece, RECORD_LABEL, Rewind, StoryDetail, StoryItem, Tools, one_line,
 };
 
 use super::tools;
@@ -224,7 +224,7 @@ impl<'c> Page<'c> {
         }
         match piece {
             Piece::Words(words) => self.words(item, words),
-            Piece::Attached { label, text } if label == RECORD => self.fields(text),
+            Piece::Attached { label, text } if label == RECORD_LABEL => self.fields(text),
             Piece::Attached { label, text } => self.aside(&one_line(label, WIDEST), text),
             Piece::Thinking(words) => self.aside("thinking", words),
             Piece::Call(call) => {

@@ -13,12 +13,12 @@ use quipu_transcript::names;
 
 use super::{FileId, FileKind, Folder};
 
-/// The beginnings of the names of agents' state folders. For example, `.openclaw-dev` belongs to the
-/// profile `dev`.
+/// The beginnings of the names of agents' state folders. For example, `.openclaw-dev` belongs to
+/// the profile `dev`.
 const STATE: [&[u8]; 4] = [b".openclaw", b".clawdbot", b".moltbot", b".claude"];
 
-/// Returns every file with a denied name below `roots`, beside them, or in another state folder beside
-/// them. If such a name is a link, its target is returned as well.
+/// Returns every file with a denied name below `roots`, beside them, or in another state folder
+/// beside them. If such a name is a link, its target is returned as well.
 pub(crate) fn denied_files<'p>(roots: impl IntoIterator<Item = &'p Path>) -> HashSet<FileId> {
     let mut files = HashSet::default();
     let mut trees: BTreeSet<PathBuf> = BTreeSet::new();
@@ -62,7 +62,7 @@ fn add(files: &mut HashSet<FileId>, folder: &Folder, name: &OsStr) {
 }
 
 /// Returns the folder that holds `agents/`, if `path` is such an `agents/` or below one. An agent's
-/// secrets lie beside its sessions, not below them.
+/// secrets are beside its sessions, not below them.
 pub(crate) fn state_folder(path: &Path) -> Option<&Path> {
     let agents = path.ancestors().find(|above| above.file_name() == Some(OsStr::new("agents")))?;
     agents.parent()

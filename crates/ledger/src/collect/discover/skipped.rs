@@ -68,7 +68,7 @@ impl Reason {
             Reason::Damaged(why) => format!("{DAMAGED}{why}"),
             Reason::Odd(what) => format!("{ODD}{what}"),
             Reason::NotATranscript => "it has no record".to_owned(),
-            Reason::Forgotten => "forgotten; not opened any more".to_owned(),
+            Reason::Forgotten => "forgotten; no longer opened".to_owned(),
         }
     }
 }

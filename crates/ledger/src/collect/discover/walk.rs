@@ -100,7 +100,7 @@ impl Walk<'_> {
         if names::is_denied(inside.as_os_str().as_bytes()) {
             return self.skip(path, Reason::Denied);
         }
-        // The target may have been swapped meanwhile, so it is looked up without following links.
+        // The target may have been swapped since, so it is looked up without following links.
         let Some(root) = self.handle else { return };
         let meta = match root.look_below(inside) {
             Ok(meta) => meta,

@@ -189,7 +189,7 @@ impl Archive {
 }
 
 impl Reading<'_, '_> {
-    /// Returns every line of a session in the ledger, also from its other sources.
+    /// Returns every line of a session in the ledger, including those of its other sources.
     fn session_lines<'c>(
         &mut self,
         copies: &'c mut SessionLines,

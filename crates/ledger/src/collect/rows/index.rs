@@ -19,7 +19,7 @@ const LARGE_INDEX_BYTES: usize = 64 << 20;
 /// The size, in bytes, above which a value counts as large.
 const LARGE_VALUE_BYTES: usize = 4 << 10;
 
-/// Fields that have columns of their own, with the position in the statement. The entry's own value
+/// Fields that have their own columns, with the position in the statement. The entry's own value
 /// wins.
 const COLUMNS: &[(&str, usize)] = &[
     ("updatedAt", 4),

@@ -3,7 +3,7 @@
 //! ```text
 //! up to 64 MiB        a private copy of the database and its log: none of its files is opened for
 //!                     writing or locked, so its program can end at any moment and tidy up
-//! larger, no log      immutable: no locks, no files; discarded if the file changes meanwhile
+//! larger, no log      immutable: no locks, no files; discarded if the file changes during the read
 //! larger, with a log  read-only beside the writer, the index too; copied if the index is missing,
 //!                     up to 1 GiB
 //! ```
@@ -14,7 +14,6 @@
 use std::ffi::OsString;
 use std::fs;
 use std::io::{self, Read};
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -26,6 +25,7 @@ use super::private::PrivateCopy;
 use super::refusal::{Refusal, Stop};
 use super::tables;
 use crate::base::foreign::{self, FileId, FileKind, Folder, Meta};
+use crate::base::paths::sqlite_uri;
 use crate::collect::is_over;
 use crate::collect::known::print;
 use crate::file::ledger_path::in_real_folder;
@@ -41,11 +41,11 @@ const MAX_VALUE_BYTES: i32 = 256 << 20;
 /// that finds changes in it.
 const MAX_COPY_BYTES: u64 = 64 << 20;
 
-/// The largest database without a shared-memory index, in bytes with its log, that is read: reading it
-/// takes a copy. Its program is not running, and creates the index when it starts.
+/// The largest database without a shared-memory index, in bytes with its log, that is read: reading
+/// it takes a copy. Its program is not running, and creates the index when it starts.
 const MAX_BYTES_WITHOUT_INDEX: u64 = 1 << 30;
 
-/// The number of attempts to copy a database that its program changes meanwhile.
+/// The number of attempts to copy a database that its program changes during the copy.
 const MAX_ATTEMPTS: usize = 3;
 
 /// The length in bytes of a write-ahead log's header, which changes when the log restarts.
@@ -209,8 +209,8 @@ pub(super) struct Database {
 }
 
 impl Database {
-    /// Opens a database. A private copy lies beside `ledger`. A file with several names is opened
-    /// only if it is `vetted`, the file that discovery found.
+    /// Opens a database. A private copy is made beside `ledger`. A file with several names is
+    /// opened only if it is `vetted`, the file that discovery found.
     pub(super) fn open(
         place: DatabaseLocation,
         vetted: FileId,
@@ -242,14 +242,14 @@ impl Database {
         let (uri, access) = if files.needs_copy() {
             let (path, copy) = private_copy(&place, ledger, deadline)?;
             let parameters = if copy.has_log { "mode=ro" } else { "mode=ro&immutable=1" };
-            (uri(&in_real_folder(&path), parameters), Access::Copy(copy.folder))
+            (sqlite_uri(&in_real_folder(&path), parameters), Access::Copy(copy.folder))
         } else if files.has_log() || (files.log.is_some() && files.has_index) {
             // Its program has it open: an empty log was just checkpointed.
-            (uri(&place.path, "mode=ro&readonly_shm=1"), Access::Live)
+            (sqlite_uri(&place.path, "mode=ro&readonly_shm=1"), Access::Live)
         } else if files.journal > 0 {
-            (uri(&place.path, "mode=ro"), Access::Live)
+            (sqlite_uri(&place.path, "mode=ro"), Access::Live)
         } else {
-            (uri(&place.path, "mode=ro&immutable=1"), Access::Immutable(place))
+            (sqlite_uri(&place.path, "mode=ro&immutable=1"), Access::Immutable(place))
         };
         let conn = connect(&uri, files.database.size).map_err(|error| Refusal::of(&error))?;
         if !matches!(access, Access::Copy(_)) && !foreign::is_open_twice(meta.file()) {
@@ -260,7 +260,7 @@ impl Database {
     }
 
     /// Returns whether the database is unchanged since it was opened. A file that is read without
-    /// locks may be written to meanwhile.
+    /// locks may be written to during the read.
     pub(super) fn is_as_it_was(&self) -> bool {
         match &self.access {
             Access::Live | Access::Copy(_) => true,
@@ -280,7 +280,7 @@ struct Copied {
 /// Copies database and log as of one moment.
 ///
 /// The database is copied first, then the log. Pages that a checkpoint writes into the database
-/// meanwhile are also in the log, so SQLite reads them from the copy of the log, as long as the log
+/// in between are in the log too, so SQLite reads them from the copy of the log, as long as the log
 /// did not restart: then its header differs. Without a log, the database must not have changed at
 /// all.
 fn private_copy(
@@ -349,18 +349,4 @@ fn connect(uri: &str, size: u64) -> rusqlite::Result<Connection> {
     )?;
     conn.authorizer(Some(tables::authorize))?;
     Ok(conn)
-}
-
-/// Returns SQLite's URI of a path.
-fn uri(path: &Path, parameters: &str) -> String {
-    let mut uri = "file:".to_owned();
-    for byte in path.as_os_str().as_bytes() {
-        match byte {
-            b'0'..=b'9' | b'A'..=b'Z' | b'a'..=b'z' | b'/' | b'.' | b'-' | b'_' => {
-                uri.push(char::from(*byte));
-            }
-            _ => uri.push_str(&format!("%{byte:02X}")),
-        }
-    }
-    format!("{uri}?{parameters}")
 }

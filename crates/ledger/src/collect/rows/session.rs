@@ -164,8 +164,8 @@ impl Reading<'_, '_> {
                         statement.query_row([&session.id], |row| text(row.get_ref(0)?)).optional()
                     })
                     .map_err(theirs)?;
-                // Rewritten meanwhile: the rows read so far belong to the generation before, and
-                // the next sync finds the new one.
+                // Rewritten during the read: the rows read so far belong to the generation before,
+                // and the next sync finds the new one.
                 if rewrite.unwrap_or_default() != session.rewrite {
                     return Ok(());
                 }

@@ -3,7 +3,7 @@
 //! Events of the file system are hints: they name a file to look at, never its contents. Everything
 //! they miss (a full queue, too few watches, a network drive, a suspended machine) is found by the
 //! sweep, which is an ordinary sync. Errors of the ledger pause the watch. Nothing is lost
-//! meanwhile, because every sync collects all bytes that are on disk and not in the ledger.
+//! during the pause, because every sync collects all bytes that are on disk and not in the ledger.
 //!
 //! Read in this order: `policy` (when to do what), `hint` (the meaning of an event), `folders` and
 //! `events` (the sources of events), `inbox` (between the threads).

@@ -73,7 +73,7 @@ impl Ledger {
     }
 
     /// Renames a staging file to the ledger's path. If another process created a ledger there
-    /// meanwhile, that one is opened instead and [`Error::Replaced`] is returned.
+    /// first, that one is opened instead and [`Error::Replaced`] is returned.
     pub(crate) fn publish(&mut self) -> Result<()> {
         let Some(Staging { building, _turn: turn, .. }) = self.staging.take() else {
             return Ok(());

@@ -1,5 +1,5 @@
 //! Descriptions of tables by what they hold, not by the statements that made them: a column that
-//! was added later stands at the end of its table and means the same.
+//! was added later is at the end of its table and means the same.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,6 +1,6 @@
-//! The copies of a ledger that it knows of. They are recorded in the journal.
+//! The list of copies of a ledger. Each copy is recorded in the journal.
 //!
-//! Never deletes a copy: only a person does.
+//! Never deletes a copy; that is left to the user.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -15,26 +15,27 @@ use crate::base::clock;
 use crate::file::ledger::Ledger;
 use crate::truth::journal::{self, Event};
 
-/// A copy of the ledger, which does not change with the ledger.
+/// A copy of the ledger, recorded when it was made.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Backup {
     /// The path it was written to.
     pub path: PathBuf,
-    /// The time it was written, milliseconds UTC; the last time if it was replaced.
+    /// The time when it was written, milliseconds UTC. If a newer copy replaced the file, the time
+    /// of the newest.
     pub at: i64,
-    /// True if it is the former ledger that a restore moved away.
-    pub put_aside: bool,
-    /// True if a file is still there.
+    /// True if a restore moved the old ledger here.
+    pub is_replaced_ledger: bool,
+    /// True if something exists at the path.
     pub exists: bool,
 }
 
-/// Returns every copy that was ever made of this ledger, by path. A copy that was moved later is
-/// listed with its original path.
+/// Returns every recorded copy, sorted by path. A copy that was moved later has its old path here.
 pub fn backups(ledger: &Ledger) -> Result<Vec<Backup>> {
-    of(ledger.conn())
+    recorded(ledger.conn())
 }
 
-pub(super) fn of(conn: &Connection) -> Result<Vec<Backup>> {
+/// Returns every recorded copy, sorted by path.
+pub(super) fn recorded(conn: &Connection) -> Result<Vec<Backup>> {
     let mut found = BTreeMap::new();
     journal::events(conn, &mut |event| {
         if let Event::Backup { at, path, path_hex, put_aside } = event {
@@ -42,21 +43,22 @@ pub(super) fn of(conn: &Connection) -> Result<Vec<Backup>> {
             found.insert(path, (at, put_aside));
         }
     })?;
-    let copies = found.into_iter().map(|(path, (at, put_aside))| Backup {
+    let copies = found.into_iter().map(|(path, (at, is_replaced_ledger))| Backup {
         exists: path.symlink_metadata().is_ok(),
         path,
         at,
-        put_aside,
+        is_replaced_ledger,
     });
     Ok(copies.collect())
 }
 
-/// Records a copy before it gets its name.
-pub(super) fn remember(ledger: &mut Ledger, path: &Path) -> Result<()> {
-    ledger.write(|tx| note(tx, path, clock::now_ms(), false))
+/// Records a copy that is about to get its final name.
+pub(super) fn record_copy(ledger: &mut Ledger, path: &Path) -> Result<()> {
+    ledger.write(|tx| record(tx, path, clock::now_ms(), false))
 }
 
-pub(super) fn note(tx: &Transaction<'_>, path: &Path, at: i64, put_aside: bool) -> Result<()> {
+/// Records a copy, or with `put_aside` the old ledger that a restore moves away.
+pub(super) fn record(tx: &Transaction<'_>, path: &Path, at: i64, put_aside: bool) -> Result<()> {
     let event = Event::Backup {
         at,
         path: path.to_string_lossy().into_owned(),
@@ -75,6 +77,7 @@ fn to_hex(path: &Path) -> String {
     })
 }
 
+/// Decodes a path. Returns `None` if `hex` is not hexadecimal.
 fn from_hex(hex: &str) -> Option<PathBuf> {
     let digits = hex.as_bytes().chunks(2);
     let bytes = digits.map(|pair| u8::from_str_radix(str::from_utf8(pair).ok()?, 16).ok());

@@ -26,6 +26,7 @@ use crate::file::ledger::Ledger;
 use crate::project::rebuild;
 use crate::wire::BackupReport;
 use crate::{Error, Result, Trouble};
+use copy::Copy;
 use temporary::Temporary;
 
 /// A progress report of a backup.
@@ -76,8 +77,8 @@ const SIDECARS: [&str; 6] = ["", "-wal", "-shm", "-journal", ".lock", ".wait"];
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// Until then it is a hidden file beside the target. A read-only ledger, one on a full disk, and one
-/// that another process keeps locked cannot record the copy.
+/// Until then it is a hidden file beside the target. A read-only ledger, one on a full disk, and
+/// one that another process keeps locked cannot record the copy.
 pub fn backup(
     ledger: &mut Ledger,
     target: BackupTarget<'_>,
@@ -93,15 +94,20 @@ pub fn backup(
         ledger.set_longest_wait(SECOND_WAIT)?;
     }
     let copy = Temporary::beside(&path)?;
-    copy::copy(ledger.conn(), copy.path(), &mut |done, total| {
-        progress(BackupProgress::Copied { done, total });
-    })?;
+    let job = Copy {
+        from: ledger.conn(),
+        from_path: ledger.path(),
+        temporary: copy.path(),
+        target: &path,
+    };
+    copy::copy(&job, &mut |done, total| progress(BackupProgress::Copied { done, total }))?;
     let summary = check::check(copy.path(), &path, &mut |done, total| {
         progress(BackupProgress::Checked { done, total });
     })?;
     copy.sync()?;
     // Recorded before it is renamed: there must be no copy that the ledger does not know of.
-    let remembered = ledger.is_writable() && if_possible(list::remember(ledger, &path))?.is_some();
+    let remembered =
+        ledger.is_writable() && if_possible(list::record_copy(ledger, &path))?.is_some();
     copy.rename(&path, target.replace)?;
     Ok(BackupReport {
         file: path.display().to_string(),
@@ -127,7 +133,7 @@ fn refuse(ledger: &Path, target: &Path, replace: bool) -> Result<()> {
     let Some(name) = target.file_name().filter(|_| !ends_like_a_folder(target)) else {
         return refused("it is a folder; name a file in it");
     };
-    // The ledger's own files are refused, also under another path of their folder.
+    // The ledger's own files are refused, even under another path of their folder.
     let folder = target.parent().filter(|folder| !folder.as_os_str().is_empty());
     let folder = folder.and_then(|folder| fs::canonicalize(folder).ok());
     let own = ledger.parent().and_then(|folder| fs::canonicalize(folder).ok());

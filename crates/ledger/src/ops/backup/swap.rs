@@ -5,7 +5,7 @@
 //! exclusive lock, which it does only if no other process has the file open. Then there is one file
 //! and nothing beside it, and one rename replaces it. A process that opens it at that moment
 //! notices and opens it again ([`crate::file::ledger`]); a process that still has the old one
-//! cannot write to it any more.
+//! can no longer write to it.
 //!
 //! If the process is killed at any point, the old or the new ledger is at the path, complete.
 
@@ -19,7 +19,7 @@ use rusqlite::{Connection, OpenFlags, TransactionBehavior};
 
 use super::BackupProgress;
 use super::check::{self, Summary};
-use super::copy;
+use super::copy::{self, Copy};
 use super::list::{self, Backup};
 use super::temporary::{self, Temporary};
 use crate::base::clock;
@@ -38,7 +38,7 @@ const LONGEST_WAIT: Duration = Duration::from_secs(5);
 /// The pause between two attempts to lock the ledger.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// A backup that was checked and lies beside the ledger, ready to replace it. Dropping it changes
+/// A backup that was checked and is beside the ledger, ready to replace it. Dropping it changes
 /// nothing.
 #[derive(Debug)]
 pub struct PreparedRestore {
@@ -72,10 +72,10 @@ pub fn prepare_restore(
     ledger_path::make_room(ledger)?;
     temporary::remove_left_over(ledger);
     let copy = Temporary::beside(ledger)?;
-    copy::copy(source.conn(), copy.path(), &mut |done, total| {
-        progress(BackupProgress::Copied { done, total });
-    })
-    .map_err(unsound)?;
+    let job =
+        Copy { from: source.conn(), from_path: &from, temporary: copy.path(), target: ledger };
+    copy::copy(&job, &mut |done, total| progress(BackupProgress::Copied { done, total }))
+        .map_err(unsound)?;
     drop(source);
     let summary = check::check(copy.path(), &from, &mut |done, total| {
         progress(BackupProgress::Checked { done, total });
@@ -149,7 +149,7 @@ impl PreparedRestore {
 enum AtPath {
     Nothing,
     Ledger,
-    /// A file that is not a ledger, or not any more.
+    /// A file that is not a ledger, or no longer one.
     Other,
 }
 
@@ -212,7 +212,7 @@ impl Old {
         conn.busy_timeout(Duration::ZERO)?;
         // These facts of a damaged ledger may be unreadable; it is replaced all the same.
         let known = OldFacts {
-            backups: list::of(&conn).unwrap_or_default(),
+            backups: list::recorded(&conn).unwrap_or_default(),
             forgotten: forgotten(&conn).unwrap_or_default(),
         };
         let began = Instant::now();
@@ -240,7 +240,9 @@ impl Old {
         match &self.conn {
             Some((conn, _)) => {
                 let copy = Temporary::beside(aside)?;
-                copy::copy(conn, copy.path(), &mut |_, _| {})?;
+                let job =
+                    Copy { from: conn, from_path: path, temporary: copy.path(), target: aside };
+                copy::copy(&job, &mut |_, _| {})?;
                 copy.sync()?;
                 copy.rename(aside, false)
             }
@@ -306,19 +308,19 @@ fn adopt(
     if !schema::is_newest(&tx)? {
         schema::migrate_truth(&tx)?;
     }
-    let remembered = list::of(&tx)?;
+    let recorded = list::recorded(&tx)?;
     tx.execute("UPDATE ledger SET epoch = ?1", [uuid::Uuid::new_v4().to_string()])?;
-    let knows = |path: &Path| remembered.iter().any(|backup| backup.path == path);
+    let knows = |path: &Path| recorded.iter().any(|backup| backup.path == path);
     let now = clock::now_ms();
     if !knows(from) && known.is_none_or(|known| known.backups.iter().all(|b| b.path != from)) {
-        list::note(&tx, from, now, false)?;
+        list::record(&tx, from, now, false)?;
     }
     let others = known.map_or(&[][..], |known| &known.backups);
     for backup in others.iter().filter(|backup| !knows(&backup.path)) {
-        list::note(&tx, &backup.path, backup.at, backup.put_aside)?;
+        list::record(&tx, &backup.path, backup.at, backup.is_replaced_ledger)?;
     }
     if let Some(aside) = aside {
-        list::note(&tx, aside, now, true)?;
+        list::record(&tx, aside, now, true)?;
     }
     tx.commit()?;
     conn.pragma_update(None, "journal_mode", "WAL")?;

@@ -1,7 +1,7 @@
 //! A temporary file: hidden, beside its target, readable by its owner only.
 //!
 //! Its process holds a lock on it, which the kernel drops with the process. So a file that a killed
-//! process left behind differs from one that another process is still writing, also in a folder
+//! process left behind differs from one that another process is still writing, even in a folder
 //! that several machines share.
 
 use std::fs::{self, File, OpenOptions, TryLockError};

@@ -37,7 +37,7 @@ struct Mismatches {
 }
 
 /// Compares records, chunks and pending bytes.
-pub(super) fn complete(conn: &Connection, findings: &mut Findings) -> Result<()> {
+pub(super) fn check(conn: &Connection, findings: &mut Findings) -> Result<()> {
     let mut found = Mismatches::default();
     let mut chunks = conn.prepare(
         "SELECT first_seq, first_offset, last_seq, raw_length FROM chunks
@@ -98,7 +98,8 @@ pub(super) fn complete(conn: &Connection, findings: &mut Findings) -> Result<()>
                 next = chunks.next().transpose()?;
             }
             let Some(chunk) = &mut open else { break };
-            let taken = chunk.left.min(length - offset);
+            // A damaged length may be negative; `truth` reports it.
+            let taken = chunk.left.min(length.saturating_sub(offset)).max(0);
             chunk.left -= taken;
             offset += taken;
             if offset >= length {

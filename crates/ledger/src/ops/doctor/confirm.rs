@@ -68,8 +68,8 @@ pub(super) fn advises_replacement(diagnosis: &Diagnosis) -> bool {
     diagnosis.findings.iter().any(|finding| finding.advice == RESCUE)
 }
 
-/// Replaces the advice of grave findings by one advice for all: what to do and the possible losses if
-/// `again` confirms one of them with no writer active, otherwise how to find out.
+/// Replaces the advice of grave findings by one advice for all: what to do and the possible losses
+/// if `again` confirms one of them with no writer active, otherwise how to find out.
 pub(super) fn advise(
     diagnosis: &mut Diagnosis,
     path: &Path,

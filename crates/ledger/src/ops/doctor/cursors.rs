@@ -50,7 +50,7 @@ fn run(examined: &mut Examined<'_>, findings: &mut Findings) -> Result<()> {
         } else if found.stat != source.stat || found.stat.size != source.reached() {
             changed.add(name);
             unread = unread.saturating_add(found.stat.size - source.reached());
-        } else if examined.is_deep && examined.is_whole && source.head_length <= HEAD {
+        } else if examined.is_deep && examined.is_truth_intact && source.head_length <= HEAD {
             let path = absolute(&root.path, &found.path);
             let file = foreign::open(&root.path, &path, found.stat.file());
             let mut read = 0;
@@ -85,18 +85,17 @@ fn run(examined: &mut Examined<'_>, findings: &mut Findings) -> Result<()> {
         }
     }
     // The ledger's own bytes passed their checks, so the files are the ones that changed.
-    let what = "files were changed while their size and time did not show it: before lines that \
-                were appended, or with the time set back; the ledger has what was read first";
-    let advice = "`touch` them and run `quipu sync`: it then compares the whole files and keeps both \
-                  versions";
-    findings.tally(Severity::Warning, other, what, advice);
-    let what = format!("files changed since they were read; about {unread} bytes are new");
-    findings.tally(Severity::Note, changed, &what, SYNC);
-    let what = "files became shorter after they were read; their old contents are kept";
-    findings.tally(Severity::Note, shorter, what, SYNC);
-    findings.tally(Severity::Note, back, "files that were gone exist again", SYNC);
     let what =
-        "files were moved, deleted or left out since they were read; their contents are kept";
-    findings.tally(Severity::Note, missing, what, SYNC);
+        "files that were changed before lines that were appended, or with their time set back";
+    let advice = "the ledger has what was read first. `touch` the files and run `quipu sync`: it then \
+                  compares the whole files and keeps both versions";
+    findings.tally(Severity::Warning, other, what, advice);
+    let what = format!("files that changed since they were read (about {unread} new bytes)");
+    findings.tally(Severity::Note, changed, &what, SYNC);
+    let what = "files that became shorter after they were read";
+    findings.tally(Severity::Note, shorter, what, "run `quipu sync`; their old contents are kept");
+    findings.tally(Severity::Note, back, "files that were gone and exist again", SYNC);
+    let what = "files that were moved, deleted or left out since they were read";
+    findings.tally(Severity::Note, missing, what, "run `quipu sync`; their contents are kept");
     Ok(())
 }

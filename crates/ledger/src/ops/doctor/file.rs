@@ -94,7 +94,7 @@ fn surroundings(path: &Path, findings: &mut Findings) {
         }
     }
     let advice = "run `chmod 600` on these files";
-    let what = "other users of this machine can read or change the ledger";
+    let what = "files of the ledger that other users of this machine can read or change";
     findings.tally(Severity::Warning, open_to_others, what, advice);
     if let Err(error) = ledger_path::refuse_remote(path) {
         findings.warning(error.to_string(), "move the ledger to a local disk");
@@ -134,8 +134,8 @@ fn pages(conn: &Connection, is_deep: bool, findings: &mut Findings) -> Result<()
             break;
         }
     }
-    findings.tally(Severity::Error, faults, "pages of the file are inconsistent", RESCUE);
-    findings.tally(Severity::Error, search, "the search index is damaged", REBUILD);
+    findings.tally(Severity::Error, faults, "inconsistent pages of the file", RESCUE);
+    findings.tally(Severity::Error, search, "faults of the search index", REBUILD);
     references(conn, findings)
 }
 
@@ -151,8 +151,8 @@ fn references(conn: &Connection, findings: &mut Findings) -> Result<()> {
         let broken = if is_derived { &mut in_projection } else { &mut in_truth };
         broken.add(|| format!("{table} {}", row.unwrap_or_default()));
     }
-    findings.tally(Severity::Error, in_truth, "rows refer to rows that do not exist", RESCUE);
-    let what = "derived rows refer to rows that do not exist";
+    findings.tally(Severity::Error, in_truth, "rows that refer to missing rows", RESCUE);
+    let what = "derived rows that refer to missing rows";
     findings.tally(Severity::Error, in_projection, what, REBUILD);
     Ok(())
 }
@@ -223,7 +223,12 @@ fn shape(conn: &Connection, findings: &mut Findings) -> Result<()> {
             other.add(|| object.name.clone());
         }
     }
-    findings.tally(Severity::Error, other, "tables differ from those that quipu creates", RESCUE);
+    findings.tally(
+        Severity::Error,
+        other,
+        "tables that differ from those that quipu creates",
+        RESCUE,
+    );
     Ok(())
 }
 

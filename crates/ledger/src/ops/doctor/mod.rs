@@ -63,7 +63,7 @@ pub(crate) struct Examined<'a> {
     known: Vec<known::KnownSource>,
     is_deep: bool,
     /// True if truth passed its check, so that its numbers can be used safely.
-    is_whole: bool,
+    is_truth_intact: bool,
     /// The number of chunks opened to compare files.
     chunks_opened: u64,
     progress: &'a mut dyn FnMut(DoctorProgress),
@@ -168,7 +168,7 @@ fn examine(
         discovery,
         known,
         is_deep,
-        is_whole: false,
+        is_truth_intact: false,
         chunks_opened: 0,
         progress,
     };

@@ -34,7 +34,7 @@ fn run(examined: &mut Examined<'_>, findings: &mut Findings) -> Result<()> {
         let (key, session): (String, String) = (row.get(0)?, row.get(1)?);
         absent.add(|| format!("{key} leads to {session}"));
     }
-    let what = "session keys lead to sessions without a transcript, in the ledger or on disk";
+    let what = "session keys of sessions that have no transcript in the ledger or on disk";
     let advice = "a session without messages has none; otherwise restore the transcript from a \
                   backup of the agent's folder and run `quipu sync`";
     findings.tally(Severity::Warning, absent, what, advice);

@@ -26,7 +26,7 @@ const SAMPLE: i64 = 200;
 fn run(examined: &mut Examined<'_>, findings: &mut Findings) -> Result<()> {
     let Some(ledger) = &examined.ledger else { return Ok(()) };
     let conn = ledger.conn();
-    if !examined.is_whole {
+    if !examined.is_truth_intact {
         findings.note("not compared, because the raw data is damaged", RESCUE);
         return Ok(());
     }
@@ -56,12 +56,12 @@ fn sample(conn: &Connection, to: i64, findings: &mut Findings) -> Result<()> {
     let mut record = conn.prepare(
         "SELECT seq, generation, length FROM records WHERE seq >= ?1 AND seq <= ?2 ORDER BY seq LIMIT 1",
     )?;
-    let mut seen = 0;
+    let mut seen = 0_i64;
     for step in 0..SAMPLE {
         let from =
             1 + i64::try_from(i128::from(to) * i128::from(step) / i128::from(SAMPLE)).unwrap_or(0);
         let found = record
-            .query_row((from.max(seen + 1), to), |row| {
+            .query_row((from.max(seen.saturating_add(1)), to), |row| {
                 Ok((row.get::<_, Seq>(0)?, row.get::<_, GenerationId>(1)?, row.get::<_, i64>(2)?))
             })
             .optional()?;

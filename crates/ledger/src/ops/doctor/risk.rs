@@ -75,15 +75,14 @@ fn uncollected(examined: &Examined<'_>, findings: &mut Findings) -> Result<u64> 
         let title = format.title();
         let why = match retention {
             Retention::Assumed => format!(
-                "if it keeps them for its default of {days} days (quipu never opens its settings; \
-                 set `retention.{name}` in the configuration)"
+                "its default is to keep them for {days} days; quipu never opens its settings, so set \
+                 `retention.{name}` in the configuration if they differ"
             ),
-            _ => format!("because `retention.{name}` in the configuration is {days}"),
+            _ => format!("`retention.{name}` in the configuration is {days}"),
         };
-        let what = format!(
-            "transcripts that are not collected and that {title} will delete within {DAYS_AHEAD} days, {why}"
-        );
-        findings.tally(Severity::Warning, soon, &what, "run `quipu sync` now");
+        let what =
+            format!("uncollected transcripts that {title} will delete within {DAYS_AHEAD} days");
+        findings.tally(Severity::Warning, soon, &what, &format!("run `quipu sync` now ({why})"));
     }
     findings.tally(
         Severity::Note,
@@ -131,12 +130,12 @@ fn only_here(examined: &Examined<'_>, findings: &mut Findings) -> Result<()> {
     let Some(ledger) = &examined.ledger else { return Ok(()) };
     let gone = examined.known.iter().filter(|known| known.is_gone).count() as u64;
     if gone == 0
-        || !examined.is_whole
+        || !examined.is_truth_intact
         || backup::backups(ledger)?.iter().any(|backup| backup.exists)
     {
         return Ok(());
     }
-    let what = "files exist only in the ledger, and no backup of it is known";
+    let what = "files that exist only in the ledger, of which no backup is known";
     findings.tally(Severity::Note, Tally::of(gone, []), what, "run `quipu backup FILE`");
     Ok(())
 }

@@ -1,5 +1,5 @@
-//! A story as one JSON document: the session in the shape of `sessions --json`, its entries in the
-//! shape of `show --json`.
+//! Writes a session as one JSON document: its facts as `sessions --json` prints them, its entries
+//! as `show --json` prints them.
 
 use std::io::{self, Write};
 
@@ -9,31 +9,31 @@ use serde::Serialize;
 
 use crate::wire::{Session, ShownEntry};
 
-/// A rendering that writes a story as JSON, one line per entry.
+/// A rendering that writes a session as JSON, each entry on one line.
 #[derive(Debug)]
-pub struct Json {
+pub struct JsonRendering {
     session: Session,
     detail: StoryDetail,
-    is_empty: bool,
+    is_first_entry: bool,
 }
 
-impl Json {
-    /// Creates the rendering of a session, with the parts that `detail` requests.
-    pub fn new(session: Session, detail: StoryDetail) -> Json {
-        Json { session, detail, is_empty: true }
+impl JsonRendering {
+    /// Creates the rendering of a session. `detail` selects the parts of its entries.
+    pub fn new(session: Session, detail: StoryDetail) -> JsonRendering {
+        JsonRendering { session, detail, is_first_entry: true }
     }
 }
 
-impl Rendering for Json {
+impl Rendering for JsonRendering {
     fn begin(&mut self, header: &Header, out: &mut dyn Write) -> io::Result<()> {
         out.write_all(b"{\"session\":")?;
-        write(&self.session, out)?;
+        write_json(&self.session, out)?;
         write!(out, ",\n\"redacted\":{},\n\"entries\":[", header.is_redacted)
     }
 
     fn item(&mut self, item: &StoryItem<'_>, out: &mut dyn Write) -> io::Result<()> {
-        out.write_all(if std::mem::take(&mut self.is_empty) { b"\n" } else { b",\n" })?;
-        write(&ShownEntry::of(item, self.detail), out)
+        out.write_all(if std::mem::take(&mut self.is_first_entry) { b"\n" } else { b",\n" })?;
+        write_json(&ShownEntry::of(item, self.detail), out)
     }
 
     fn end(&mut self, out: &mut dyn Write) -> io::Result<()> {
@@ -41,6 +41,6 @@ impl Rendering for Json {
     }
 }
 
-fn write(value: &impl Serialize, out: &mut dyn Write) -> io::Result<()> {
+fn write_json(value: &impl Serialize, out: &mut dyn Write) -> io::Result<()> {
     serde_json::to_writer(out, value).map_err(io::Error::from)
 }

@@ -1,5 +1,5 @@
-//! The ledger's part of an export: a session's own bytes, its row as text, and its story in the
-//! shapes of `wire`. All other renderings are in `quipu_transcript::render`.
+//! The parts of an export that need the ledger: a session's original bytes, its row as CSV, and its
+//! story as JSON. All other renderings are in `quipu_transcript::render`.
 
 mod claude_code;
 mod csv;
@@ -16,10 +16,10 @@ use crate::wire::{Session, StoryHead};
 
 pub use claude_code::{ClaudeFile, claude_files};
 pub use csv::{csv_header, csv_row};
-pub use json::Json;
+pub use json::JsonRendering;
 pub use transcripts::{Transcript, transcripts};
 
-/// Returns the header of a rendering.
+/// Returns the facts about a session with which a rendering begins.
 pub fn header(session: &Session, head: Option<&StoryHead>) -> Header {
     let program = format::by_name(&session.format).map_or(&*session.format, |f| f.title());
     Header {
@@ -45,32 +45,32 @@ pub fn header(session: &Session, head: Option<&StoryHead>) -> Header {
 }
 
 /// Returns the session with secrets masked.
-pub fn masked(session: &Session, redactor: &mut Redactor) -> Session {
-    let mut text = |text: &str| redactor.mask_cut(text).into_owned();
-    let cwd = session.cwd.as_deref().map(&mut text);
-    // Names derived from the folder are derived again from the masked folder: a secret may have
-    // been cut at its front, or be spelled differently in them.
+pub fn mask_session(session: &Session, redactor: &mut Redactor) -> Session {
+    let mut mask = |text: &str| redactor.mask_cut(text).into_owned();
+    let cwd = session.cwd.as_deref().map(&mut mask);
+    // The project's name and the slug are computed again from the masked folder. In them a secret
+    // may lack its beginning or have other characters, so that the redactor would not find it.
     let (project, slug) = match &cwd {
         Some(masked) if cwd != session.cwd => {
             let slug = masked.replace(|letter: char| !letter.is_ascii_alphanumeric(), "-");
             (project_name(Some(masked), None).to_owned(), session.slug.as_ref().map(|_| slug))
         }
-        _ => (text(&session.project), session.slug.as_deref().map(&mut text)),
+        _ => (mask(&session.project), session.slug.as_deref().map(&mut mask)),
     };
     Session {
-        id: text(&session.id),
-        key: session.key.as_deref().map(&mut text),
-        agent: text(&session.agent),
+        id: mask(&session.id),
+        key: session.key.as_deref().map(&mut mask),
+        agent: mask(&session.agent),
         project,
         cwd,
         slug,
-        title: session.title.as_deref().map(&mut text),
-        first_prompt: session.first_prompt.as_deref().map(&mut text),
-        last_prompts: session.last_prompts.iter().map(|prompt| text(prompt)).collect(),
-        models: session.models.iter().map(|model| text(model)).collect(),
-        parent: session.parent.as_deref().map(&mut text),
-        fork_of: session.fork_of.as_deref().map(&mut text),
-        channel: session.channel.as_deref().map(&mut text),
+        title: session.title.as_deref().map(&mut mask),
+        first_prompt: session.first_prompt.as_deref().map(&mut mask),
+        last_prompts: session.last_prompts.iter().map(|prompt| mask(prompt)).collect(),
+        models: session.models.iter().map(|model| mask(model)).collect(),
+        parent: session.parent.as_deref().map(&mut mask),
+        fork_of: session.fork_of.as_deref().map(&mut mask),
+        channel: session.channel.as_deref().map(&mut mask),
         ..session.clone()
     }
 }

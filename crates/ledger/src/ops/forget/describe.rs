@@ -136,7 +136,7 @@ fn copied_in(conn: &Connection, scope: &Scope) -> Result<Vec<ForgottenSession>> 
     Ok(scope::titled(conn, found)?.into_iter().map(|(_, session)| session).collect())
 }
 
-/// Returns the threads of these sessions. OpenClaw gives each thread a transcript of its own, which
+/// Returns the threads of these sessions. OpenClaw gives each thread a separate transcript, which
 /// is a session that stays.
 fn threads(conn: &Connection, scope: &Scope) -> Result<Vec<ForgottenSession>> {
     let mut statement = conn.prepare_cached(

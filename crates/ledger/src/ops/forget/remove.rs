@@ -35,7 +35,7 @@ pub(super) fn remove(tx: &Transaction<'_>, scope: &Scope) -> Result<()> {
     for seq in &changes.blanked {
         tx.prepare_cached("UPDATE records SET same_as = NULL WHERE seq = ?1")?.execute([seq])?;
     }
-    for (first, last) in changes.deleted.iter() {
+    for (first, last) in changes.deleted.ranges() {
         for table in ["records", "pending", "record_rows"] {
             tx.prepare_cached(&format!("DELETE FROM {table} WHERE seq BETWEEN ?1 AND ?2"))?
                 .execute((first, last))?;

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use rusqlite::Transaction;
 
-use super::ranges::Ranges;
+use super::ranges::SeqSet;
 use crate::base::ids::Seq;
 use crate::truth::chunks::{self, Packer, RecordReader};
 use crate::truth::forgotten::shared_lines;
@@ -24,8 +24,8 @@ const PIECE: usize = 1 << 20;
 #[derive(Debug, Default)]
 pub(super) struct Changes {
     /// Records that are removed.
-    pub(super) deleted: Ranges,
-    /// Records that become blanks. Those without bytes of their own get blanks of their own.
+    pub(super) deleted: SeqSet,
+    /// Records that become blanks. A record that shared its bytes gets separate blanks.
     pub(super) blanked: BTreeSet<i64>,
     /// Records that take over bytes, with the record that held them so far.
     pub(super) taken_over: BTreeMap<i64, i64>,
@@ -33,7 +33,7 @@ pub(super) struct Changes {
 
 impl Changes {
     fn touch(&self, first: i64, last: i64) -> bool {
-        self.deleted.touches(first, last)
+        self.deleted.overlaps(first, last)
             || self.blanked.range(first..=last).next().is_some()
             || self.taken_over.range(first..=last).next().is_some()
     }
@@ -65,7 +65,7 @@ pub(super) fn aside(tx: &Transaction<'_>, changes: &Changes) -> Result<Repacked>
         }
     }
     // Adds bytes of records that were in no chunk.
-    let covered = Ranges::of(covered);
+    let covered = SeqSet::from_ranges(covered);
     let mut new: Vec<(i64, i64)> = Vec::new();
     let given = changes.taken_over.keys().chain(&changes.blanked);
     for seq in given.filter(|seq| !covered.contains(**seq)) {
@@ -74,7 +74,7 @@ pub(super) fn aside(tx: &Transaction<'_>, changes: &Changes) -> Result<Repacked>
         }
         new.push((*seq, *seq));
     }
-    for (first, last) in Ranges::of(new).iter() {
+    for (first, last) in SeqSet::from_ranges(new).ranges() {
         repacked.pack(tx, changes, first, last)?;
     }
     Ok(repacked)
@@ -147,7 +147,7 @@ impl Repacked {
         packer.finish(false)?.insert_chunks(tx, Seq(first + ASIDE))
     }
 
-    /// Blanks a record of any length that has chunks of its own.
+    /// Blanks a record of any length that has its own chunks.
     fn blank_one(&mut self, tx: &Transaction<'_>, seq: i64) -> Result<()> {
         let (mut left, mut last_byte) = (0_usize, None);
         RecordReader::new(tx).stream(Seq(seq), &mut |part| {

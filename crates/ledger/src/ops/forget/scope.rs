@@ -11,7 +11,7 @@ use quipu_transcript::record::{DECODE_LIMIT, OVERSIZE_HEAD};
 use rusqlite::{Connection, OptionalExtension, Row};
 
 use super::marks_of;
-use super::ranges::Ranges;
+use super::ranges::SeqSet;
 use crate::base::ids::{GenerationId, Seq, SessionRow, SourceId};
 use crate::base::paths::absolute;
 use crate::read::query::{self, find};
@@ -33,7 +33,7 @@ pub(super) struct Scope {
     /// All generations of those sources.
     pub(super) generations: Vec<GenerationId>,
     /// The records of those generations.
-    pub(super) own: Ranges,
+    pub(super) own: SeqSet,
     /// The sessions' lines in shared files.
     pub(super) lines: Lines,
 }
@@ -119,7 +119,7 @@ pub(super) fn scope(
         rows,
         sources: Vec::new(),
         generations: Vec::new(),
-        own: Ranges::default(),
+        own: SeqSet::default(),
         lines: Lines::default(),
     };
     let mut own = Vec::new();
@@ -147,7 +147,7 @@ pub(super) fn scope(
             shared.push((id, format, origin, path));
         }
     }
-    scope.own = Ranges::of(own);
+    scope.own = SeqSet::from_ranges(own);
     for (source, format, origin, path) in shared {
         lines_of(conn, marks, source, format, &origin, path, &mut scope.lines)?;
     }

@@ -89,7 +89,7 @@ impl<'c> Names<'c> {
         if generation.is_damaged {
             let mut name = generation.path.to_owned();
             if !generation.is_compressed {
-                // In the database it has no name of its own.
+                // In the database it has no name.
                 name.extend(COMPRESSED);
                 if self.is_followed(generation, &name)? {
                     name.extend(b".damaged");

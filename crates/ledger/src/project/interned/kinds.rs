@@ -1,6 +1,7 @@
 //! The kinds of entries: type, role and marks, stored once for all entries that share them.
 //!
-//! The order of records alone decides the numbers, so a rebuild of the same records assigns the same ones.
+//! The order of records alone decides the numbers, so a rebuild of the same records assigns the
+//! same ones.
 
 use std::borrow::Cow;
 

@@ -1,6 +1,7 @@
 //! The tools of calls: their names, stored once for all calls that share them.
 //!
-//! The order of records alone decides the numbers, so a rebuild of the same records assigns the same ones.
+//! The order of records alone decides the numbers, so a rebuild of the same records assigns the
+//! same ones.
 
 use foldhash::HashMap;
 use rusqlite::{Connection, OptionalExtension};

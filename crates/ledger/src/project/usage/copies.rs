@@ -54,7 +54,7 @@ struct ResponseCopy {
     is_sidechain: bool,
     /// True if the session was copied from another one.
     is_copied: bool,
-    /// The time at which the session began, if a line of its own has it.
+    /// The time at which the session began, if its own line has it.
     opened_at: Option<i64>,
     session_id: String,
 }

@@ -200,7 +200,7 @@ impl TranscriptGeneration {
         Ok(needed_lines)
     }
 
-    /// Passes every line to `each`, also a last line without a newline.
+    /// Passes every line to `each`, including a last line without a newline.
     pub(crate) fn lines(&self, conn: &Connection, each: &mut dyn FnMut(&[u8])) -> Result<()> {
         self.split(conn, usize::MAX, &mut |line, _| each(line))
     }

@@ -14,8 +14,8 @@ use crate::file::ledger::Ledger;
 use crate::truth::chunks::RecordReader;
 use crate::wire::{CronJob, CronRun};
 
-/// Returns all jobs, also those that are known only from their runs. The job that runs next comes
-/// first.
+/// Returns all jobs, including those that are known only from their runs. The job that runs next
+/// comes first.
 pub fn cron_jobs(ledger: &Ledger) -> Result<Vec<CronJob>> {
     let conn = ledger.conn();
     let mut jobs = listed(conn)?;
@@ -26,7 +26,7 @@ pub fn cron_jobs(ledger: &Ledger) -> Result<Vec<CronJob>> {
     let mut rows = statement.query([])?;
     while let Some(row) = rows.next()? {
         let id: String = row.get(0)?;
-        // A job that is in no list any more is known only from its runs.
+        // A job that is no longer in a list is known only from its runs.
         let job = jobs.entry(id.clone()).or_insert_with(|| CronJob {
             id,
             name: None,

@@ -3,8 +3,8 @@
 //! An agent may copy the lines of a session into a new file under a new session id. The entries
 //! keep their ids, so both sessions have the same first entry, and `sessions_by_first_uuid` finds
 //! one from the other. Which of them is the original shows in their first lines, or else in the
-//! earliest entry that the other one lacks. Each new line may change that, so it is computed by each
-//! query and never stored.
+//! earliest entry that the other one lacks. Each new line may change that, so it is computed by
+//! each query and never stored.
 
 use rusqlite::Connection;
 
@@ -157,7 +157,7 @@ const MAX_COPIES: i64 = 64;
 
 /// Returns whether one session is older than the other.
 ///
-/// A copy repeats the entries of its original, but its file begins with a line of its own, which is
+/// A copy repeats the entries of its original, but its file begins with its own line, which is
 /// later than the first entry (`is_copy`, `opened_at`). Without such a line the session that has no
 /// entry of its own, or whose first own entry is earlier, is the older one.
 fn is_before(
@@ -186,7 +186,7 @@ fn is_before(
             )?
             .query_row((of, without), |row| row.get(0))?)
     };
-    // `None` is the smallest value: that session has no entry of its own.
+    // `None` is the smallest value: that session has no own entry.
     Ok((first_own_entry(one.0, other.0)?, one.1) < (first_own_entry(other.0, one.0)?, other.1))
 }
 

@@ -30,8 +30,8 @@ pub(crate) struct Listed {
     /// The time of the last activity from any available field. Filters compare with it.
     pub(crate) last: Option<i64>,
     pub(crate) channel: Option<String>,
-    /// True for a sub-agent, a stub, an empty session or the original of an imported one: listed
-    /// only with `all`. A lost session with known prompts is not minor.
+    /// True for a sub-agent, a warm-up session, an empty session or the original of an imported
+    /// one: listed only with `all`. A lost session with known prompts is not minor.
     pub(crate) is_minor: bool,
     /// True if it has turns, and no person began any of them.
     pub(crate) is_automatic: bool,
@@ -54,7 +54,7 @@ pub struct Filter {
     pub until: Option<i64>,
     /// The channel of the messages.
     pub channel: Option<String>,
-    /// True if sub-agents, stubs and empty sessions pass, too.
+    /// True if sub-agents, warm-up sessions and empty sessions pass too.
     pub all: bool,
     /// True if sessions do not pass whose turns were all begun by programs.
     pub human: bool,

@@ -42,7 +42,8 @@ pub(crate) fn index_of(conn: &Connection, agent: &str) -> Result<Option<SourceId
     }
 }
 
-/// Returns the stored spelling of a key and the id that it leads to. `dm` and `direct` are the same.
+/// Returns the stored spelling of a key and the id that it leads to. `dm` and `direct` are the
+/// same.
 pub(crate) fn stored_key_and_session(
     conn: &Connection,
     key: &SessionKey,

@@ -115,8 +115,8 @@ impl Drawing<'_> {
                 parent: Some(last),
             }));
         }
-        if self.nodes.sidechain > 0 {
-            let entries = self.nodes.sidechain;
+        if self.nodes.sidechain_entries > 0 {
+            let entries = self.nodes.sidechain_entries;
             self.push(TreeLine { kind: "sidechain", entries, ..TreeLine::default() });
         }
         for started in self.agents.take_rest() {
@@ -161,7 +161,7 @@ impl Drawing<'_> {
                     last: Some(name),
                     time: node.time,
                     text: Some(label),
-                    current: node.is_current,
+                    current: node.is_on_leaf_path,
                     ..TreeLine::default()
                 };
                 self.below(line, branch.depth, &mut parent);
@@ -276,7 +276,7 @@ impl Drawing<'_> {
             time: node.time,
             entries: 1,
             leaf: node.is_leaf,
-            current: node.is_current,
+            current: node.is_on_leaf_path,
             tokens,
             ..TreeLine::default()
         };
@@ -342,7 +342,7 @@ struct Run {
 impl Run {
     fn add(&mut self, node: &Node) {
         self.first = self.first.or(Some(node.id));
-        // A session cannot continue from an entry next to the branch or after the leaf.
+        // A session cannot continue from an aside or after the leaf.
         if !node.is_aside && !self.is_leaf {
             self.last = Some(node.id);
         }
@@ -357,6 +357,6 @@ impl Run {
             self.callers.push(node.id);
         }
         self.is_leaf |= node.is_leaf;
-        self.is_current |= node.is_current;
+        self.is_current |= node.is_on_leaf_path;
     }
 }

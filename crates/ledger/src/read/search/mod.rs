@@ -37,7 +37,7 @@ use crate::{Error, Result};
 use cache::SmallCache;
 use filter::Filters;
 use hits::{HitReader, HitRequest};
-use newest::newest;
+use newest::newest_of_list;
 use pattern::Pattern;
 use queued::Queued;
 use versions::Versions;
@@ -118,7 +118,7 @@ pub fn search_each(
     // the usual cache.
     let is_page = request.limit.is_some_and(|limit| limit <= PAGE_HITS);
     let _small = is_page.then(|| SmallCache::of(ledger.conn())).transpose()?;
-    // All queries read one snapshot, even if another process writes meanwhile.
+    // All queries read one snapshot, even if another process writes.
     let _snapshot = Snapshot::of(ledger.conn())?;
     answer(ledger.conn(), ledger.fts5_access()?, request, each).map_err(|error| match error {
         Error::Sqlite(error)
@@ -356,7 +356,7 @@ fn in_order(conn: &Connection, mut scored: Vec<Scored>, limit: usize) -> Result<
             best_matches.push((only.at, Some(only.score)));
             continue;
         }
-        for (_, entry) in newest(conn, equals, |scored| scored.rowid.into(), room)? {
+        for (_, entry) in newest_of_list(conn, equals, |scored| scored.rowid.into(), room)? {
             let found = equals.binary_search_by_key(&RowId::from(entry), |scored| scored.rowid);
             best_matches
                 .extend(found.ok().and_then(|at| equals.get(at)).map(|it| (it.at, Some(it.score))));
@@ -367,7 +367,7 @@ fn in_order(conn: &Connection, mut scored: Vec<Scored>, limit: usize) -> Result<
 
 /// Returns the newest matches, in order.
 fn by_time(conn: &Connection, matches: &Matches, limit: usize) -> Result<Vec<Shown>> {
-    let found = newest(conn, matches.list(), |found| found.rowid.into(), limit)?;
+    let found = newest_of_list(conn, matches.list(), |found| found.rowid.into(), limit)?;
     Ok(found
         .into_iter()
         .filter_map(|(_, entry)| matches.find(entry.into()))

@@ -53,7 +53,7 @@ fn newest_of(
     mask: u8,
     limit: usize,
 ) -> Result<(Matches, Vec<Shown>)> {
-    let newest = newest::newest_of(conn, entries, limit)?;
+    let newest = newest::newest_of_set(conn, entries, limit)?;
     let mut found: Vec<RowId> = newest.iter().map(|(_, entry)| RowId::from(*entry)).collect();
     found.sort_unstable();
     let matches = Matches::without_phrases(found.into_iter().map(|rowid| (rowid, mask)));

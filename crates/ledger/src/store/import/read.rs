@@ -186,7 +186,7 @@ impl Folder<'_> {
     }
 
     /// Groups the files of one session id. A file that continues after a reset belongs to the
-    /// session of the archive before it; any other archive is a session of its own.
+    /// session of the archive before it; any other archive is a separate session.
     pub(super) fn groups(&self, session: &str, mut files: Vec<Transcript>) -> Vec<Group> {
         files.sort_by_key(Transcript::order);
         let mut groups: Vec<Group> = Vec::new();
@@ -342,8 +342,8 @@ fn is_header(line: &[u8]) -> bool {
     value.is_some_and(|line| line.get("type").and_then(Value::as_str) == Some("session"))
 }
 
-/// Returns the fingerprint of a line's values, without its parent. A reset repeats the kept lines, and a
-/// repeated line may have another parent.
+/// Returns the fingerprint of a line's values, without its parent. A reset repeats the kept lines,
+/// and a repeated line may have another parent.
 fn fingerprint(line: &[u8]) -> [u8; 32] {
     let entry: Option<Map<String, Value>> = serde_json::from_slice(line).ok();
     let hash = match entry {

@@ -123,7 +123,7 @@ impl<'a, 'e> Import<'a, 'e> {
     }
 
     /// Groups the files of one session id; the live session is the last group. A copy becomes a
-    /// session of its own if it has a line that no other file has; otherwise it is left out.
+    /// separate session if it has a line that no other file has; otherwise it is left out.
     fn groups(&mut self, name: &str, files: &[Transcript]) -> Result<Vec<Group>> {
         let is_in_rows = files.iter().any(|file| file.archive.is_none() && file.rows.is_some());
         let (mut copies, mut others): (Vec<Transcript>, Vec<Transcript>) =

@@ -263,7 +263,7 @@ fn length_and_holder(conn: &Connection, seq: Seq) -> Result<(u64, Option<Seq>)> 
         .ok_or_else(|| Error::damaged(format!("there is no record {}", seq.0)))
 }
 
-/// Returns the same; `None` if the record was forgotten.
+/// Returns a record's length and the record that has its bytes; `None` if it was forgotten.
 pub(super) fn find_length_and_holder(
     conn: &Connection,
     seq: Seq,

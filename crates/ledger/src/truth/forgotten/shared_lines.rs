@@ -57,7 +57,7 @@ impl<'a> Judge<'a> {
         let (mut entries, mut is_forgotten) = (0, false);
         let problems = record::read(self.format, self.origin, line, &mut |entry| {
             entries += 1;
-            // A cron run stands in a file of the job, and any agent may have run it.
+            // A cron run is in a file of the job, and any agent may have run it.
             if let Kind::CronRun(run) = &entry.kind {
                 // A run without a session id may have it at the end of its key.
                 let key = run.session_key.as_deref().map(SessionKey::parse);

@@ -295,7 +295,7 @@ fn name(file: u64) -> String {
     }
 }
 
-/// Returns true if a file changed from `then` to `now` but looks as if it had only grown.
+/// Returns whether a file changed from `then` to `now` but looks as if it had only grown.
 fn is_hidden(then: &[u8], now: &[u8]) -> bool {
     let ends = |bytes: &[u8]| {
         let head = bytes.get(..then.len().min(HEAD)).map(<[u8]>::to_vec);

@@ -16,7 +16,7 @@ pub(super) struct Ids<'s> {
 }
 
 impl<'s> Ids<'s> {
-    /// Gives every row an id of its own. Of several rows with one id, the one that readers find
+    /// Gives every row a different id. Of several rows with one id, the one that readers find
     /// keeps it.
     pub(super) fn of(rows: &'s [Row], tree: &Tree) -> Ids<'s> {
         let is_entry = |row: usize| tree.is_entry.get(row).copied().unwrap_or_default();
@@ -52,7 +52,7 @@ impl<'s> Ids<'s> {
         self.by_row.get(row)?.as_deref()
     }
 
-    /// Returns true if a row has this id itself.
+    /// Returns whether a row has this id itself.
     pub(super) fn is_known(&self, id: &str) -> bool {
         self.known.contains(id)
     }

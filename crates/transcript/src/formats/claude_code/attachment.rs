@@ -1,7 +1,7 @@
 //! Decodes the payload of an `attachment` line: what Claude Code gave the model beside a prompt.
 //!
 //! More than 80 kinds are known, and releases add to them, so their texts are not listed by field:
-//! every string counts, but for pictures, ids and what another string repeats.
+//! every string counts, but for images, ids and what another string repeats.
 
 use std::borrow::Cow;
 
@@ -12,8 +12,8 @@ use crate::entry::Block;
 use crate::json::{self, Key, Lenient, Odd, Value, non_empty};
 use crate::message::Content;
 
-/// Kinds whose texts are only shown as fields of their records: the vendor's own prompt and lists of
-/// tools, which repeat in every session and would fill the search index.
+/// Kinds whose texts are only shown as fields of their records: the vendor's own prompt and lists
+/// of tools, which repeat in every session and would fill the search index.
 const LEFT_OUT: &[&str] = &[
     "agent_listing_delta",
     "deferred_tools_delta",
@@ -22,7 +22,7 @@ const LEFT_OUT: &[&str] = &[
     "skill_listing",
 ];
 
-/// Fields without text for people: types, ids, and pictures in base64.
+/// Fields without text for people: types, ids, and images in base64.
 const NO_TEXT: &[&str] =
     &["type", "base64", "data", "uuid", "toolUseID", "hookEvent", "contentHash", "renderedRole"];
 

@@ -286,7 +286,7 @@ fn queue_operation<'a>(entry: &mut Entry<'a>, mut line: Box<Line<'a>>) {
             entry.blocks = blocks;
             entry.marks.is_meta = true;
         }
-        // Most queued prompts come back as a line of their own. A prompt that the agent read while
+        // Most queued prompts come back as a separate line. A prompt that the agent read while
         // a tool ran does not: releases 2.1.30 to 2.1.49 write only this line.
         Some("enqueue") => {
             if let [Block::Text(text)] = &*blocks {
@@ -305,7 +305,7 @@ fn queue_operation<'a>(entry: &mut Entry<'a>, mut line: Box<Line<'a>>) {
     }
 }
 
-/// Returns true if a queued text is a notification about a background task.
+/// Returns whether a queued text is a notification about a background task.
 fn is_task(text: &str) -> bool {
     let text = text.trim_start();
     text.starts_with("<task-notification>")

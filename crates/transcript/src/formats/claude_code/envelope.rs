@@ -152,7 +152,7 @@ fn read_whole(text: Cow<'_, str>) -> UserText<'_> {
     UserText::Prompt(text)
 }
 
-/// Returns true if the harness wrote the whole text.
+/// Returns whether the harness wrote the whole text.
 pub(super) fn is_injected(text: &str) -> bool {
     !matches!(read(Cow::Borrowed(text)).what, UserText::Prompt(_) | UserText::Command { .. })
 }

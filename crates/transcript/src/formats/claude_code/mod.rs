@@ -72,16 +72,16 @@ impl Format for ClaudeCode {
 
     fn fields_left_out(&self) -> &'static [(&'static str, &'static str)] {
         &[
-            ("uuid", "identity: in `--json`"),
-            ("parentUuid", "identity: in `--json`"),
-            ("logicalParentUuid", "identity: in `--json`"),
+            ("uuid", "an id; `--json` has it"),
+            ("parentUuid", "an id; `--json` has it"),
+            ("logicalParentUuid", "an id; `--json` has it"),
             ("tool_use_id", "pairs a call with its result"),
             ("toolUseID", "pairs a call with its result"),
             ("sourceToolAssistantUUID", "pairs a call with its result"),
             ("sourceToolUseID", "pairs a call with its result"),
-            ("sessionId", "in the head"),
-            ("session_id", "in the head"),
-            ("gitBranch", "in the head"),
+            ("sessionId", "shown at the top of the story"),
+            ("session_id", "shown at the top of the story"),
+            ("gitBranch", "shown at the top of the story"),
             ("userType", "the same in every record"),
             ("entrypoint", "the same in every record"),
             ("isSidechain", "the kind of the item"),

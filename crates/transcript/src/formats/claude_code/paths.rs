@@ -146,7 +146,7 @@ fn beside_part(below: &[&[u8]]) -> Option<Part> {
     match below {
         [b"tool-results", file] if !file.starts_with(b".") => Some(Part::ToolOutput),
         // All sub-agents are in one folder, however deep they are nested; workflow runs have
-        // folders of their own.
+        // separate folders.
         [b"subagents", .., file] if file.starts_with(b"agent-") => {
             if file.ends_with(b".jsonl") {
                 Some(Part::Subagent)

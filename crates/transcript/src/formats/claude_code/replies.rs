@@ -1,7 +1,7 @@
 //! Finds what a person said in the result of a tool: why a call was rejected, the answers to
 //! questions, a plan that was edited.
 //!
-//! Claude Code has no line of its own for these words. Only its fixed phrases around them are cut;
+//! Claude Code has no separate line for these words. Only its fixed phrases around them are cut;
 //! a result without them holds no words of a person.
 
 use std::borrow::Cow;

@@ -48,7 +48,7 @@ pub(super) fn open_envelopes(entry: &mut Entry<'_>) -> bool {
     for block in entry.blocks.drain(..) {
         let text = match block {
             Block::Text(text) if !text.trim_ascii().is_empty() => text,
-            // A pasted picture is a prompt too.
+            // A pasted image is a prompt too.
             Block::Image { .. } => {
                 is_typed = true;
                 blocks.push((block, false));

@@ -38,7 +38,8 @@ pub(super) fn transcript(name: &[u8]) -> Option<(&[u8], Option<Archive>)> {
         _ if suffix.starts_with(b".imported-") => Some(Archive::Imported),
         b".bak" | b".full.bak" => Some(Archive::Backup),
         _ if suffix.starts_with(b".bak-") || suffix.starts_with(b".bak.") => Some(Archive::Backup),
-        // 2026.7.1 keeps a transcript whose header it rebuilt as `x.jsonl.corrupt-<time>-<hex>.jsonl`.
+        // 2026.7.1 keeps a transcript whose header it rebuilt as
+        // `x.jsonl.corrupt-<time>-<hex>.jsonl`.
         _ if suffix.starts_with(b".corrupt-") => Some(Archive::Backup),
         _ => return None,
     };
@@ -88,7 +89,7 @@ pub(super) fn imported_agent(stem: &str) -> &str {
 /// The separator between a session's id and its thread in a file name.
 const TOPIC: &str = "-topic-";
 
-/// Returns true if a header's `id` is the session in the file's name. A thread's transcript has the
+/// Returns whether a header's `id` is the session in the file's name. A thread's transcript has the
 /// id without the thread; a fork that pi wrote is named `<time>_<id>`.
 pub(super) fn is_named(session: &str, id: &str) -> bool {
     session.strip_suffix(id).is_some_and(|before| before.is_empty() || before.ends_with('_'))

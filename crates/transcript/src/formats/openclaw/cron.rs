@@ -1,6 +1,6 @@
-//! Decodes scheduled jobs and their runs, in the shapes that OpenClaw's documents and releases
-//! have. Newer releases store both in a database that is never opened, and leave these files behind
-//! as `.migrated`.
+//! Decodes scheduled jobs and their runs. OpenClaw's documentation and its releases use different
+//! field names; both are read. Newer releases keep both in a database, which quipu does not open,
+//! and rename these files to `.migrated`.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -35,13 +35,14 @@ fields! {
     }
 }
 
-/// Decodes one run. Its cost is not usage of its own, because the session that ran has it.
+/// Decodes one run. Its usage is ignored: it is counted in the session that ran.
 pub(super) fn decode_run<'a>(origin: &Origin, json: &'a [u8]) -> serde_json::Result<Entry<'a>> {
     let mut odd = Odd::default();
     let run = *json::object::<Run<'a>>(json, &mut odd)?;
     let mut entry =
         Entry { type_name: "cron_run".into(), time: run.ts.or(run.timestamp), ..Entry::default() };
     if run.job.is_none() && run.status.is_none() && run.action.is_none() {
+        // Without a job, a status and an action the line is not a run.
         entry.problems = vec![Problem::new(ProblemKind::NoType, "jobId")];
         return Ok(entry);
     }
@@ -67,11 +68,12 @@ pub(super) fn decode_run<'a>(origin: &Origin, json: &'a [u8]) -> serde_json::Res
     Ok(entry)
 }
 
+/// Returns the job's id from the name of the file.
 fn job_named<'a>(origin: &Origin) -> Cow<'a, str> {
     origin.name.split(".jsonl").next().unwrap_or_default().to_owned().into()
 }
 
-/// Decodes `cron/jobs.json`.
+/// Decodes `cron/jobs.json`: a list of jobs, or a map from ids to jobs.
 pub(super) fn decode_jobs(bytes: &[u8]) -> Entry<'_> {
     let mut entry =
         Entry { type_name: "cron_jobs".into(), kind: Kind::Document, ..Entry::default() };
@@ -108,7 +110,8 @@ pub(super) fn decode_jobs(bytes: &[u8]) -> Entry<'_> {
     entry
 }
 
-/// Decodes one job; `None` if it is not an object or has no id.
+/// Decodes one job. Returns `None` if it is not an object or has no id. `key` is its id if the file
+/// is a map.
 fn read_job(key: Option<&str>, job: &Value) -> Option<CronJob> {
     let text = |value: Option<&Value>| {
         value.and_then(Value::as_str).filter(|text| !text.is_empty()).map(str::to_owned)
@@ -130,7 +133,7 @@ fn read_job(key: Option<&str>, job: &Value) -> Option<CronJob> {
             .or_else(|| in_payload("prompt")),
         schedule: schedule.map(in_words).unwrap_or_default(),
         schedule_json: schedule.map(Value::to_string),
-        // A job is on unless it is switched off.
+        // Without the field, a job is enabled.
         is_enabled: job.get("enabled").and_then(Value::as_bool).unwrap_or(true),
         created_at: time(&["createdAtMs", "createdAt"]),
         updated_at: time(&["updatedAtMs", "updatedAt"]),
@@ -139,6 +142,7 @@ fn read_job(key: Option<&str>, job: &Value) -> Option<CronJob> {
     })
 }
 
+/// Returns a time that is text or a number.
 fn time(value: &Value) -> Option<Timestamp> {
     match value {
         Value::String(text) => Timestamp::from_text(text),
@@ -147,8 +151,8 @@ fn time(value: &Value) -> Option<Timestamp> {
     }
 }
 
-/// Returns a schedule in words: `every 15 minutes`, `at …`, `cron 0 7 * * * (Europe/Berlin)`, `on
-/// exit`.
+/// Describes a schedule: `every 15 minutes`, `at 2026-02-01T07:00:00Z`, `cron 0 7 * * *
+/// (Europe/Berlin)`, `when it ends: make`. Returns an unknown kind as written.
 fn in_words(schedule: &Value) -> String {
     let Value::Object(fields) = schedule else {
         return schedule.as_str().unwrap_or_default().to_owned();
@@ -191,7 +195,8 @@ fn in_words(schedule: &Value) -> String {
     }
 }
 
-/// Formats a duration in the largest unit that divides it.
+/// Formats a duration in the largest unit that divides it: `15 minutes`, or `second` for `every
+/// second`.
 fn duration(ms: u64) -> String {
     const UNITS: [(u64, &str); 4] =
         [(86_400_000, "day"), (3_600_000, "hour"), (60_000, "minute"), (1000, "second")];
@@ -243,7 +248,7 @@ mod tests {
             assert_eq!(run.duration_ms, Some(9500));
             assert_eq!(run.session_key.as_deref(), Some("agent:main:cron:j"));
             assert_eq!(entry.text(), "tried\nno reply");
-            assert!(entry.usage.is_none(), "the session that ran has its own bill");
+            assert!(entry.usage.is_none(), "the usage is counted in the session that ran");
             assert!(entry.marks.is_error);
             assert!(entry.facts.is_empty());
         });

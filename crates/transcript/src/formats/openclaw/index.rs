@@ -118,7 +118,7 @@ fn relaxed(text: &[u8]) -> Result<BTreeMap<String, Box<RawValue>>, String> {
         .map_err(|_| "not JSON".to_owned())
 }
 
-/// Returns true if brackets are nested deeper than the JSON5 parser may follow.
+/// Returns whether brackets are nested deeper than the JSON5 parser may follow.
 pub(crate) fn nests_too_deeply(text: &str) -> bool {
     let (mut depth, mut quote) = (0_usize, None);
     let mut bytes = text.bytes().peekable();

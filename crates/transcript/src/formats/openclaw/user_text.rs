@@ -2,8 +2,8 @@
 //!
 //! OpenClaw writes facts about the sender, earlier messages, events and orders for the model into
 //! the text of the user's message, in three different ways over its releases. Works by byte ranges:
-//! every piece of the text is either the person's or attached, so nothing is dropped. A heading that
-//! is not followed by what OpenClaw writes there is the person's own text.
+//! every piece of the text is either the person's or attached, so nothing is dropped. A heading
+//! that is not followed by what OpenClaw writes there is the person's own text.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -13,7 +13,7 @@ use crate::json::{self, Odd, Word, fields, non_empty};
 /// A user text, taken apart.
 #[derive(Debug, Default)]
 pub(super) struct UserText<'t> {
-    /// All pieces, in order; only white space lies between them.
+    /// All pieces, in order; only whitespace is between them.
     pub(super) pieces: Vec<Piece<'t>>,
     /// True if OpenClaw itself wrote the text: a heartbeat, a scheduled job, a start-up prompt.
     pub(super) is_automatic: bool,
@@ -181,7 +181,7 @@ impl<'t> Reader<'t> {
         self.push(None, at..end);
     }
 
-    /// Adds a piece without the white space around it.
+    /// Adds a piece without the whitespace around it.
     fn push(&mut self, label: Option<&'t str>, range: Range<usize>) {
         let piece = self.text.get(range.clone()).unwrap_or_default();
         let start = range.start + (piece.len() - piece.trim_start().len());
@@ -404,7 +404,7 @@ impl<'t> Reader<'t> {
             }
             return self.found;
         };
-        // Extensions may put text of their own in front of it.
+        // Extensions may put their own text in front of it.
         self.found.is_automatic |= AUTOMATIC.iter().any(|start| said.starts_with(start))
             || said.lines().any(|line| line.starts_with(AUTOMATIC[0]));
         if self.found.is_automatic {

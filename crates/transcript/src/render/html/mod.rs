@@ -161,7 +161,7 @@ impl Html {
             }
             Piece::Image { media_type } => {
                 let of = media_type.as_deref().map(|of| format!(" · {of}")).unwrap_or_default();
-                self.mark("picture", &format!("🖼 a picture{of}"), out)
+                self.mark("picture", &format!("🖼 an image{of}"), out)
             }
             Piece::Other(name) => self.mark("other", &format!("({name})"), out),
             Piece::Call(_) | Piece::Result(_) => {

@@ -11,7 +11,7 @@ const LONGEST: usize = 1 << 20;
 const OPTIONS: Options =
     Options::ENABLE_TABLES.union(Options::ENABLE_STRIKETHROUGH).union(Options::ENABLE_TASKLISTS);
 
-/// Renders Markdown. HTML in it becomes text, pictures become their descriptions, and only links to
+/// Renders Markdown. HTML in it becomes text, images become their descriptions, and only links to
 /// the web or to a mailbox stay links.
 pub(super) fn markdown(text: &str) -> String {
     let text = clean(text);

@@ -121,7 +121,7 @@ impl Markdown {
             }
             Piece::Image { media_type } => {
                 let of = media_type.as_deref().map(|of| format!(": {of}")).unwrap_or_default();
-                self.mark(&format!("(a picture{of})"), out)
+                self.mark(&format!("(an image{of})"), out)
             }
             Piece::Other(name) => self.mark(&format!("({name})"), out),
             Piece::Call(_) | Piece::Result(_) => Ok(()),

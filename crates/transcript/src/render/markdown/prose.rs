@@ -62,7 +62,7 @@ fn quote(text: &str) -> String {
 }
 
 /// Makes untrusted Markdown harmless: its HTML becomes text, its headings are below ours, no
-/// picture is loaded, and everything that it opens is closed.
+/// image is loaded, and everything that it opens is closed.
 pub(super) fn neutral(text: &str) -> String {
     harmless(text, str::to_owned)
 }
@@ -164,7 +164,7 @@ fn disarm(text: &str) -> Cow<'_, str> {
     Cow::Owned(changed)
 }
 
-/// Returns true if a link may stay.
+/// Returns whether a link may stay.
 fn is_harmless(url: &str) -> bool {
     super::super::html::is_harmless(url)
         // A relative path in the same project.
@@ -190,7 +190,7 @@ fn close(text: String) -> Option<String> {
     (!is_open(&closed)).then_some(closed)
 }
 
-/// Returns true if a paragraph after the text would become part of it.
+/// Returns whether a paragraph after the text would become part of it.
 fn is_open(text: &str) -> bool {
     const PROBE: &str = "probe of the end";
     let probed = format!("{text}\n\n{PROBE}\n");

@@ -20,13 +20,13 @@ pub struct Request {
 }
 
 impl Request {
-    /// Returns true if the request has not expired. A clock that is set back does not extend it.
+    /// Returns whether the request has not expired. A clock that is set back does not extend it.
     pub fn is_open(&self, now: i64) -> bool {
         is_open_at(self.asked_at, now)
     }
 }
 
-/// Returns true if a request of that time has not expired.
+/// Returns whether a request of that time has not expired.
 pub fn is_open_at(asked_at: i64, now: i64) -> bool {
     asked_at.abs_diff(now) <= REQUEST_LIFETIME.unsigned_abs()
 }

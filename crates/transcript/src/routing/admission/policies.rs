@@ -40,7 +40,7 @@ pub struct AdmissionSettings {
     pub direct: DirectPolicy,
     /// The policy in groups.
     pub group: GroupPolicy,
-    /// Channels with policies of their own.
+    /// Channels with their own policies.
     pub channels: BTreeMap<Channel, FilePolicies>,
     /// The agent's owners. They need no approval, and may run more commands in groups. Ids are in
     /// their [normal form](sender_id).
@@ -94,7 +94,7 @@ impl AdmissionSettings {
         self
     }
 
-    /// Returns true if a message is from an owner of the agent.
+    /// Returns whether a message is from an owner of the agent.
     pub fn is_owner(&self, inbound: &Inbound) -> bool {
         sender_id(inbound.sender())
             .is_some_and(|sender| self.owners.contains(&(inbound.channel.clone(), sender)))

@@ -71,7 +71,7 @@ pub(super) fn of(conn: &Connection, planned: &[Planned]) -> Result<Indexes> {
             let mut entries = entries.into_iter();
             let Some(first) = entries.next() else { continue };
             index.put(&written, &first.fields);
-            // Sessions whose keys had only the same spelling get keys of their own.
+            // Sessions whose keys had only the same spelling get different keys.
             let is_other = |entry: &Entry<'_>| {
                 entry.key != first.key && entry.session.session_id != first.session.session_id
             };

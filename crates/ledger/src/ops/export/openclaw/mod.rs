@@ -110,7 +110,7 @@ impl Plan<'_> {
         let mut leave = |why: &str| self.left_out.push((session.id.clone(), why.to_owned()));
         let is_native = session.format == native::NAME;
         if !is_native && session.format != OPENCLAW {
-            leave("it is not a session of OpenClaw or of quipu's own");
+            leave("it is neither an OpenClaw session nor a native session of quipu");
             return Ok(());
         }
         let name = (session.agent.clone(), session.id.clone());

@@ -1,9 +1,10 @@
 //! The entries of a session as nodes, and the forks among them.
 //!
-//! Parallel calls and bookkeeping entries also give a node several children. They are no forks. At
-//! a fork the conversation went back: at least two children lead to text, and one of them begins
-//! with a prompt or with the summary of an abandoned branch. Every other child next to the main
-//! branch belongs to the run of its parent. Nothing here draws.
+//! A node may have several children without being a fork: parallel tool calls and bookkeeping
+//! entries are children too. It is a fork if the conversation went back to it: at least two of its
+//! subtrees have text, and one of them begins with a prompt or with the summary of an abandoned
+//! branch. A child that is not on a branch is an *aside*: it is counted in the line of its parent.
+//! `tree` makes the lines.
 
 use foldhash::{HashMap, HashMapExt, HashSet, HashSetExt};
 use rusqlite::Connection;
@@ -11,10 +12,10 @@ use rusqlite::Connection;
 use crate::Result;
 use crate::base::ids::{EntryId, PackedId, SessionRow, order_by_line};
 
-/// The form of entries about texts that wait until the agent has time.
-const QUEUE: &str = "queue";
+/// The form of entries about the agent's queue of prompts.
+const QUEUE_FORM: &str = "queue";
 
-/// An entry.
+/// An entry of the tree.
 #[derive(Debug, Clone)]
 pub(super) struct Node {
     pub(super) id: EntryId,
@@ -23,18 +24,21 @@ pub(super) struct Node {
     pub(super) notable: Option<Notable>,
     pub(super) is_prompt: bool,
     pub(super) is_leaf: bool,
-    /// True on the path to the leaf.
-    pub(super) is_current: bool,
-    /// True next to the branch that is drawn.
+    /// True if it is on the path from the root to the leaf.
+    pub(super) is_on_leaf_path: bool,
+    /// True if it is not on a branch.
     pub(super) is_aside: bool,
-    has_role: bool,
+    /// True if it has a role and is not a relayed message of a sub-agent.
+    is_message: bool,
     parent: Option<usize>,
     /// The indexes of its children, in order.
     children: Vec<usize>,
     /// The number of entries in its subtree.
     size: u64,
-    is_voiced: bool,
+    /// True if it or a descendant is a prompt or has text.
+    has_text: bool,
     /// True if the subtree begins with a prompt, or with the summary of an abandoned branch.
+    /// Bookkeeping entries before it are skipped.
     begins_with_prompt: bool,
 }
 
@@ -56,51 +60,60 @@ impl Notable {
     }
 }
 
-/// All entries of a session that are nodes of its tree. Entries of a queue are not nodes; the
-/// prompts that they become are.
+/// The nodes of a session's tree. Entries about the queue are not nodes; the prompts that come out
+/// of it are.
 #[derive(Debug)]
 pub(super) struct Nodes {
     nodes: Vec<Node>,
     roots: Vec<usize>,
-    /// The recorded parents of nodes, if the session has no such entry.
-    missing: HashMap<EntryId, PackedId>,
-    /// The number of sub-agents' entries in this session's file.
-    pub(super) sidechain: u64,
+    /// The ids of parents that are not in the session, by child.
+    missing_parents: HashMap<EntryId, PackedId>,
+    /// The number of entries of sub-agents in the session's own file.
+    pub(super) sidechain_entries: u64,
 }
 
 impl Nodes {
+    /// Reads the nodes of a session and links them.
     pub(super) fn load(conn: &Connection, session: SessionRow) -> Result<Nodes> {
-        let mut nodes =
-            Nodes { nodes: Vec::new(), roots: Vec::new(), missing: HashMap::new(), sidechain: 0 };
+        let mut nodes = Nodes {
+            nodes: Vec::new(),
+            roots: Vec::new(),
+            missing_parents: HashMap::new(),
+            sidechain_entries: 0,
+        };
         let parents = nodes.read(conn, session)?;
         nodes.link(&parents);
         nodes.mark_path_to_leaf(conn, session)?;
-        nodes.measure();
+        let order = nodes.sum_subtrees();
+        nodes.mark_asides(order);
         Ok(nodes)
     }
 
+    /// Returns the node at an index.
     pub(super) fn get(&self, index: usize) -> Option<&Node> {
         self.nodes.get(index)
     }
 
     /// Returns the recorded parent of an entry, if the session has no such entry.
     pub(super) fn missing_parent(&self, entry: EntryId) -> Option<String> {
-        self.missing.get(&entry).map(PackedId::unpack)
+        self.missing_parents.get(&entry).map(PackedId::unpack)
     }
 
+    /// Returns the nodes without a parent, in order.
     pub(super) fn roots(&self) -> impl DoubleEndedIterator<Item = usize> + '_ {
         self.roots.iter().copied()
     }
 
-    /// Returns the branches after a node, the main one last.
+    /// Returns the first node of each branch after a node, the main branch last.
     pub(super) fn branches(&self, index: usize) -> Vec<usize> {
         let Some(node) = self.nodes.get(index) else { return Vec::new() };
-        let Some(main) = self.main(node) else { return Vec::new() };
+        let Some(main) = self.main_child(node) else { return Vec::new() };
         if !self.is_fork(node) {
             return vec![main];
         }
-        let voiced = node.children.iter().filter(|child| self.is(**child, |node| node.is_voiced));
-        let mut branches: Vec<usize> = voiced.copied().filter(|child| *child != main).collect();
+        let with_text =
+            node.children.iter().filter(|child| self.node_is(**child, |node| node.has_text));
+        let mut branches: Vec<usize> = with_text.copied().filter(|child| *child != main).collect();
         branches.push(main);
         branches
     }
@@ -108,45 +121,46 @@ impl Nodes {
     /// Returns whether a descendant of a node has text.
     pub(super) fn has_later_text(&self, index: usize) -> bool {
         let children = self.nodes.get(index).into_iter().flat_map(|node| &node.children);
-        children.into_iter().any(|child| self.is(*child, |node| node.is_voiced))
+        children.into_iter().any(|child| self.node_is(*child, |node| node.has_text))
     }
 
-    /// Returns all nodes next to the branches after a node.
+    /// Returns the children of a node that are not on a branch, and all their descendants.
     pub(super) fn asides(&self, index: usize) -> Vec<usize> {
         let Some(node) = self.nodes.get(index) else { return Vec::new() };
-        let is_aside = |child: &usize| self.is(*child, |node| node.is_aside);
-        let mut open: Vec<usize> = node.children.iter().copied().filter(is_aside).collect();
+        let is_aside = |child: &usize| self.node_is(*child, |node| node.is_aside);
+        let mut to_visit: Vec<usize> = node.children.iter().copied().filter(is_aside).collect();
         let mut asides = Vec::new();
-        while let Some(aside) = open.pop() {
+        while let Some(aside) = to_visit.pop() {
             asides.push(aside);
-            open.extend(self.nodes.get(aside).into_iter().flat_map(|node| &node.children));
+            to_visit.extend(self.nodes.get(aside).into_iter().flat_map(|node| &node.children));
         }
         asides.sort_unstable();
         asides
     }
 
-    fn is(&self, index: usize, look: impl Fn(&Node) -> bool) -> bool {
-        self.nodes.get(index).is_some_and(look)
+    fn node_is(&self, index: usize, condition: impl Fn(&Node) -> bool) -> bool {
+        self.nodes.get(index).is_some_and(condition)
     }
 
     fn is_fork(&self, node: &Node) -> bool {
-        let voiced =
-            || node.children.iter().filter(|child| self.is(**child, |node| node.is_voiced));
-        voiced().nth(1).is_some()
-            && voiced().any(|child| self.is(*child, |node| node.begins_with_prompt))
+        let with_text =
+            || node.children.iter().filter(|child| self.node_is(**child, |node| node.has_text));
+        with_text().nth(1).is_some()
+            && with_text().any(|child| self.node_is(*child, |node| node.begins_with_prompt))
     }
 
-    /// Returns the main child: the one on the path to the leaf, or the one with the largest
-    /// subtree. So nested branches are indented only a few times.
-    fn main(&self, node: &Node) -> Option<usize> {
+    /// Returns the child with which the main branch continues: the one on the path to the leaf,
+    /// else one with text, and of several the one with the largest subtree. The main branch is not
+    /// indented, so nested branches are indented only a few times.
+    fn main_child(&self, node: &Node) -> Option<usize> {
         let children = node.children.iter().copied();
         children.max_by_key(|child| {
             let child = self.nodes.get(*child);
-            child.map(|node| (node.is_current, node.is_voiced, node.size))
+            child.map(|node| (node.is_on_leaf_path, node.has_text, node.size))
         })
     }
 
-    /// Reads the rows. Returns the parent of each node, in the order of the nodes.
+    /// Reads the entries as nodes without links. Returns the parent of each node.
     fn read(&mut self, conn: &Connection, session: SessionRow) -> Result<Vec<Option<EntryId>>> {
         let mut calls: HashMap<EntryId, u64> = HashMap::new();
         let mut statement = conn.prepare_cached(
@@ -172,22 +186,22 @@ impl Nodes {
         ))?;
         let mut rows = statement.query([session])?;
         let mut parents: Vec<Option<EntryId>> = Vec::new();
-        let mut newer: HashMap<EntryId, EntryId> = HashMap::new();
+        let mut replaced_by: HashMap<EntryId, EntryId> = HashMap::new();
         while let Some(row) = rows.next()? {
             let id: EntryId = row.get(0)?;
             if let Some(version) = row.get(3)? {
-                newer.insert(id, version);
+                replaced_by.insert(id, version);
                 continue;
             }
             if row.get(7)? {
-                self.sidechain += 1;
+                self.sidechain_entries += 1;
                 continue;
             }
             let form: String = row.get(6)?;
-            let has_words: bool = row.get(8)?;
+            let has_text: bool = row.get(8)?;
             let parent: Option<EntryId> = row.get(1)?;
-            if form == QUEUE {
-                parent.and_then(|parent| newer.insert(id, parent));
+            if form == QUEUE_FORM {
+                parent.and_then(|parent| replaced_by.insert(id, parent));
                 continue;
             }
             let notable = match &*form {
@@ -197,7 +211,7 @@ impl Nodes {
                 _ => None,
             };
             if let Some(missing) = row.get(10)? {
-                self.missing.insert(id, missing);
+                self.missing_parents.insert(id, missing);
             }
             let is_prompt = row.get::<_, Option<EntryId>>(4)? == Some(id);
             parents.push(parent);
@@ -208,30 +222,30 @@ impl Nodes {
                 notable,
                 is_prompt,
                 is_leaf: false,
-                is_current: false,
+                is_on_leaf_path: false,
                 is_aside: false,
-                has_role: row.get(5)?,
+                is_message: row.get(5)?,
                 parent: None,
                 children: Vec::new(),
                 size: 1,
-                is_voiced: is_prompt || has_words,
+                has_text: is_prompt || has_text,
                 begins_with_prompt: is_prompt || notable == Some(Notable::BranchSummary),
             });
         }
         // A child of an older version becomes a child of the newest. A child of a queue entry
         // becomes a child of that entry's parent.
         for parent in parents.iter_mut().flatten() {
-            *parent = newest(&mut newer, *parent);
+            *parent = newest(&mut replaced_by, *parent);
         }
         Ok(parents)
     }
 
-    /// Connects the nodes. A cycle is cut, and one of its nodes becomes a root.
+    /// Links parents and children. A cycle is cut at its first node, which becomes a root.
     fn link(&mut self, parents: &[Option<EntryId>]) {
-        let places: HashMap<EntryId, usize> =
+        let index_of: HashMap<EntryId, usize> =
             self.nodes.iter().enumerate().map(|(index, node)| (node.id, index)).collect();
         for (index, parent) in parents.iter().enumerate() {
-            let parent = parent.and_then(|parent| places.get(&parent)).copied();
+            let parent = parent.and_then(|parent| index_of.get(&parent)).copied();
             if let Some(node) = self.nodes.get_mut(index) {
                 node.parent = parent;
             }
@@ -241,7 +255,7 @@ impl Nodes {
             }
         }
         let mut is_seen = vec![false; self.nodes.len()];
-        self.reach(self.roots.clone(), &mut is_seen);
+        self.mark_reachable(self.roots.clone(), &mut is_seen);
         for index in 0..self.nodes.len() {
             if is_seen.get(index).copied() == Some(false) {
                 // One cut in the cycle makes all its nodes reachable.
@@ -252,37 +266,38 @@ impl Nodes {
                     parent.children.retain(|child| *child != first);
                 }
                 self.roots.push(first);
-                self.reach(vec![first], &mut is_seen);
+                self.mark_reachable(vec![first], &mut is_seen);
             }
         }
         self.roots.sort_unstable();
     }
 
-    /// Returns the first node of the cycle that the ancestors of a node end in.
+    /// Follows the parents of a node into a cycle. Returns the cycle's first node.
     fn first_in_cycle(&self, from: usize) -> usize {
-        let above = |index: usize| self.nodes.get(index).and_then(|node| node.parent);
-        let mut walked = HashSet::new();
-        let mut at = from;
-        while walked.insert(at)
-            && let Some(up) = above(at)
+        let parent_of = |index: usize| self.nodes.get(index).and_then(|node| node.parent);
+        let mut visited = HashSet::new();
+        let mut current = from;
+        while visited.insert(current)
+            && let Some(parent) = parent_of(current)
         {
-            at = up;
+            current = parent;
         }
-        let mut first = at;
-        let mut around = above(at);
-        while let Some(index) = around.filter(|index| *index != at) {
+        let mut first = current;
+        let mut next_in_cycle = parent_of(current);
+        while let Some(index) = next_in_cycle.filter(|index| *index != current) {
             first = first.min(index);
-            around = above(index);
+            next_in_cycle = parent_of(index);
         }
         first
     }
 
-    fn reach(&self, mut open: Vec<usize>, is_seen: &mut [bool]) {
-        while let Some(index) = open.pop() {
+    /// Marks all nodes that can be reached from `to_visit`.
+    fn mark_reachable(&self, mut to_visit: Vec<usize>, is_seen: &mut [bool]) {
+        while let Some(index) = to_visit.pop() {
             if let Some(seen) = is_seen.get_mut(index)
                 && !std::mem::replace(seen, true)
             {
-                open.extend(self.nodes.get(index).into_iter().flat_map(|node| &node.children));
+                to_visit.extend(self.nodes.get(index).into_iter().flat_map(|node| &node.children));
             }
         }
     }
@@ -296,44 +311,50 @@ impl Nodes {
             leaf.is_leaf = true;
         }
         while let Some(node) = at.and_then(|index| self.nodes.get_mut(index))
-            && !node.is_current
+            && !node.is_on_leaf_path
         {
-            node.is_current = true;
+            node.is_on_leaf_path = true;
             at = node.parent;
         }
         Ok(())
     }
 
-    /// Computes the size of each subtree, and marks the nodes next to the branches.
-    fn measure(&mut self) {
+    /// Computes for each subtree its size, whether it has text, and whether it begins with a
+    /// prompt. Returns all nodes, each before its descendants.
+    fn sum_subtrees(&mut self) -> Vec<usize> {
         let mut order = Vec::with_capacity(self.nodes.len());
-        let mut open = self.roots.clone();
-        while let Some(index) = open.pop() {
+        let mut to_visit = self.roots.clone();
+        while let Some(index) = to_visit.pop() {
             order.push(index);
-            open.extend(self.nodes.get(index).into_iter().flat_map(|node| &node.children));
+            to_visit.extend(self.nodes.get(index).into_iter().flat_map(|node| &node.children));
         }
         for index in order.iter().rev() {
             let Some(node) = self.nodes.get(*index) else { continue };
-            let (parent, size, is_voiced, begins_with_prompt) =
-                (node.parent, node.size, node.is_voiced, node.begins_with_prompt);
+            let (parent, size, has_text, begins_with_prompt) =
+                (node.parent, node.size, node.has_text, node.begins_with_prompt);
             let Some(parent) = parent.and_then(|parent| self.nodes.get_mut(parent)) else {
                 continue;
             };
             parent.size += size;
-            parent.is_voiced |= is_voiced;
+            parent.has_text |= has_text;
             // Bookkeeping before a prompt belongs to the prompt.
             parent.begins_with_prompt |=
-                begins_with_prompt && !parent.has_role && parent.notable.is_none();
+                begins_with_prompt && !parent.is_message && parent.notable.is_none();
         }
-        // Goes from the roots down, so that all descendants of an aside are asides.
+        order
+    }
+
+    /// Marks the nodes that are not on a branch. `order` has each node before its descendants, so
+    /// that all descendants of an aside become asides.
+    fn mark_asides(&mut self, order: Vec<usize>) {
         for index in order {
             let Some(node) = self.nodes.get(index) else { continue };
-            let main = self.main(node);
+            let main = self.main_child(node);
             let is_fork = self.is_fork(node);
             let is_aside = |child: usize| {
                 node.is_aside
                     || if is_fork {
-                        !self.is(child, |node| node.is_voiced)
+                        !self.node_is(child, |node| node.has_text)
                     } else {
                         Some(child) != main
                     }
@@ -349,18 +370,18 @@ impl Nodes {
     }
 }
 
-/// Returns the entry that finally replaces this one. All steps to it are stored, since there may be
-/// any number of versions with any number of children.
-fn newest(newer: &mut HashMap<EntryId, EntryId>, entry: EntryId) -> EntryId {
-    let mut walked = Vec::new();
-    let mut at = entry;
-    while walked.len() <= newer.len()
-        && let Some(next) = newer.get(&at)
-        && *next != at
+/// Returns the entry that replaces this one in the end. Stores the result for every entry on the
+/// way, so that long chains with many children take linear time.
+fn newest(replaced_by: &mut HashMap<EntryId, EntryId>, entry: EntryId) -> EntryId {
+    let mut visited = Vec::new();
+    let mut current = entry;
+    while visited.len() <= replaced_by.len()
+        && let Some(next) = replaced_by.get(&current)
+        && *next != current
     {
-        walked.push(at);
-        at = *next;
+        visited.push(current);
+        current = *next;
     }
-    newer.extend(walked.into_iter().map(|older| (older, at)));
-    at
+    replaced_by.extend(visited.into_iter().map(|older| (older, current)));
+    current
 }

@@ -24,7 +24,7 @@ fn check(text: &str, expected: &str) {
     }
     assert_eq!(lines.join("\n"), expected.trim().replace("\n    ", "\n"), "{text}");
 
-    // Nothing but white space is outside of the pieces.
+    // Nothing but whitespace is outside of the pieces.
     let mut at = 0;
     for piece in &found.pieces {
         assert!(text.get(at..piece.range.start).unwrap().trim().is_empty(), "{text}");
