@@ -39,6 +39,10 @@ bench *ARGS:
     cargo build --release --locked -p quipu -p quipu-bench
     target/release/quipu-bench {{ARGS}}
 
+# quipu together with the agents themselves: all checks, or for example `just e2e claude`.
+e2e *CHECKS:
+    .ci/e2e {{CHECKS}}
+
 # Everything that CI runs.
 ci:
     .ci/run
