@@ -175,6 +175,8 @@ pub enum Part {
     SubagentMeta,
     /// A tool's output that was too large for the transcript.
     ToolOutput,
+    /// The title of a session, in a file of its own.
+    Title,
     /// The list of prompts of all sessions.
     PromptHistory,
     /// The map from keys to sessions, with the agent's notes about each (`sessions.json`).
@@ -197,6 +199,7 @@ impl Part {
         Part::Subagent,
         Part::SubagentMeta,
         Part::ToolOutput,
+        Part::Title,
         Part::PromptHistory,
         Part::Index,
         Part::Database,
@@ -208,7 +211,7 @@ impl Part {
     /// Returns how its bytes are split into records.
     pub fn framing(self) -> Framing {
         match self {
-            Part::SubagentMeta | Part::ToolOutput | Part::CronJobs | Part::Note => {
+            Part::SubagentMeta | Part::ToolOutput | Part::Title | Part::CronJobs | Part::Note => {
                 Framing::Document
             }
             Part::Transcript
@@ -230,6 +233,7 @@ impl Part {
             | Part::Subagent
             | Part::SubagentMeta
             | Part::ToolOutput
+            | Part::Title
             | Part::PromptHistory
             | Part::Index
             | Part::Database => 0,
@@ -251,6 +255,7 @@ impl Part {
             Part::Subagent => "subagent",
             Part::SubagentMeta => "subagent_meta",
             Part::ToolOutput => "tool_output",
+            Part::Title => "title",
             Part::PromptHistory => "prompt_history",
             Part::Index => "index",
             Part::Database => "database",

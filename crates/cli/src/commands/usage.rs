@@ -106,7 +106,7 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
         prices: &prices,
     };
     let report = quipu_ledger::query::usage(&reading.ledger, &request)?;
-    if report.as_ref().is_none_or(|report| report.total.responses == 0) {
+    if report.as_ref().is_none_or(|report| report.total.models.is_empty()) {
         reading.refuse_if_behind()?;
     }
     let Some(mut report) = report else {
@@ -122,7 +122,7 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
         return Ok(());
     }
     context.output.page()?;
-    if report.total.responses == 0 {
+    if report.total.models.is_empty() {
         if reading.ledger.is_empty()? {
             return super::sync::nothing_found(context, None);
         }
@@ -230,7 +230,7 @@ fn show(
         }
         let number = |tokens: u64| match tokens {
             // A day without usage has no numbers.
-            _ if line.responses == 0 => Text::default(),
+            _ if line.models.is_empty() => Text::default(),
             0 => Text::styled(Style::Dim, "–"),
             tokens => Text::styled(style, short(tokens)),
         };
@@ -261,7 +261,7 @@ fn name(context: &Context, by: By, line: &UsageLine) -> Text {
 /// Formats the cost of a group. A star marks usage without a price.
 fn cost(line: &UsageLine, style: Style) -> Text {
     match line.cost_usd {
-        _ if line.responses == 0 => Text::styled(Style::Dim, "–"),
+        _ if line.models.is_empty() => Text::styled(Style::Dim, "–"),
         None => Text::styled(Style::Warning, "no price"),
         Some(cost) if line.unpriced_tokens > 0 => {
             Text::styled(style, dollars(cost)).with(Style::Warning, "*")

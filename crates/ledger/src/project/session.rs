@@ -107,7 +107,7 @@ fn precedence(part: &str) -> u8 {
 /// Returns the kind of session that a part belongs to.
 fn session_part(part: Part) -> &'static str {
     match part {
-        Part::Transcript | Part::ToolOutput => "transcript",
+        Part::Transcript | Part::ToolOutput | Part::Title => "transcript",
         Part::Agent => "agent",
         Part::Subagent | Part::SubagentMeta => "subagent",
         Part::PromptHistory
@@ -243,7 +243,7 @@ impl Session {
             Fact::PullRequest(url) => last(&mut columns.pull_request, url),
             Fact::Title(rank, title) => columns.set_title(*rank, title),
             Fact::Summary { title, .. } => columns.set_title(TitleRank::Summary, title),
-            Fact::SessionId(_) | Fact::Spawned { .. } => false,
+            Fact::SessionId(_) | Fact::Spawned { .. } | Fact::UsageTotal(_) => false,
         };
     }
 

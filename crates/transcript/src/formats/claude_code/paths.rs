@@ -39,7 +39,7 @@ pub(super) fn origin(path: &[u8]) -> Origin {
             }
         }
         Place::Beside { session, below, .. } => match beside_part(below) {
-            Some(Part::ToolOutput) => (Part::ToolOutput, Some(spelled(session)), None),
+            Some(part @ (Part::ToolOutput | Part::Title)) => (part, Some(spelled(session)), None),
             Some(part) => {
                 let session = spelled(session);
                 let below = below.get(1..).unwrap_or_default().join(&b'/');
@@ -145,6 +145,7 @@ fn top_part(file: &[u8]) -> Option<Part> {
 fn beside_part(below: &[&[u8]]) -> Option<Part> {
     match below {
         [b"tool-results", file] if !file.starts_with(b".") => Some(Part::ToolOutput),
+        [b"custom-title.json"] => Some(Part::Title),
         // All sub-agents are in one folder, however deep they are nested; workflow runs have
         // folders of their own.
         [b"subagents", .., file] if file.starts_with(b"agent-") => {
@@ -210,6 +211,7 @@ mod tests {
             Claim::Collect(Part::SubagentMeta)
         );
         assert_eq!(file(&format!("{beside}/tool-results/x.bin")), Claim::Collect(Part::ToolOutput));
+        assert_eq!(file(&format!("{beside}/custom-title.json")), Claim::Collect(Part::Title));
         assert_eq!(file("history.jsonl"), Claim::Collect(Part::PromptHistory));
     }
 
