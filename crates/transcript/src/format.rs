@@ -177,6 +177,8 @@ pub enum Part {
     ToolOutput,
     /// The title of a session, in a file of its own.
     Title,
+    /// A text that was pasted into prompts and is too long for their list.
+    Pasted,
     /// The list of prompts of all sessions.
     PromptHistory,
     /// The map from keys to sessions, with the agent's notes about each (`sessions.json`).
@@ -200,6 +202,7 @@ impl Part {
         Part::SubagentMeta,
         Part::ToolOutput,
         Part::Title,
+        Part::Pasted,
         Part::PromptHistory,
         Part::Index,
         Part::Database,
@@ -211,9 +214,12 @@ impl Part {
     /// Returns how its bytes are split into records.
     pub fn framing(self) -> Framing {
         match self {
-            Part::SubagentMeta | Part::ToolOutput | Part::Title | Part::CronJobs | Part::Note => {
-                Framing::Document
-            }
+            Part::SubagentMeta
+            | Part::ToolOutput
+            | Part::Title
+            | Part::Pasted
+            | Part::CronJobs
+            | Part::Note => Framing::Document,
             Part::Transcript
             | Part::Agent
             | Part::Subagent
@@ -234,6 +240,7 @@ impl Part {
             | Part::SubagentMeta
             | Part::ToolOutput
             | Part::Title
+            | Part::Pasted
             | Part::PromptHistory
             | Part::Index
             | Part::Database => 0,
@@ -256,6 +263,7 @@ impl Part {
             Part::SubagentMeta => "subagent_meta",
             Part::ToolOutput => "tool_output",
             Part::Title => "title",
+            Part::Pasted => "pasted_text",
             Part::PromptHistory => "prompt_history",
             Part::Index => "index",
             Part::Database => "database",

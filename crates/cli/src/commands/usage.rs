@@ -16,11 +16,12 @@ use crate::{filters, reading, zone};
 /// Show tokens and cost
 ///
 /// Each API response is counted once, even if several files contain it.
-/// Sub-agents are counted with the session that started them. Costs are those
-/// that the agents recorded; otherwise they are computed from `[prices]` in the
-/// configuration, or else from the model's list price. The date of the list
-/// prices is printed below the table. A model without a price is marked, and only its
-/// tokens are counted. Days and months are in your time zone.
+/// Sub-agents are counted with the session that started them. Requests that no
+/// line records, such as compactions, are counted from the agent's own totals.
+/// Costs are those that the agents recorded; otherwise they are computed from
+/// `[prices]` in the configuration, or else from the model's list price. The date
+/// of the list prices is printed below the table. A model without a price is
+/// marked, and only its tokens are counted. Days and months are in your time zone.
 ///
 /// `--json` prints one object per group, and a last one named `total`.
 ///

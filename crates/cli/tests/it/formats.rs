@@ -24,6 +24,7 @@ fn for_people() {
       projects/<slug>/<uuid>/tool-results/*                     tool output too large for the transcript
       projects/<slug>/<uuid>/custom-title.json                  the title that a person gave
       history.jsonl                                             every prompt ever typed, with pasted text
+      paste-cache/<hash>.txt                                    long text that was pasted into prompts
 
     OpenClaw
       name      openclaw

@@ -108,6 +108,8 @@ pub(crate) enum Detail {
     Prompt {
         /// The text without what was pasted.
         text: String,
+        /// The files that hold pasted texts.
+        pasted: Vec<String>,
     },
     Document {
         bytes: u64,
@@ -469,7 +471,14 @@ fn detail(entry: &Entry<'_>, text: &mut SearchText, bytes: u64) -> Detail {
             Detail::Label { target: PackedId::pack(target), label: owned(label) }
         }
         Kind::Leaf { target, .. } => Detail::Leaf { target: target.as_deref().map(PackedId::pack) },
-        Kind::Prompt => Detail::Prompt { text: entry.text().into_owned() },
+        Kind::Prompt => {
+            let pasted = entry.blocks.iter().filter_map(|block| match block {
+                Block::Attached { label, text } if text.is_empty() => Some(base_name(label)),
+                _ => None,
+            });
+            let pasted = pasted.take(MAX_PASTED).map(str::to_owned).collect();
+            Detail::Prompt { text: entry.text().into_owned(), pasted }
+        }
         Kind::Document => Detail::Document { bytes },
         Kind::CronRun(run) => Detail::CronRun(Box::new(into_owned_run(run))),
         Kind::CronJobs(jobs) => Detail::CronJobs { bytes, jobs: jobs.clone() },
@@ -500,6 +509,14 @@ fn into_owned_run(run: &CronRun<'_>) -> CronRun<'static> {
         provider: owned(&run.provider),
         ..*run
     }
+}
+
+/// The largest number of texts in files that one prompt names, against hostile input.
+const MAX_PASTED: usize = 64;
+
+/// Returns the last name of a path.
+pub(crate) fn base_name(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or(path)
 }
 
 /// The largest payload of a custom entry that is copied into the projection, in bytes. A longer one

@@ -111,6 +111,7 @@ fn session_part(part: Part) -> &'static str {
         Part::Agent => "agent",
         Part::Subagent | Part::SubagentMeta => "subagent",
         Part::PromptHistory
+        | Part::Pasted
         | Part::Index
         | Part::Database
         | Part::CronJobs

@@ -5,7 +5,7 @@ use quipu_ledger::query::{Choice, Filter, sessions};
 use quipu_ledger::search::SearchRequest;
 use quipu_ledger::wire::Session;
 use quipu_transcript::search::query;
-use quipu_transcript::story::{Piece, StoryItem};
+use quipu_transcript::story::{Piece, StoryDetail, StoryItem};
 
 use crate::home::*;
 
@@ -220,4 +220,33 @@ fn tags_are_found_exactly() {
     }
     let texts = home.items_of(SESSION, &Choice::default(), words);
     assert_eq!(texts, ["/review src", "! ls", "plain"]);
+}
+
+/// Long pasted text is in a file that the prompt names by its hash. It is found and shown as the
+/// prompt's, and forgotten with the only session that has it.
+#[test]
+fn long_pasted_text_is_found_as_its_prompts() {
+    let home = Home::quick();
+    let file = ".claude/paste-cache/0123456789abcdef.txt";
+    home.write(file, "a walrus\nline");
+    home.write(
+        ".claude/history.jsonl",
+        concat!(
+            r#"{"display":"why [Pasted text #1 +2 lines]","pastedContents":{"1":{"id":1,"type":"text","contentHash":"0123456789abcdef"}},"timestamp":1794866224172,"project":"/w","sessionId":"00000001-0000-4000-8000-000000000001"}"#,
+            "\n",
+        ),
+    );
+    home.sync_and_check();
+    let answer = home.search(&request("walrus role:user"));
+    let hits: Vec<_> =
+        answer.hits.iter().map(|hit| (hit.session.as_deref(), &*hit.snippet)).collect();
+    let session = "00000001-0000-4000-8000-000000000001";
+    assert_eq!(hits, [(Some(session), "a walrus line")]);
+    let whole = Choice { detail: StoryDetail::FULL, ..Choice::default() };
+    let pieces = home.items_of("00000001", &whole, |item| format!("{:?}", item.pieces));
+    assert!(pieces[0].contains("a walrus"), "{pieces:?}");
+    home.assert_rebuilds();
+    home.forget("00000001");
+    home.sync();
+    assert_eq!(home.search(&request("walrus in:all")).total, 0);
 }

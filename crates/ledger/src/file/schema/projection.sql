@@ -367,7 +367,7 @@ CREATE TABLE documents (
     id      INTEGER PRIMARY KEY,          -- entry
     session INTEGER,                      -- NULL for what belongs to no session
     source  INTEGER NOT NULL,
-    part    TEXT    NOT NULL,             -- subagent_meta, tool_output, title, cron_jobs, note
+    part    TEXT    NOT NULL,             -- subagent_meta, tool_output, title, pasted_text, …
     agent   TEXT,                         -- the owner, where the path names it
     name    TEXT    NOT NULL,             -- base name; of a note the path inside the workspace
     bytes   INTEGER NOT NULL
@@ -383,6 +383,13 @@ CREATE TABLE prompts (
     time    INTEGER,
     text    TEXT    NOT NULL              -- without pasted text
 ) STRICT;
+
+-- Prompts into which a text was pasted that is in a file of its own (in documents, by name).
+CREATE TABLE pasted_texts (
+    name   TEXT    NOT NULL,
+    prompt INTEGER NOT NULL,              -- entry
+    PRIMARY KEY (name, prompt)
+) STRICT, WITHOUT ROWID;
 
 -- Oddities. entry = the entry, or the seq of a record without one.
 CREATE TABLE problems (

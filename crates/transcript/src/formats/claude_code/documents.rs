@@ -1,4 +1,5 @@
-//! Decodes whole files next to a transcript: a sub-agent's description, a tool's output, a title.
+//! Decodes whole files next to a transcript: a sub-agent's description, a tool's output, a title; and
+//! texts that were pasted into prompts.
 
 use std::borrow::Cow;
 
@@ -14,6 +15,7 @@ pub(super) fn decode<'a>(origin: &Origin, bytes: &'a [u8]) -> Entry<'a> {
         Part::SubagentMeta => description(bytes),
         Part::ToolOutput => output(bytes),
         Part::Title => title(bytes),
+        Part::Pasted => pasted(bytes),
         _ => document("document"),
     }
 }
@@ -64,6 +66,13 @@ fn title(bytes: &[u8]) -> Entry<'_> {
         }
         Err(_) => entry.problems.push(Problem::new(ProblemKind::Opaque, "not a JSON object")),
     }
+    entry
+}
+
+fn pasted(bytes: &[u8]) -> Entry<'_> {
+    let mut entry = document("pasted-text");
+    let text = plain::text(&mut entry, bytes, "pasted text");
+    entry.blocks.extend(text.map(Block::Text));
     entry
 }
 

@@ -122,15 +122,22 @@ pub(super) fn decode_history(json: &[u8]) -> serde_json::Result<Entry<'_>> {
     Ok(entry)
 }
 
-/// Returns the texts that were pasted into a prompt, which shows only a mark for each.
+/// Returns the texts that were pasted into a prompt, which shows only a mark for each. A long text
+/// is in a file that is named after its hash.
 fn pasted<'a>(contents: &RawJson<'_>) -> Vec<Block<'a>> {
     let contents = Object::read(contents.get()).unwrap_or_default();
     let texts = contents.fields().filter_map(|(number, content)| {
-        let text = Object::read(content.get())?.text("content")?.into_owned();
-        let label = Cow::Owned(format!("pasted text #{number}"));
+        let content = Object::read(content.get())?;
         // A picture's content is base64.
-        let is_text = Object::read(content.get())?.text("type").is_none_or(|kind| kind == "text");
-        (is_text && !text.is_empty()).then_some(Block::Attached { label, text: Cow::Owned(text) })
+        let is_text = content.text("type").is_none_or(|kind| kind == "text");
+        let (label, text) = match (content.text("content"), content.text("contentHash")) {
+            (Some(text), _) if !text.is_empty() => {
+                (format!("pasted text #{number}"), text.into_owned())
+            }
+            (_, Some(hash)) => (format!("paste-cache/{hash}.txt"), String::new()),
+            _ => return None,
+        };
+        is_text.then_some(Block::Attached { label: Cow::Owned(label), text: Cow::Owned(text) })
     });
     texts.collect()
 }
