@@ -459,7 +459,7 @@ pub struct Marks {
 }
 
 /// A fact about the session, found in a record.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum SessionFact<'a> {
     /// The working directory.
     Cwd(Cow<'a, str>),
@@ -502,6 +502,14 @@ pub enum SessionFact<'a> {
         /// The sub-agent's id.
         agent_id: Cow<'a, str>,
     },
+    /// The agent's own total of everything that the session and its sub-agents used so far. It
+    /// includes requests of which no line exists.
+    UsageTotal {
+        /// The time at which the agent began to count. A fork continues the count of its original.
+        since: Timestamp,
+        /// The sum of each model.
+        models: Vec<(Cow<'a, str>, Usage)>,
+    },
 }
 
 /// The rank of a title; later variants win.
@@ -513,6 +521,9 @@ pub enum TitleRank {
     LastPrompt,
     /// Written by a model.
     Ai,
+    /// Written by a person, in a file beside the transcript. The transcript's own lines win, so that
+    /// the order of collecting does not matter.
+    File,
     /// Written by a person.
     Custom,
 }

@@ -176,6 +176,10 @@ pub enum Part {
     SubagentMeta,
     /// A tool's output that was too large for the transcript.
     ToolOutput,
+    /// The title of a session, in a file of its own.
+    Title,
+    /// A text that was pasted into prompts and is too long for their list.
+    Pasted,
     /// The list of prompts of all sessions.
     PromptHistory,
     /// The map from keys to sessions, with the agent's notes about each (`sessions.json`).
@@ -198,6 +202,8 @@ impl Part {
         Part::Subagent,
         Part::SubagentMeta,
         Part::ToolOutput,
+        Part::Title,
+        Part::Pasted,
         Part::PromptHistory,
         Part::Index,
         Part::Database,
@@ -209,9 +215,12 @@ impl Part {
     /// Returns how its bytes are split into records.
     pub fn framing(self) -> Framing {
         match self {
-            Part::SubagentMeta | Part::ToolOutput | Part::CronJobs | Part::Note => {
-                Framing::Document
-            }
+            Part::SubagentMeta
+            | Part::ToolOutput
+            | Part::Title
+            | Part::Pasted
+            | Part::CronJobs
+            | Part::Note => Framing::Document,
             Part::Transcript
             | Part::Agent
             | Part::Subagent
@@ -231,6 +240,8 @@ impl Part {
             | Part::Subagent
             | Part::SubagentMeta
             | Part::ToolOutput
+            | Part::Title
+            | Part::Pasted
             | Part::PromptHistory
             | Part::Index
             | Part::Database => 0,
@@ -252,6 +263,8 @@ impl Part {
             Part::Subagent => "subagent",
             Part::SubagentMeta => "subagent_meta",
             Part::ToolOutput => "tool_output",
+            Part::Title => "title",
+            Part::Pasted => "pasted_text",
             Part::PromptHistory => "prompt_history",
             Part::Index => "index",
             Part::Database => "database",

@@ -10,6 +10,7 @@ mod name;
 use std::collections::BTreeMap;
 
 pub use list::{AS_OF, LIST};
+pub use name::plain as plain_name;
 
 /// US dollars for a million tokens of each kind.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -7,6 +7,39 @@
 /// The longest slug in bytes. Longer slugs end in a hash that differs between releases.
 const LONGEST_SLUG: usize = 200;
 
+/// Returns the names in a path. A path of Windows has backslashes between them.
+pub fn folders(path: &str) -> impl DoubleEndedIterator<Item = &str> {
+    path.split(separators(path))
+}
+
+/// Returns the characters between the names of a path: backslashes too, if it begins with a drive
+/// letter or with the name of a server.
+fn separators(path: &str) -> &'static [char] {
+    let has_drive = path.get(1..3).is_some_and(|drive| matches!(drive, r":\" | ":/"));
+    if has_drive || path.starts_with(r"\\") { &['/', '\\'] } else { &['/'] }
+}
+
+/// Returns the folder of the repository that a path is a worktree of, or the path itself. Claude
+/// Code makes worktrees in `<repository>/.claude/worktrees/`, people in `<repository>-worktrees/`.
+pub fn repository(path: &str) -> &str {
+    let (mut start, mut before) = (0, None);
+    for name in folders(path) {
+        let end = start + name.len();
+        let is_above_more = path.get(end + 1..).is_some_and(|rest| !rest.is_empty());
+        let repository = match (before, name.strip_suffix("-worktrees")) {
+            (Some((claude, ".claude")), _) if name == "worktrees" && claude > 1 => claude - 1,
+            (_, Some(repository)) if !repository.is_empty() => start + repository.len(),
+            _ => 0,
+        };
+        if repository > 0 && is_above_more {
+            return path.get(..repository).unwrap_or(path);
+        }
+        before = Some((start, name));
+        start = end + 1;
+    }
+    path
+}
+
 /// The quality of a match between a project and a name; greater is better.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Closeness {
@@ -55,10 +88,13 @@ impl Name {
         let path = path.filter(|path| !path.is_empty());
         match self {
             Name::Path(name) => match path {
-                Some(path) => is_within(path, name).then_some(Closeness::Whole),
+                Some(path) => [path, repository(path)]
+                    .into_iter()
+                    .any(|path| is_within(path, name))
+                    .then_some(Closeness::Whole),
                 None => is_slug_of(slug?, name).then_some(Closeness::Whole),
             },
-            Name::Loose { typed, flat, words } => [path, slug]
+            Name::Loose { typed, flat, words } => [path, path.map(repository), slug]
                 .into_iter()
                 .flatten()
                 .filter_map(|text| loose(text, typed, flat, words))
@@ -83,7 +119,7 @@ fn loose(text: &str, typed: &str, name: &str, parts: &[String]) -> Option<Closen
     if name.is_empty() {
         return (!typed.is_empty() && lower.contains(typed)).then_some(Closeness::Part);
     }
-    let folders = || lower.split('/').map(flat).filter(|folder| !folder.is_empty());
+    let folders = || folders(&lower).map(flat).filter(|folder| !folder.is_empty());
     if folders().any(|folder| folder == name) {
         return Some(Closeness::Whole);
     }
@@ -204,6 +240,45 @@ mod tests {
         let long = format!("/{}", "x".repeat(300));
         let slug = format!("-{}-1a2b3c", "x".repeat(199));
         assert!(close(&long, &slug, "").is_some());
+    }
+
+    #[test]
+    fn a_worktree_belongs_to_its_repository() {
+        for (path, of) in [
+            ("/home/x/shop/.claude/worktrees/blue", "/home/x/shop"),
+            ("/home/x/shop/.claude/worktrees/blue/src", "/home/x/shop"),
+            ("/home/x/shop-worktrees/blue", "/home/x/shop"),
+            (r"C:\Users\x\shop\.claude\worktrees\blue", r"C:\Users\x\shop"),
+            (r"C:\Users\x\shop-worktrees\blue", r"C:\Users\x\shop"),
+        ] {
+            assert_eq!(repository(path), of, "{path}");
+            assert_eq!(close("shop", "", path), Some(Closeness::Whole), "{path}");
+        }
+        assert_eq!(close("/home/x/shop", "", "/home/x/shop-worktrees/a"), Some(Closeness::Whole));
+        for path in [
+            "/home/x/shop",
+            "/home/x/shop-worktrees",
+            "/home/x/.claude",
+            "/home/x/.claude/worktrees",
+            "/.claude/worktrees/blue",
+            "/home/x/-worktrees/blue",
+            r"/home/x/a\.claude\worktrees\b",
+            "",
+            "/",
+        ] {
+            assert_eq!(repository(path), path);
+        }
+    }
+
+    #[test]
+    fn a_path_of_windows_has_folders() {
+        let names = |path| folders(path).rfind(|name| !name.is_empty());
+        assert_eq!(names(r"C:\Users\x\proj"), Some("proj"));
+        assert_eq!(names(r"\\server\share\proj\"), Some("proj"));
+        assert_eq!(names("C:/Users/x/proj"), Some("proj"));
+        // A backslash is an ordinary letter of other paths.
+        assert_eq!(names(r"/home/x/a\b"), Some(r"a\b"));
+        assert_eq!(close("proj", "", r"C:\Users\x\proj"), Some(Closeness::Whole));
     }
 
     #[test]

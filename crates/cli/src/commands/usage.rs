@@ -16,11 +16,12 @@ use crate::{filters, reading, zone};
 /// Show tokens and cost
 ///
 /// Each API response is counted once, even if several files contain it.
-/// Sub-agents are counted with the session that started them. Costs are those
-/// that the agents recorded; otherwise they are computed from `[prices]` in the
-/// configuration, or else from the model's list price. The date of the list
-/// prices is printed below the table. A model without a price is marked, and only its
-/// tokens are counted. Days and months are in your time zone.
+/// Sub-agents are counted with the session that started them. Requests that no
+/// line records, such as compactions, are counted from the agent's own totals.
+/// Costs are those that the agents recorded; otherwise they are computed from
+/// `[prices]` in the configuration, or else from the model's list price. The date
+/// of the list prices is printed below the table. A model without a price is
+/// marked, and only its tokens are counted. Days and months are in your time zone.
 ///
 /// `--json` prints one object per group, and a last one named `total`.
 ///
@@ -106,7 +107,7 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
         prices: &prices,
     };
     let report = quipu_ledger::query::usage(&reading.ledger, &request)?;
-    if report.as_ref().is_none_or(|report| report.total.responses == 0) {
+    if report.as_ref().is_none_or(|report| report.total.models.is_empty()) {
         reading.refuse_if_behind()?;
     }
     let Some(mut report) = report else {
@@ -122,7 +123,7 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
         return Ok(());
     }
     context.output.page()?;
-    if report.total.responses == 0 {
+    if report.total.models.is_empty() {
         if reading.ledger.is_empty()? {
             return super::sync::nothing_found(context, None);
         }
@@ -230,7 +231,7 @@ fn show(
         }
         let number = |tokens: u64| match tokens {
             // A day without usage has no numbers.
-            _ if line.responses == 0 => Text::default(),
+            _ if line.models.is_empty() => Text::default(),
             0 => Text::styled(Style::Dim, "–"),
             tokens => Text::styled(style, short(tokens)),
         };
@@ -261,7 +262,7 @@ fn name(context: &Context, by: By, line: &UsageLine) -> Text {
 /// Formats the cost of a group. A star marks usage without a price.
 fn cost(line: &UsageLine, style: Style) -> Text {
     match line.cost_usd {
-        _ if line.responses == 0 => Text::styled(Style::Dim, "–"),
+        _ if line.models.is_empty() => Text::styled(Style::Dim, "–"),
         None => Text::styled(Style::Warning, "no price"),
         Some(cost) if line.unpriced_tokens > 0 => {
             Text::styled(style, dollars(cost)).with(Style::Warning, "*")

@@ -160,7 +160,7 @@ fn several_sessions_are_files_in_a_folder() {
     snapshot!(home.run("export --project gone --format md --to gone"), @"
     exit 0
     --- stdout
-    1 session written to ~/gone: 2 files (514 B)
+    1 session written to ~/gone: 2 files (527 B)
     ");
     snapshot!(home.run("export --project gone --format md --to gone"), @"
     exit 2

@@ -18,11 +18,13 @@ fn for_people() {
 
       reads                                                     as
       projects/<slug>/<uuid>.jsonl                              sessions
-      projects/<slug>/agent-<id>.jsonl                          standalone agents
+      projects/<slug>/agent-<id>.jsonl                          sub-agents of older releases
       projects/<slug>/<uuid>/subagents/**/agent-<id>.jsonl      sub-agents, hidden from lists
       projects/<slug>/<uuid>/subagents/**/agent-<id>.meta.json  descriptions of sub-agents
       projects/<slug>/<uuid>/tool-results/*                     tool output too large for the transcript
-      history.jsonl                                             every prompt ever typed
+      projects/<slug>/<uuid>/custom-title.json                  the title that a person gave
+      history.jsonl                                             every prompt ever typed, with pasted text
+      paste-cache/<hash>.txt                                    long text that was pasted into prompts
 
     OpenClaw
       name      openclaw

@@ -25,7 +25,7 @@ fn the_newest_first() {
     10-errors-aborted_01  (age)  OpenClaw/oc71  project  2  go
     08-labels-custom-inf  (age)  OpenClaw/oc71  project  2  Refactor auth
 
-    and 39 older sessions; `-n 0` lists all
+    and 38 older sessions; `-n 0` lists all
     ");
 }
 
@@ -47,13 +47,13 @@ fn narrow_terminal() {
     last  (age)
     title  [fork] root
 
-    and 43 older sessions; `-n 0` lists all
+    and 42 older sessions; `-n 0` lists all
     ");
 }
 
 #[test]
 fn grouped_by_project() {
-    snapshot!(synced().run_with("sessions --project SHOP -n 6", &[("COLUMNS", "100")]).timeless(), @"
+    snapshot!(synced().run_with("sessions --project SHOP -n 5", &[("COLUMNS", "100")]).timeless(), @"
     exit 0
     --- stdout
     shop  /home/alice/shop
@@ -63,7 +63,6 @@ fn grouped_by_project() {
     00000003  (age)  Claude Code  5  Spring sale
     00000001  (age)  Claude Code  1  Two decimals
     00000004  (age)  Claude Code  1  Find every place that formats a price.
-    00000002  (age)  Claude Code  3  Rename the basket to cart everywhere.
 
     and 1 older session; `-n 0` lists all
     ");
@@ -170,7 +169,7 @@ fn projects() {
     proj  1  (age)  OpenClaw (pi)  /home/demo/openclaw/proj
     project  21  (age)  OpenClaw (oc71, pi73, pi87)  /home/alice/project
     alice  12  (age)  OpenClaw (spec)  /home/alice
-    shop  7  (age)  Claude Code  /home/alice/shop
+    shop  6  (age)  Claude Code  /home/alice/shop
     (none)  1  (age)  OpenClaw (spec)
     workspace  1  (age)  OpenClaw (spec)  /Users/tyler/workspace
     clawd  1  (age)  OpenClaw (spec)  /home/alice/clawd
@@ -179,7 +178,7 @@ fn projects() {
     snapshot!(home.run("projects alice-sh --json").timeless(), @r#"
     exit 0
     --- stdout
-    {"name":"shop","path":"/home/alice/shop","slugs":["-home-alice-shop"],"formats":["claude-code"],"agents":[],"sessions":7,"started_at":1772442001000,"updated_at":1772442062000,"fresh_as_of":"[TIME]","pending_bytes":0}
+    {"name":"shop","path":"/home/alice/shop","slugs":["-home-alice-shop"],"formats":["claude-code"],"agents":[],"sessions":6,"started_at":1772442001000,"updated_at":1772442062000,"fresh_as_of":"[TIME]","pending_bytes":0}
     "#);
     snapshot!(home.run("projects nowhere"), @"
     exit 1

@@ -277,3 +277,23 @@ fn nothing_at_all() {
     {"by":"total","group":"total","responses":0,"input":0,"output":0,"cache_read":0,"cache_write":0,"total_tokens":0,"cost_usd":0.0,"recorded_usd":0.0,"unpriced_tokens":0,"unpriced_models":[],"models":[],"fresh_as_of":"[TIME]","pending_bytes":null}
     "#);
 }
+
+/// Claude Code's own total has a compaction of which no line exists.
+#[test]
+fn requests_without_a_line() {
+    let home = Home::empty();
+    let total = r#"{"type":"cost-state","startTime":1770112800000,"totalCostUSD":11.5,"modelUsage":{"claude-opus-4-5-20251101":{"inputTokens":1600000,"outputTokens":140000,"cacheReadInputTokens":1000,"cacheCreationInputTokens":0,"costUSD":11.5005}}}
+"#;
+    let answer = answer(1, "claude-opus-4-5-20251101", "2026-02-03T10:00:00.000Z");
+    home.write(SESSION, [PROMPT, &answer, total].concat());
+    let shown = home.run_with("usage session --all", &[("TZ", "UTC0"), ("COLUMNS", "100")]);
+    assert!(shown.stdout.contains("$11.50"), "{}", shown.stdout);
+    let note = "640k tokens ($4.00) are of requests without a line, such as compactions and titles";
+    assert!(shown.stdout.replace('\n', " ").contains(note), "{}", shown.stdout);
+    let json = home.run("usage session --all --json").stdout;
+    let line: serde_json::Value = serde_json::from_str(json.lines().next().unwrap()).unwrap();
+    assert_eq!(line["responses"], 1);
+    assert_eq!(line["without_line_tokens"], 640_000);
+    assert_eq!(line["without_line_usd"], 4.0);
+    assert_eq!(line["cost_usd"], 11.5005);
+}

@@ -22,6 +22,7 @@ use crate::file::ledger::Ledger;
 use crate::file::schema;
 use crate::ops::damaged_indexes;
 use crate::ops::freshness::unprojected;
+use crate::project::family::is_subagent;
 use crate::read::search;
 use crate::truth::damaged;
 use crate::truth::forgotten::{FORGOTTEN, Forgotten};
@@ -152,7 +153,7 @@ fn format_status(
         [name],
     )?;
     let subagents: i64 = conn.query_row(
-        "SELECT count(*) FROM sessions WHERE format = ?1 AND part = 'subagent'",
+        concat!("SELECT count(*) FROM sessions s WHERE s.format = ?1 AND ", is_subagent!()),
         [name],
         |row| row.get(0),
     )?;

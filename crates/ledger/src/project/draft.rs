@@ -106,7 +106,12 @@ pub(crate) enum Detail {
     Leaf {
         target: Option<PackedId>,
     },
-    Prompt,
+    Prompt {
+        /// The text without what was pasted.
+        text: String,
+        /// The files that hold pasted texts.
+        pasted: Vec<String>,
+    },
     Document {
         bytes: u64,
     },
@@ -173,6 +178,15 @@ pub(crate) enum Fact {
     AgentType(Box<str>),
     PullRequest(Box<str>),
     Spawned { call: Box<str>, agent_id: Box<str> },
+    UsageTotal(Box<UsageTotal>),
+}
+
+/// An agent's own total of a session, by model.
+#[derive(Debug)]
+pub(crate) struct UsageTotal {
+    /// The time at which the agent began to count.
+    pub(crate) since: i64,
+    pub(crate) models: Vec<(Box<str>, Usage)>,
 }
 
 /// A decoder that turns records of one source into drafts.
@@ -269,7 +283,7 @@ impl<'a> Drafter<'a> {
                     detail,
                     Detail::Header
                         | Detail::Leaf { .. }
-                        | Detail::Prompt
+                        | Detail::Prompt { .. }
                         | Detail::Document { .. }
                         | Detail::CronRun(_)
                         | Detail::CronJobs { .. }
@@ -341,6 +355,12 @@ impl<'a> Drafter<'a> {
                         call: call.as_ref().into(),
                         agent_id: agent_id.as_ref().into(),
                     },
+                    SessionFact::UsageTotal { since, models } => {
+                        let of =
+                            |(name, usage): &(Cow<'_, str>, Usage)| (name.as_ref().into(), *usage);
+                        let models = models.iter().map(of).collect();
+                        Fact::UsageTotal(Box::new(UsageTotal { since: since.0, models }))
+                    }
                 })
             })
             .collect()
@@ -397,6 +417,10 @@ fn collect_blocks(entry: &Entry<'_>, bytes: u64) -> BlockContents {
                     output_name: result.output_file.as_deref().map(Box::from),
                 });
             }
+            // A person pasted it, and no other entry may have it.
+            Block::Attached { text: pasted, .. } if matches!(entry.kind, Kind::Prompt) => {
+                text.prose.push(pasted);
+            }
             Block::Attached { text: attached, .. } => text.attached.push(attached),
             Block::Image { .. } | Block::Other(_) => {}
         }
@@ -404,7 +428,7 @@ fn collect_blocks(entry: &Entry<'_>, bytes: u64) -> BlockContents {
     let detail = detail(entry, &mut text, bytes);
     for fact in &entry.facts {
         match fact {
-            SessionFact::Title(TitleRank::Ai | TitleRank::Custom, title)
+            SessionFact::Title(TitleRank::Ai | TitleRank::File | TitleRank::Custom, title)
             | SessionFact::Summary { title, .. } => text.prose.push(title),
             // The last prompt is indexed at the entry in which it was typed.
             _ => {}
@@ -447,7 +471,14 @@ fn detail(entry: &Entry<'_>, text: &mut SearchText, bytes: u64) -> Detail {
             Detail::Label { target: PackedId::pack(target), label: owned(label) }
         }
         Kind::Leaf { target, .. } => Detail::Leaf { target: target.as_deref().map(PackedId::pack) },
-        Kind::Prompt => Detail::Prompt,
+        Kind::Prompt => {
+            let pasted = entry.blocks.iter().filter_map(|block| match block {
+                Block::Attached { label, text } if text.is_empty() => Some(base_name(label)),
+                _ => None,
+            });
+            let pasted = pasted.take(MAX_PASTED).map(str::to_owned).collect();
+            Detail::Prompt { text: entry.text().into_owned(), pasted }
+        }
         Kind::Document => Detail::Document { bytes },
         Kind::CronRun(run) => Detail::CronRun(Box::new(into_owned_run(run))),
         Kind::CronJobs(jobs) => Detail::CronJobs { bytes, jobs: jobs.clone() },
@@ -478,6 +509,14 @@ fn into_owned_run(run: &CronRun<'_>) -> CronRun<'static> {
         provider: owned(&run.provider),
         ..*run
     }
+}
+
+/// The largest number of texts in files that one prompt names, against hostile input.
+const MAX_PASTED: usize = 64;
+
+/// Returns the last name of a path.
+pub(crate) fn base_name(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or(path)
 }
 
 /// The largest payload of a custom entry that is copied into the projection, in bytes. A longer one

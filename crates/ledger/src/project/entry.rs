@@ -78,7 +78,7 @@ impl Fold {
             return Ok(Some(row));
         }
         // A list of prompts belongs to many sessions, each with its own time.
-        let is_prompt_list = matches!(entry.detail, Detail::Prompt);
+        let is_prompt_list = matches!(entry.detail, Detail::Prompt { .. });
         match state.skew(entry.time).filter(|_| !is_prompt_list) {
             Some(skew) => problems.push(skew),
             None => session.widen_time_range(entry.time),
@@ -98,6 +98,10 @@ impl Fold {
             session.columns.turns += 1;
             session.columns.automatic_turns += i64::from(is_automatic);
             tree_position.turn = Some(id);
+        }
+        if entry.marks.is_queued && session.columns.turns == 0 {
+            // A later prompt replaces it.
+            session.set_first_prompt(None, entry.text.prose.as_str(), false);
         }
         if is_prompt {
             session.set_first_prompt(
@@ -154,6 +158,18 @@ impl Fold {
             let grown = session.usage.add(tx, &mut self.models, &billed, draft)?;
             if let Some((turn, before, after)) = grown {
                 self.turns.add_usage(tx, turn, &before, &after)?;
+            }
+        }
+        for fact in &entry.facts {
+            if let Fact::UsageTotal(total) = fact {
+                let at = usage::TotalEntry {
+                    session: row,
+                    is_complete: session.is_complete,
+                    entry: id,
+                    leaf: session.columns.leaf,
+                    time: session.columns.updated_at,
+                };
+                session.usage.add_total(tx, &mut self.models, &at, total)?;
             }
         }
         session.bound_memory(tx)?;
@@ -316,7 +332,7 @@ pub(crate) fn is_node(entry: &DraftEntry) -> bool {
     match entry.detail {
         Detail::Header
         | Detail::Leaf { .. }
-        | Detail::Prompt
+        | Detail::Prompt { .. }
         | Detail::Document { .. }
         | Detail::CronRun(_)
         | Detail::CronJobs { .. } => false,

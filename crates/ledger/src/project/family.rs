@@ -12,6 +12,19 @@ macro_rules! works_for {
 }
 pub(crate) use works_for;
 
+/// Expands to a condition: the session `s` is a sub-agent. Agents that older releases stored beside
+/// the sessions are, if the session that they worked for is there.
+macro_rules! is_subagent {
+    () => {
+        "(s.part = 'subagent' OR (s.part = 'agent' AND EXISTS (
+             SELECT 1 FROM sessions parent
+              WHERE parent.session_id = s.parent_id AND parent.format = s.format
+                AND parent.agent = coalesce(s.parent_agent, s.agent)
+                AND parent.part = 'transcript')))"
+    };
+}
+pub(crate) use is_subagent;
+
 /// Expands to the tables after `FROM`: a session `parent`, and a sub-agent `child` whose files are
 /// in the folder of that session.
 macro_rules! in_one_folder {

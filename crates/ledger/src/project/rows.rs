@@ -115,7 +115,7 @@ pub(crate) fn insert_detail(
     entry: &DraftEntry,
 ) -> Result<()> {
     match (&entry.detail, tree_position.session) {
-        (Detail::Prompt, session) => {
+        (Detail::Prompt { text, pasted }, session) => {
             let project = entry.facts.iter().find_map(|fact| match fact {
                 Fact::Cwd(cwd) => Some(cwd),
                 _ => None,
@@ -123,7 +123,13 @@ pub(crate) fn insert_detail(
             conn.prepare_cached(
                 "INSERT INTO prompts (id, session, project, time, text) VALUES (?1, ?2, ?3, ?4, ?5)",
             )?
-            .execute((id, session, project, entry.time, entry.text.prose.as_str()))?;
+            .execute((id, session, project, entry.time, text))?;
+            let mut statement = conn.prepare_cached(
+                "INSERT OR IGNORE INTO pasted_texts (name, prompt) VALUES (?1, ?2)",
+            )?;
+            for name in pasted {
+                statement.execute((name, id))?;
+            }
         }
         (Detail::CronRun(run), _) => insert_cron_run(conn, position, id, entry.time, run)?,
         (Detail::CronJobs { bytes, jobs }, session) => {

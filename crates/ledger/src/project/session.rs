@@ -107,10 +107,11 @@ fn precedence(part: &str) -> u8 {
 /// Returns the kind of session that a part belongs to.
 fn session_part(part: Part) -> &'static str {
     match part {
-        Part::Transcript | Part::ToolOutput => "transcript",
+        Part::Transcript | Part::ToolOutput | Part::Title => "transcript",
         Part::Agent => "agent",
         Part::Subagent | Part::SubagentMeta => "subagent",
         Part::PromptHistory
+        | Part::Pasted
         | Part::Index
         | Part::Database
         | Part::CronJobs
@@ -243,7 +244,7 @@ impl Session {
             Fact::PullRequest(url) => last(&mut columns.pull_request, url),
             Fact::Title(rank, title) => columns.set_title(*rank, title),
             Fact::Summary { title, .. } => columns.set_title(TitleRank::Summary, title),
-            Fact::SessionId(_) | Fact::Spawned { .. } => false,
+            Fact::SessionId(_) | Fact::Spawned { .. } | Fact::UsageTotal(_) => false,
         };
     }
 

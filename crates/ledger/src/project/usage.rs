@@ -5,12 +5,14 @@
 //! session are collected never matters.
 
 mod copies;
+mod totals;
 
 use std::collections::BTreeSet;
 use std::collections::hash_map::Entry;
 
 use foldhash::HashMap;
 use quipu_transcript::entry::Usage;
+use quipu_transcript::prices;
 use rusqlite::{Connection, OptionalExtension, Row, Statement};
 
 use super::draft::DraftUsage;
@@ -18,6 +20,7 @@ use crate::Result;
 use crate::base::ids::{EntryId, SessionRow};
 use crate::project::usage_rollup::{CountedUsage, UsageRollup};
 pub(crate) use copies::recount_all;
+pub(crate) use totals::TotalEntry;
 
 /// The identity of a response within a session: the hashes of its message and its request.
 type ResponseKey = (i64, i64);
@@ -39,6 +42,9 @@ struct ResponseUsage {
 #[derive(Debug, Default)]
 pub(crate) struct SessionUsage {
     open: HashMap<ResponseKey, ResponseUsage>,
+    /// The sums of all responses, once the agent's own total was compared with them.
+    lines: Option<totals::Lines>,
+    line_reads: u8,
 }
 
 /// The models that were used since the fold began.
@@ -93,7 +99,7 @@ impl SessionUsage {
                 load(conn, key, entry.session)?.map(|response| vacant.insert(response))
             }
         };
-        let (turn, before) = match known {
+        let (turn, time, before) = match known {
             None => {
                 let response = ResponseUsage {
                     entry: entry.entry,
@@ -106,7 +112,7 @@ impl SessionUsage {
                     saved: None,
                 };
                 self.open.insert(key, response);
-                (entry.turn, Usage::default())
+                (entry.turn, entry.time, Usage::default())
             }
             Some(response) => {
                 let (before, was_sidechain) = (response.usage, response.is_sidechain);
@@ -116,9 +122,10 @@ impl SessionUsage {
                 if !has_grown {
                     return Ok(None);
                 }
-                (response.turn, before)
+                (response.turn, response.time, before)
             }
         };
+        self.add_to_lines(entry.model, time, &before, &draft.usage);
         Ok(turn.map(|turn| (turn, before, draft.usage)))
     }
 
@@ -232,9 +239,9 @@ impl Models {
         }
         let row = (&model.model, &model.provider, &model.api);
         conn.prepare_cached(
-            "INSERT OR IGNORE INTO models (model, provider, api) VALUES (?1, ?2, ?3)",
+            "INSERT OR IGNORE INTO models (model, provider, api, name) VALUES (?1, ?2, ?3, ?4)",
         )?
-        .execute(row)?;
+        .execute((row.0, row.1, row.2, prices::plain_name(&model.model)))?;
         let id = conn
             .prepare_cached(
                 "SELECT id FROM models WHERE model = ?1 AND provider = ?2 AND api = ?3",
@@ -242,6 +249,13 @@ impl Models {
             .query_row(row, |row| row.get(0))?;
         self.known.insert(model.clone(), id);
         Ok(id)
+    }
+
+    /// Returns the plain name of a model with a number.
+    fn plain_name(conn: &Connection, id: i64) -> Result<String> {
+        Ok(conn
+            .prepare_cached("SELECT name FROM models WHERE id = ?1")?
+            .query_row([id], |row| row.get(0))?)
     }
 }
 

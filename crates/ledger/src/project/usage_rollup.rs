@@ -115,11 +115,16 @@ impl UsageRollup {
     }
 }
 
+/// Returns the beginning of the quarter of an hour of a time; 0 without one.
+pub(crate) fn quarter(time: Option<i64>) -> i64 {
+    time.map_or(0, |time| time.saturating_sub(time.rem_euclid(QUARTER)))
+}
+
 fn key(counted: &CountedUsage) -> RollupKey {
     let usage = &counted.usage;
     let prompt = usage.input.saturating_add(usage.cache_read).saturating_add(usage.cache_write);
     RollupKey {
-        quarter: counted.time.map_or(0, |time| time.saturating_sub(time.rem_euclid(QUARTER))),
+        quarter: quarter(counted.time),
         session: counted.session,
         model: counted.model,
         is_fast: usage.is_fast,

@@ -43,6 +43,13 @@ pub struct UsageLine {
     /// when the newline comes.
     #[serde(skip_serializing_if = "is_none")]
     pub unfinished: u64,
+    /// The part of the tokens that belongs to requests of which no line exists, such as compactions
+    /// and titles. The agent's own total has them.
+    #[serde(skip_serializing_if = "is_none")]
+    pub without_line_tokens: u64,
+    /// The part of the cost that belongs to them.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub without_line_usd: f64,
     /// The models of responses without a price.
     pub unpriced_models: Vec<String>,
     /// All models that answered.
@@ -66,6 +73,11 @@ pub struct UsageSession {
     pub title: Option<String>,
     /// The time of its last entry, milliseconds UTC.
     pub updated_at: Option<i64>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks like this")]
+fn is_zero(dollars: &f64) -> bool {
+    *dollars == 0.0
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks like this")]

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use quipu_ledger::query::{UsageBy, sessions};
 use quipu_ledger::wire::{Session, UsageLine};
+use quipu_transcript::prices::Prices;
 
 use crate::home::*;
 use crate::usage::report;
@@ -92,15 +93,148 @@ fn forks_branches_and_usage_of_a_newer_release() {
         assert_eq!(fork_of(&home, "31d676a2"), None);
         let subagents = [57 + 26 + 87, 77 + 36 + 117, 6_000, 600];
         let own = [747, 1_007, 26_000, 2_600];
-        let all: Vec<u64> = own.iter().zip(subagents).map(|(own, sub)| own + sub).collect();
-        assert_eq!(usage_of(&home, "6990bad9").as_slice(), all);
+        // The compaction, which only the program's own total has.
+        let compaction = [44, 54, 1_000, 100];
+        let all = std::array::from_fn(|kind| own[kind] + subagents[kind] + compaction[kind]);
+        assert_eq!(usage_of(&home, "6990bad9"), all);
         assert_eq!(usage_of(&home, "47108f2e"), [42, 52, 1_000, 100]);
         assert_eq!(usage_of(&home, "5ccc6b99"), [303, 363, 6_000, 600]);
         assert_eq!(usage_of(&home, "ac68bfb0"), [165, 195, 3_000, 300]);
-        assert_eq!(usage_of(&home, "31d676a2"), [116, 136, 2_000, 200]);
-        assert_eq!(
-            tokens_of(&report(&home, UsageBy::Session).total),
-            [1_543, 1_983, 44_000, 4_400]
-        );
+        assert_eq!(usage_of(&home, "31d676a2"), [116 + 58, 136 + 68, 3_000, 300]);
+        let total = report(&home, UsageBy::Session).total;
+        assert_eq!(tokens_of(&total), [1_543 + 102, 1_983 + 122, 46_000, 4_600]);
+        assert_eq!((total.responses, total.without_line_tokens), (44, 2 * 1_100 + 102 + 122));
+    }
+}
+
+/// Returns the last total in a file that contains `mark`, as Claude Code wrote it: its cost and its
+/// tokens.
+fn own_total(file: &Path, mark: &str) -> (f64, [u64; 4]) {
+    let text = std::fs::read_to_string(file).unwrap();
+    let is_total = |line: &&str| line.contains(r#""type":"cost-state""#) && line.contains(mark);
+    let line = text.lines().rfind(is_total).unwrap();
+    let total: serde_json::Value = serde_json::from_str(line).unwrap();
+    let model = &total["modelUsage"]["claude-opus-5-5"];
+    let tokens =
+        ["inputTokens", "outputTokens", "cacheReadInputTokens", "cacheCreationInputTokens"]
+            .map(|kind| model[kind].as_u64().unwrap());
+    (total["totalCostUSD"].as_f64().unwrap(), tokens)
+}
+
+/// The cost of each session equals the program's own. A fork counts on from the total of its
+/// original, which is subtracted.
+#[test]
+fn costs_are_the_programs_own() {
+    let folder = fixture(FOLDERS[1]);
+    let projects = folder.join("projects/-home-ada-work");
+    // When the fork was made, 29 requests had been sent, each with 1,000 tokens from the cache.
+    let original = projects.join("6990bad9-8091-4b0d-9303-69178c52563f.jsonl");
+    let of_original = own_total(&original, r#""cacheReadInputTokens":29000"#);
+    for is_backwards in [false, true] {
+        let home = collect_one_by_one(&folder, is_backwards);
+        let lines = report(&home, UsageBy::Session).lines;
+        assert_eq!(lines.len(), 5);
+        for line in lines {
+            let file = projects.join(format!("{}.jsonl", line.group));
+            let (mut cost, mut tokens) = own_total(&file, "");
+            if line.group.starts_with("47108f2e") {
+                cost -= of_original.0;
+                tokens = std::array::from_fn(|kind| tokens[kind] - of_original.1[kind]);
+            }
+            assert_eq!(tokens_of(&line), tokens, "{}", line.group);
+            assert!((line.cost_usd.unwrap() - cost).abs() < 1e-9, "{}", line.group);
+        }
+    }
+}
+
+/// A session's own cost, without its sub-agents, includes its requests without a line; in SQL they
+/// have a view of their own.
+#[test]
+fn requests_without_a_line_are_named() {
+    let home = collect_one_by_one(&fixture(FOLDERS[1]), false);
+    let costs = quipu_ledger::query::costs(&home.open(), &Prices::default()).unwrap();
+    let filter = quipu_ledger::query::Filter { all: true, ..Default::default() };
+    let found = sessions(&home.open(), &filter, None).unwrap();
+    for (row, mut session) in found.rows.into_iter().zip(found.sessions) {
+        costs.add_to(row.unwrap(), &mut session);
+        if session.id == "6990bad9-8091-4b0d-9303-69178c52563f" {
+            assert_eq!(session.tokens, 747 + 1_007 + 26_000 + 2_600 + 44 + 54 + 1_000 + 100);
+        }
+    }
+    let without = "SELECT substr(s.session_id, 1, 8), m.name, u.input, u.output, u.cache_read,
+                          u.cache_write
+                     FROM usage_without_line u
+                     JOIN sessions s ON s.id = u.session JOIN models m ON m.id = u.model
+                    ORDER BY 1";
+    assert_eq!(
+        home.all(without),
+        [
+            "'31d676a2'|'claude-opus-5-5'|58|68|1000|100",
+            "'6990bad9'|'claude-opus-5-5'|44|54|1000|100"
+        ]
+    );
+}
+
+/// Returns an answer of a model with one output token.
+fn answer(number: u32, model: &str, input: u32, second: u32) -> String {
+    format!(
+        r#"{{"type":"assistant","uuid":"00000000-0000-4000-8000-{number:012}","timestamp":"2026-11-16T10:00:{second:02}.000Z","message":{{"role":"assistant","id":"m{number}","model":"{model}","content":[],"usage":{{"input_tokens":{input},"output_tokens":1}}}}}}
+"#
+    )
+}
+
+/// Returns a total of Claude Code: input and output of each model.
+fn total(models: &[(&str, u32, u32)]) -> String {
+    let models: Vec<String> = models
+        .iter()
+        .map(|(name, input, output)| {
+            format!(r#""{name}":{{"inputTokens":{input},"outputTokens":{output}}}"#)
+        })
+        .collect();
+    // 2026-11-16T10:00:10Z
+    format!(
+        r#"{{"type":"cost-state","startTime":1794823210000,"modelUsage":{{{}}}}}
+"#,
+        models.join(",")
+    )
+}
+
+fn without_line(home: &Home) -> Vec<String> {
+    home.all(
+        "SELECT m.name, u.input, u.output FROM usage_without_line u
+           JOIN models m ON m.id = u.model ORDER BY 1",
+    )
+}
+
+/// Models have other names in totals than in answers; answers from before the count began are not
+/// in it; answers after the last total are not compared with it.
+#[test]
+fn a_total_is_compared_with_the_answers_that_it_counts() {
+    let home = Home::quick();
+    home.write(MAIN, answer(1, "claude-opus-5-5", 500, 5));
+    home.append(MAIN, answer(2, "claude-opus-5-5", 10, 20));
+    home.append(
+        MAIN,
+        total(&[("us.anthropic.claude-opus-5-5-v1:0", 30, 3), ("claude-haiku-4-5", 7, 2)]),
+    );
+    home.sync_and_check();
+    let found = ["'claude-haiku-4-5'|7|2", "'claude-opus-5-5'|20|2"];
+    assert_eq!(without_line(&home), found);
+    home.append(MAIN, answer(3, "claude-opus-5-5-20260901", 1_000, 30));
+    home.sync_and_check();
+    assert_eq!(without_line(&home), found);
+    home.append(MAIN, total(&[("claude-opus-5-5", 1_031, 4), ("claude-haiku-4-5", 7, 2)]));
+    home.sync_and_check();
+    assert_eq!(without_line(&home), ["'claude-haiku-4-5'|7|2", "'claude-opus-5-5'|21|2"]);
+}
+
+/// A total that is smaller than the lines before it says nothing.
+#[test]
+fn a_total_below_its_lines_adds_nothing() {
+    for models in [&[("claude-opus-5-5", 9, 9)][..], &[("claude-haiku-4-5", 700, 2)]] {
+        let home = Home::quick();
+        home.write(MAIN, answer(1, "claude-opus-5-5", 10, 20) + &total(models));
+        home.sync_and_check();
+        assert_eq!(without_line(&home), Vec::<String>::new());
     }
 }

@@ -534,3 +534,118 @@ fn names_that_are_no_text_are_sessions_apart() {
         [r"'-home-alice-shop/inv\xFE'|1", r"'-home-alice-shop/inv\xFF'|1"]
     );
 }
+
+/// Older releases stored sub-agents beside the sessions. One whose session is there is a sub-agent
+/// like the others; one that stands alone is listed. The order of collecting does not matter.
+#[test]
+fn r30_an_older_sub_agent_belongs_to_its_session() {
+    let of = |session: &str| {
+        format!(
+            "{{\"type\":\"user\",\"uuid\":\"{}\",\"isSidechain\":true,\"sessionId\":\"{session}\",\
+             \"agentId\":\"a1\",\"timestamp\":\"2026-11-01T10:00:00Z\",\"message\":{{\"role\":\"user\",\
+             \"content\":\"look around\"}}}}\n",
+            uuid(7)
+        )
+    };
+    let agent = ".claude/projects/-home-alice-shop/agent-a1.jsonl";
+    let alone = ".claude/projects/-home-alice-shop/agent-b2.jsonl";
+    let main = line("user", &uuid(1), None, "go");
+    let files =
+        [(agent, of(SESSION)), (alone, of("00000009-0000-4000-8000-000000000009")), (MAIN, main)];
+    for order in [[0, 1, 2], [2, 1, 0]] {
+        let home = Home::quick();
+        for index in order {
+            home.write(files[index].0, &files[index].1);
+            home.sync();
+        }
+        home.sync_and_check();
+        let ids = |filter: &Filter| -> Vec<(String, String, u64)> {
+            let mut found: Vec<_> = list(&home, filter)
+                .sessions
+                .into_iter()
+                .map(|session| (session.id, session.part, session.subagents))
+                .collect();
+            found.sort();
+            found
+        };
+        let text = str::to_owned;
+        let listed = [
+            (text("-home-alice-shop/agent-b2"), text("agent"), 0),
+            (text(SESSION), text("transcript"), 1),
+        ];
+        assert_eq!(ids(&Filter::default()), listed);
+        let all = ids(&Filter { all: true, ..Filter::default() });
+        assert_eq!(all[0], (text("-home-alice-shop/agent-a1"), text("subagent"), 0));
+        assert_eq!(all[1..], listed);
+        let status = quipu_ledger::status::status(&home.open(), &home.roots()).unwrap();
+        let formats = status.formats.iter().find(|format| format.format == "claude-code").unwrap();
+        assert_eq!(formats.subagents, 1);
+    }
+}
+
+/// A session that ended before its first prompt was read has the name of the queued prompt.
+#[test]
+fn a_queued_prompt_names_its_session() {
+    let queued = "{\"type\":\"queue-operation\",\"operation\":\"enqueue\",\"content\":\"fix the till\",\
+                  \"timestamp\":\"2026-01-12T10:29:00.000Z\"}\n";
+    let home = Home::quick();
+    home.write(MAIN, queued);
+    home.sync_and_check();
+    let title = || {
+        let sessions = list(&home, &Filter::default()).sessions;
+        assert_eq!(sessions.len(), 1);
+        (sessions[0].title.clone().unwrap(), sessions[0].first_prompt.clone().unwrap())
+    };
+    assert_eq!(title(), ("fix the till".to_owned(), "fix the till".to_owned()));
+    home.append(MAIN, line("user", &uuid(1), None, "fix the till, please"));
+    home.sync_and_check();
+    assert_eq!(title().1, "fix the till, please");
+}
+
+#[test]
+fn r40_worktrees_and_folders_of_windows() {
+    let home = home(&[
+        claude("-w-1", 1, "/home/x/shop", &["a"]),
+        claude("-w-2", 2, "/home/x/shop/.claude/worktrees/blue", &["b"]),
+        claude("-w-3", 3, "/home/x/shop-worktrees/green", &["c"]),
+        claude("C--Users-x-proj", 4, r"C:\\Users\\x\\proj", &["d"]),
+    ]);
+    let mut found: Vec<_> = list(&home, &Filter::default())
+        .sessions
+        .into_iter()
+        .map(|session| (session.cwd.unwrap(), session.project))
+        .collect();
+    found.sort();
+    let expected = [
+        (r"C:\Users\x\proj", "proj"),
+        ("/home/x/shop", "shop"),
+        ("/home/x/shop-worktrees/green", "shop"),
+        ("/home/x/shop/.claude/worktrees/blue", "shop"),
+    ];
+    let mut expected = expected.map(|(cwd, project)| (cwd.to_owned(), project.to_owned()));
+    expected.sort();
+    assert_eq!(found, expected);
+    let listed = projects(&home.open(), &Filter::default()).unwrap();
+    let mut names: Vec<_> =
+        listed.iter().map(|project| (&*project.name, project.sessions)).collect();
+    names.sort_unstable();
+    assert_eq!(names, [("proj", 1), ("shop", 3)]);
+    assert_eq!(of_project(&home, "/home/x/shop"), ["00000001", "00000002", "00000003"]);
+    assert_eq!(of_project(&home, "proj"), ["00000004"]);
+}
+
+/// The file beside a transcript gives the title, if no line does.
+#[test]
+fn the_file_with_a_title_names_its_session() {
+    let file =
+        ".claude/projects/-home-alice-shop/640ab4c7-d010-4b20-a591-b7172ef08e66/custom-title.json";
+    let home = of_lines(&[line("user", &uuid(1), None, "go")]);
+    let title = || list(&home, &Filter::default()).sessions[0].title.clone();
+    home.write(file, r#"{"customTitle":"Blue till"}"#);
+    home.sync_and_check();
+    assert_eq!(title().as_deref(), Some("Blue till"));
+    home.append(MAIN, "{\"type\":\"custom-title\",\"customTitle\":\"Red till\"}\n");
+    home.sync_and_check();
+    assert_eq!(title().as_deref(), Some("Red till"));
+    home.assert_rebuilds();
+}

@@ -628,12 +628,12 @@ fn r19_a_call_that_a_newer_version_takes_back() {
 fn r30_sub_agents_are_linked_and_apart() {
     let agent = format!("{BESIDE}/subagents/agent-a1.jsonl");
     let description = format!("{BESIDE}/subagents/agent-a1.meta.json");
-    let standalone = ".claude/projects/-home-alice-shop/agent-b2.jsonl";
+    let older = ".claude/projects/-home-alice-shop/agent-b2.jsonl";
     let home = collected(&[
         (MAIN, &line("user", &uuid(1), None, "go")),
         (&agent, &line("user", &uuid(2), None, "look around")),
         (&description, r#"{"agentType":"Explore","toolUseId":"toolu_1"}"#),
-        (standalone, &line("user", &uuid(3), None, "on my own")),
+        (older, &line("user", &uuid(3), None, "look beside")),
     ]);
     assert_eq!(
         home.all("SELECT session_id, part, parent_id, parent_call, agent_type FROM sessions"),
@@ -644,7 +644,7 @@ fn r30_sub_agents_are_linked_and_apart() {
         ]
     );
     let status = status(&home, "claude-code");
-    assert_eq!((status.sessions, status.subagents), (3, 1));
+    assert_eq!((status.sessions, status.subagents), (3, 2));
 }
 
 /// A sub-agent's usage is counted once, even if its parent's transcript repeats it.

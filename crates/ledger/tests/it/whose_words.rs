@@ -2,10 +2,11 @@
 //! began.
 
 use quipu_ledger::Ledger;
-use quipu_ledger::query::{Filter, sessions};
+use quipu_ledger::query::{Choice, Filter, sessions};
 use quipu_ledger::search::SearchRequest;
 use quipu_ledger::wire::Session;
 use quipu_transcript::search::query;
+use quipu_transcript::story::{Piece, StoryDetail, StoryItem};
 
 use crate::home::*;
 
@@ -41,6 +42,15 @@ fn found(home: &Home, text: &str) -> Vec<(String, String)> {
     let query = query::parse(text, &"2026-11-16T08:30:00[UTC]".parse().unwrap()).unwrap();
     let answer = home.search(&SearchRequest { query, ..SearchRequest::default() });
     answer.hits.iter().map(|hit| (hit.place.to_owned(), hit.snippet.clone())).collect()
+}
+
+/// Returns the words of an item.
+fn words(item: &StoryItem<'_>) -> String {
+    let words = item.pieces.iter().filter_map(|piece| match piece {
+        Piece::Words(words) => Some(words.as_ref()),
+        _ => None,
+    });
+    words.collect()
 }
 
 #[test]
@@ -127,4 +137,117 @@ fn a_rejection_is_found_among_the_users_words() {
         home.all("SELECT role || ': ' || text FROM messages ORDER BY id"),
         ["'user: go'", "'user: move the zebra instead'"]
     );
+}
+
+/// Of a lost session there is only the list of prompts, with the text that was pasted into them.
+#[test]
+fn pasted_text_is_found_and_folded() {
+    let home = Home::quick();
+    home.write(
+        ".claude/history.jsonl",
+        concat!(
+            r#"{"display":"why [Pasted text #1 +2 lines]","pastedContents":{"1":{"id":1,"type":"text","content":"a walrus\nline"},"2":{"id":2,"type":"image","content":"iVBORw0K"}},"timestamp":1794866224172,"project":"/w","sessionId":"00000001-0000-4000-8000-000000000001"}"#,
+            "\n",
+        ),
+    );
+    home.sync_and_check();
+    let hits = found(&home, "walrus role:user in:prompts");
+    assert_eq!(hits.len(), 1);
+    assert_eq!(hits[0].0, "text");
+    assert_eq!(found(&home, "walrus").len(), 1);
+    assert_eq!(found(&home, "iVBORw0K in:all"), []);
+    let session = "00000001";
+    let attached = home.items_of(session, &Choice::default(), |item| {
+        let texts = item.pieces.iter().filter_map(|piece| match piece {
+            Piece::Attached { label, text } => Some(format!("{label}: {text}")),
+            _ => None,
+        });
+        (words(item), texts.collect::<Vec<_>>())
+    });
+    assert_eq!(
+        attached,
+        [(
+            "why [Pasted text #1 +2 lines]".to_owned(),
+            vec!["pasted text #1: a walrus\nline".to_owned()]
+        )]
+    );
+    assert_eq!(home.all("SELECT text FROM prompts"), ["'why [Pasted text #1 +2 lines]'"]);
+    assert_eq!(
+        listed(&home, &Filter::default())[0].title.as_deref(),
+        Some("why [Pasted text #1 +2 lines]")
+    );
+    home.assert_rebuilds();
+}
+
+/// Prompts that programs wrote are of `role:system`: heartbeats, and the task of a sub-agent.
+#[test]
+fn prompts_of_programs_are_not_the_users() {
+    let home = Home::quick();
+    openclaw(&home, "one", &["Read HEARTBEAT.md if it exists, feed the otter.", "what otter?"]);
+    home.write(MAIN, line("user", &uuid(1), None, "go"));
+    home.write(
+        &format!(".claude/projects/-home-alice-shop/{SESSION}/subagents/agent-a1.jsonl"),
+        line("user", &uuid(2), None, "count the otter"),
+    );
+    home.sync_and_check();
+    assert_eq!(found(&home, "otter").len(), 3);
+    assert_eq!(found(&home, "otter role:user").len(), 1);
+    assert_eq!(found(&home, "otter role:system").len(), 2);
+    assert_eq!(found(&home, "otter -role:user").len(), 2);
+    assert_eq!(
+        home.all("SELECT is_automatic FROM turns t JOIN sessions s ON s.id = t.session WHERE s.part = 'subagent'"),
+        ["1"]
+    );
+}
+
+/// A command is shown as it was typed, and its tags are found as they were written.
+#[test]
+fn tags_are_found_exactly() {
+    let home = of_lines(&[
+        line(
+            "user",
+            &uuid(1),
+            None,
+            "<command-name>/review</command-name>\\n<command-args>src</command-args>",
+        ),
+        line("user", &uuid(2), Some(&uuid(1)), "<bash-input>ls</bash-input>"),
+        line("user", &uuid(3), Some(&uuid(2)), "plain"),
+    ]);
+    for (text, hits) in
+        [("<command-name>", 1), ("</command-args>", 1), ("<bash-input>ls", 1), ("/review src", 1)]
+    {
+        let request = SearchRequest { exact: Some(text.to_owned()), ..SearchRequest::default() };
+        assert_eq!(home.search(&request).total, hits, "{text}");
+    }
+    let texts = home.items_of(SESSION, &Choice::default(), words);
+    assert_eq!(texts, ["/review src", "! ls", "plain"]);
+}
+
+/// Long pasted text is in a file that the prompt names by its hash. It is found and shown as the
+/// prompt's, and forgotten with the only session that has it.
+#[test]
+fn long_pasted_text_is_found_as_its_prompts() {
+    let home = Home::quick();
+    let file = ".claude/paste-cache/0123456789abcdef.txt";
+    home.write(file, "a walrus\nline");
+    home.write(
+        ".claude/history.jsonl",
+        concat!(
+            r#"{"display":"why [Pasted text #1 +2 lines]","pastedContents":{"1":{"id":1,"type":"text","contentHash":"0123456789abcdef"}},"timestamp":1794866224172,"project":"/w","sessionId":"00000001-0000-4000-8000-000000000001"}"#,
+            "\n",
+        ),
+    );
+    home.sync_and_check();
+    let answer = home.search(&request("walrus role:user"));
+    let hits: Vec<_> =
+        answer.hits.iter().map(|hit| (hit.session.as_deref(), &*hit.snippet)).collect();
+    let session = "00000001-0000-4000-8000-000000000001";
+    assert_eq!(hits, [(Some(session), "a walrus line")]);
+    let whole = Choice { detail: StoryDetail::FULL, ..Choice::default() };
+    let pieces = home.items_of("00000001", &whole, |item| format!("{:?}", item.pieces));
+    assert!(pieces[0].contains("a walrus"), "{pieces:?}");
+    home.assert_rebuilds();
+    home.forget("00000001");
+    home.sync();
+    assert_eq!(home.search(&request("walrus in:all")).total, 0);
 }

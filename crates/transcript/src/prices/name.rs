@@ -2,7 +2,7 @@
 
 /// Returns the plain name of a model: `us.anthropic.claude-sonnet-4-5-20250929-v1:0` and
 /// `anthropic/claude-sonnet-4.5` become `claude-sonnet-4-5`.
-pub(super) fn plain(model: &str) -> String {
+pub fn plain(model: &str) -> String {
     let lower = model.trim().to_ascii_lowercase();
     // Routers put makers and regions before the name.
     let name = lower.rsplit('/').next().unwrap_or_default();

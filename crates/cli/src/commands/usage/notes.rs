@@ -1,4 +1,4 @@
-//! Notes below the usage table: prices, hidden groups, unfinished lines.
+//! Notes below the usage table: prices, hidden groups, unfinished lines, requests without a line.
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
@@ -43,6 +43,15 @@ pub(super) fn show(
             }
         };
         context.output.line(Text::styled(Style::Warning, text))?;
+    }
+    if total.without_line_tokens > 0 {
+        let text = format!(
+            "{} tokens ({}) are of requests without a line, such as compactions and titles, from the \
+             agents' own totals",
+            short(total.without_line_tokens),
+            dollars(total.without_line_usd)
+        );
+        context.output.line(Text::styled(Style::Dim, text))?;
     }
     let recorded = total.recorded_usd;
     let cost = total.cost_usd.unwrap_or(0.0);

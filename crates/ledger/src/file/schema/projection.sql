@@ -97,6 +97,7 @@ CREATE TABLE kinds (
     is_error      INTEGER NOT NULL,
     is_side       INTEGER NOT NULL,
     is_summary    INTEGER NOT NULL,       -- stands for compacted history
+    is_automatic  INTEGER NOT NULL,       -- a prompt that no person wrote
     folded        TEXT    NOT NULL,       -- why a story hides it; '' where it does not
     written_role  TEXT    NOT NULL,       -- the role as written: toolResult; '' where the entry has none
     stop_reason   TEXT    NOT NULL,       -- why the answer ended, as written; '' where the entry has none
@@ -104,8 +105,8 @@ CREATE TABLE kinds (
 ) STRICT;
 
 CREATE UNIQUE INDEX kinds_by_all ON kinds
-    (type, form, role, is_meta, is_sidechain, is_mirror, is_error, is_side, is_summary, folded,
-     written_role, stop_reason, model)
+    (type, form, role, is_meta, is_sidechain, is_mirror, is_error, is_side, is_summary,
+     is_automatic, folded, written_role, stop_reason, model)
     WHERE id > 0;
 
 -- Entries: the meaning of records. id = seq of the record; further entries of a welded line have
@@ -127,7 +128,7 @@ CREATE VIEW entries AS
                 ELSE lower(hex(e.parent_uuid)) END AS parent_uuid,
            e.turn, k.type, k.form,
            nullif(k.role, '') AS role, e.time, k.form <> 'unknown' AS is_known, k.is_meta,
-           k.is_sidechain, k.is_mirror, k.is_error, k.is_side, k.is_summary,
+           k.is_sidechain, k.is_mirror, k.is_error, k.is_side, k.is_summary, k.is_automatic,
            nullif(k.folded, '') AS folded, nullif(k.written_role, '') AS written_role,
            nullif(k.stop_reason, '') AS stop_reason, nullif(k.model, 0) AS model,
            e.superseded_by, e.content
@@ -251,6 +252,7 @@ CREATE TABLE models (
     model    TEXT NOT NULL,               -- '' where the agent does not record it
     provider TEXT NOT NULL,
     api      TEXT NOT NULL,
+    name     TEXT NOT NULL,               -- the model without date, region and maker
     UNIQUE (model, provider, api)
 ) STRICT;
 
@@ -283,6 +285,72 @@ CREATE TABLE usage_quarters (
     cost_nano_usd  INTEGER NOT NULL,      -- as recorded, in billionths: sums must not depend on their order
     PRIMARY KEY (quarter, session, model, is_fast, prompt_over, is_recorded)
 ) STRICT, WITHOUT ROWID;
+
+-- An agent's own running totals of a session, as far as they are above the session's own lines
+-- before them: sub-agents, requests without a line and, in a fork, what its original had there.
+CREATE TABLE usage_totals (
+    session        INTEGER NOT NULL REFERENCES sessions (id),
+    entry          INTEGER NOT NULL REFERENCES entry_rows (id), -- the line with the total
+    model          INTEGER NOT NULL REFERENCES models (id),
+    since          INTEGER NOT NULL,      -- when the agent began to count; a fork counts on
+    leaf           INTEGER REFERENCES entry_rows (id), -- the session's leaf at that line
+    time           INTEGER,
+    total          INTEGER NOT NULL,      -- all tokens of all models
+    input          INTEGER NOT NULL,      -- these are differences
+    output         INTEGER NOT NULL,
+    cache_read     INTEGER NOT NULL,
+    cache_write    INTEGER NOT NULL,
+    cache_write_1h INTEGER NOT NULL,
+    cost_usd       REAL,                  -- of the whole total
+    PRIMARY KEY (session, entry, model)
+) STRICT, WITHOUT ROWID;
+
+-- Usage of requests that no line records, such as compactions and titles: what the last total of a
+-- session has above its lines, its sub-agents, and the total that it began with if it is a fork.
+-- A session whose lines have more than its total is left out.
+CREATE VIEW usage_without_line AS
+    WITH last AS (
+        SELECT session, entry, since, time, max(total) AS total FROM usage_totals GROUP BY session
+    ), began AS (
+        SELECT l.session, t.session AS original, t.entry, max(t.total)
+          FROM last l
+          JOIN sessions s ON s.id = l.session
+          JOIN sessions o ON o.format = s.format AND o.agent = s.agent
+           AND o.id IN (SELECT id FROM sessions WHERE first_uuid = s.first_uuid AND id <> s.id LIMIT 64)
+           AND (o.is_copy, coalesce(o.opened_at, 1 << 62)) <= (s.is_copy, coalesce(s.opened_at, 1 << 62))
+          JOIN usage_totals t ON t.session = o.id AND t.since = l.since AND t.total <= l.total
+          JOIN entry_rows leaf ON leaf.id = t.leaf
+         WHERE EXISTS (SELECT 1 FROM entry_rows e WHERE e.session = s.id AND e.uuid = leaf.uuid)
+         GROUP BY l.session
+    ), parts AS (
+        SELECT l.session, t.model, t.input, t.output, t.cache_read, t.cache_write, t.cache_write_1h
+          FROM last l JOIN usage_totals t ON t.session = l.session AND t.entry = l.entry
+        UNION ALL
+        SELECT b.session, t.model, -t.input, -t.output, -t.cache_read, -t.cache_write, -t.cache_write_1h
+          FROM began b JOIN usage_totals t ON t.session = b.original AND t.entry = b.entry
+        UNION ALL
+        SELECT l.session, u.model, -u.input, -u.output, -u.cache_read, -u.cache_write, -u.cache_write_1h
+          FROM usage_quarters u
+          CROSS JOIN sessions child ON child.id = u.session AND child.parent_id IS NOT NULL
+          CROSS JOIN sessions parent ON child.parent_id = parent.session_id
+           AND child.format = parent.format
+           AND coalesce(child.parent_agent, child.agent) = parent.agent
+          CROSS JOIN last l ON l.session = parent.id
+         WHERE u.quarter > l.since - 900000 AND u.quarter <= l.time
+    ), sums AS (
+        SELECT p.session, min(p.model) AS model, sum(p.input) AS input, sum(p.output) AS output,
+               sum(p.cache_read) AS cache_read, sum(p.cache_write) AS cache_write,
+               sum(p.cache_write_1h) AS cache_write_1h
+          FROM parts p JOIN models m ON m.id = p.model
+         GROUP BY p.session, m.name
+    ), checked AS (
+        SELECT *, min(min(input, output, cache_read, cache_write)) OVER (PARTITION BY session) AS least
+          FROM sums
+    )
+    SELECT c.session, l.time, c.model, c.input, c.output, c.cache_read, c.cache_write,
+           max(c.cache_write_1h, 0) AS cache_write_1h
+      FROM checked c JOIN last l ON l.session = c.session
+     WHERE c.least >= 0 AND c.input + c.output + c.cache_read + c.cache_write > 0;
 
 -- Compactions as they are stored. Read them through the view `compactions`.
 CREATE TABLE compaction_rows (
@@ -361,7 +429,7 @@ CREATE TABLE documents (
     id      INTEGER PRIMARY KEY REFERENCES entry_rows (id), -- entry
     session INTEGER REFERENCES sessions (id), -- NULL for what belongs to no session
     source  INTEGER NOT NULL REFERENCES sources (id),
-    part    TEXT    NOT NULL,             -- subagent_meta, tool_output, cron_jobs, note
+    part    TEXT    NOT NULL,             -- subagent_meta, tool_output, title, pasted_text, …
     agent   TEXT,                         -- the owner, where the path names it
     name    TEXT    NOT NULL,             -- base name; of a note the path inside the workspace
     bytes   INTEGER NOT NULL
@@ -375,8 +443,15 @@ CREATE TABLE prompts (
     session INTEGER REFERENCES sessions (id),
     project TEXT,
     time    INTEGER,
-    text    TEXT    NOT NULL
+    text    TEXT    NOT NULL              -- without pasted text
 ) STRICT;
+
+-- Prompts into which a text was pasted that is in a file of its own (in documents, by name).
+CREATE TABLE pasted_texts (
+    name   TEXT    NOT NULL,
+    prompt INTEGER NOT NULL REFERENCES prompts (id), -- entry
+    PRIMARY KEY (name, prompt)
+) STRICT, WITHOUT ROWID;
 
 -- Oddities. entry = the entry, or the seq of a record without one.
 CREATE TABLE problems (

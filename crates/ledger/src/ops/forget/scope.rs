@@ -6,7 +6,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use quipu_transcript::format::{self, Format, Origin};
+use quipu_transcript::format::{self, Format, Origin, Part};
 use quipu_transcript::record::{DECODE_LIMIT, OVERSIZE_HEAD};
 use rusqlite::{Connection, OptionalExtension, Row};
 
@@ -156,21 +156,31 @@ pub(super) fn scope(
 }
 
 /// Returns whether a source belongs to these sessions although its path does not name them: the
-/// header of a cold archive names its session.
+/// header of a cold archive names its session, and a prompt the text that was pasted into it.
 fn is_named_inside(
     conn: &Connection,
     source: SourceId,
     origin: &Origin,
     rows: &[SessionRow],
 ) -> Result<bool> {
-    if origin.session.is_some() || !origin.part.is_transcript() {
-        return Ok(false);
-    }
-    let mut statement =
-        conn.prepare_cached("SELECT session FROM session_sources WHERE source = ?1")?;
-    let sessions: Vec<SessionRow> =
-        statement.query_map([source], |row| row.get(0))?.collect::<Result<_, _>>()?;
-    Ok(!sessions.is_empty() && sessions.iter().all(|session| rows.contains(session)))
+    let sessions: Vec<Option<SessionRow>> = match origin.part {
+        _ if origin.session.is_some() => return Ok(false),
+        // A text that was pasted into prompts of these sessions only.
+        Part::Pasted => conn
+            .prepare_cached(
+                "SELECT e.session FROM pasted_texts p JOIN entry_rows e ON e.id = p.prompt
+                  WHERE p.name = ?1",
+            )?
+            .query_map([&origin.name], |row| row.get(0))?
+            .collect::<Result<_, _>>()?,
+        part if part.is_transcript() => conn
+            .prepare_cached("SELECT session FROM session_sources WHERE source = ?1")?
+            .query_map([source], |row| row.get(0))?
+            .collect::<Result<_, _>>()?,
+        _ => return Ok(false),
+    };
+    let is_theirs = |session: &Option<SessionRow>| session.is_some_and(|row| rows.contains(&row));
+    Ok(!sessions.is_empty() && sessions.iter().all(is_theirs))
 }
 
 /// Finds the lines of the journal about keys that lead to forgotten sessions.

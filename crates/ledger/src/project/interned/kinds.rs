@@ -32,6 +32,7 @@ pub(crate) struct EntryKind {
     pub(crate) is_error: bool,
     pub(crate) is_side: bool,
     pub(crate) is_summary: bool,
+    pub(crate) is_automatic: bool,
     /// The reason that a story hides the entry; empty if it is shown.
     pub(crate) folded: &'static str,
 }
@@ -57,6 +58,7 @@ impl EntryKind {
             is_error: marks.is_error,
             is_side: marks.is_side,
             is_summary: marks.is_compact_summary,
+            is_automatic: marks.is_automatic,
             folded: folded.map_or("", Folded::as_str),
         }
     }
@@ -146,7 +148,7 @@ fn find(conn: &Connection, kind: &EntryKind) -> Result<Option<i64>> {
               WHERE id > 0 AND type = ?1 AND form = ?2 AND role = ?3 AND is_meta = ?4
                 AND is_sidechain = ?5 AND is_mirror = ?6 AND is_error = ?7 AND is_side = ?8
                 AND is_summary = ?9 AND folded = ?10 AND written_role = ?11 AND stop_reason = ?12
-                AND model = ?13",
+                AND model = ?13 AND is_automatic = ?14",
         )?
         .query_row(
             (
@@ -163,6 +165,7 @@ fn find(conn: &Connection, kind: &EntryKind) -> Result<Option<i64>> {
                 &kind.written_role,
                 &kind.stop_reason,
                 kind.model,
+                kind.is_automatic,
             ),
             |row| row.get(0),
         )
@@ -173,8 +176,8 @@ fn insert(conn: &Connection, id: i64, kind: &EntryKind) -> Result<()> {
     conn.prepare_cached(
         "INSERT INTO kinds
             (id, type, form, role, is_meta, is_sidechain, is_mirror, is_error, is_side,
-             is_summary, folded, written_role, stop_reason, model)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)",
+             is_summary, folded, written_role, stop_reason, model, is_automatic)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)",
     )?
     .execute((
         id,
@@ -191,6 +194,7 @@ fn insert(conn: &Connection, id: i64, kind: &EntryKind) -> Result<()> {
         &kind.written_role,
         &kind.stop_reason,
         kind.model,
+        kind.is_automatic,
     ))?;
     Ok(())
 }

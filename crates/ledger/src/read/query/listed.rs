@@ -4,13 +4,14 @@
 
 use std::collections::HashMap;
 
-use quipu_transcript::project::{Closeness, Name};
+use quipu_transcript::project::{Closeness, Name, folders, repository};
 use rusqlite::{Connection, OptionalExtension};
 
 use super::originals::Originals;
 use super::{lost, prompts};
 use crate::Result;
 use crate::base::ids::SessionRow;
+use crate::project::family::is_subagent;
 
 /// The number of first prompts that are searched for a project's name, if nothing else names the
 /// project. It bounds the number of texts that are read.
@@ -61,9 +62,14 @@ pub struct Filter {
 }
 
 impl Listed {
-    /// Returns the name of its project: the last folder of its path, or the slug.
+    /// Returns the name of its project: the last folder of the project's path, or the slug.
     pub(crate) fn project(&self) -> &str {
         project_name(self.path.as_deref(), self.slug.as_deref())
+    }
+
+    /// Returns the path of its project: where it worked, or the repository of that worktree.
+    pub(crate) fn project_path(&self) -> Option<&str> {
+        self.path.as_deref().map(repository)
     }
 }
 
@@ -84,10 +90,10 @@ pub(crate) fn project_folder(
     Ok(cwd.map(str::to_owned))
 }
 
-/// Returns the last folder of a path, or else the slug.
+/// Returns the last folder of the project that a path belongs to, or else the slug.
 pub(crate) fn project_name<'a>(path: Option<&'a str>, slug: Option<&'a str>) -> &'a str {
-    match path {
-        Some(path) => path.rsplit('/').find(|folder| !folder.is_empty()).unwrap_or(path),
+    match path.map(repository) {
+        Some(path) => folders(path).rfind(|folder| !folder.is_empty()).unwrap_or(path),
         None => slug.unwrap_or(""),
     }
 }
@@ -97,8 +103,9 @@ pub(crate) fn all(conn: &Connection) -> Result<Vec<Listed>> {
     let mut statement = conn.prepare(concat!(
         "SELECT s.id, s.format, s.agent, s.project, ",
         lost::cwd!(),
-        ", s.started_at, coalesce(k.updated_at, s.updated_at), k.channel,
-                s.part = 'subagent' OR coalesce(s.key, '') LIKE '%:subagent:%'
+        ", s.started_at, coalesce(k.updated_at, s.updated_at), k.channel, ",
+        is_subagent!(),
+        " OR coalesce(s.key, '') LIKE '%:subagent:%'
                 OR (s.turns = 0 AND s.messages = 0 AND s.first_prompt IS NULL AND NOT ",
         lost::is_prompted!(),
         ")

@@ -14,7 +14,7 @@ use super::{empty, forks, lost};
 use crate::Result;
 use crate::base::ids::{EntryId, GenerationId, SessionRow, order_by_line};
 use crate::file::ledger::Ledger;
-use crate::project::family::works_for;
+use crate::project::family::{is_subagent, works_for};
 use crate::project::session_sources::holds_transcript;
 use crate::read::query::complete::complete;
 use crate::truth::spans;
@@ -92,7 +92,7 @@ pub fn projects(ledger: &Ledger, filter: &Filter) -> Result<Vec<Project>> {
     let mut found: BTreeMap<&str, ProjectSums<'_>> = BTreeMap::new();
     let listed = listed::filtered(ledger.conn(), filter)?;
     for session in &listed {
-        let key = session.path.as_deref().or(session.slug.as_deref()).unwrap_or("");
+        let key = session.project_path().or(session.slug.as_deref()).unwrap_or("");
         found.entry(key).or_default().add(session);
     }
     let mut projects: Vec<Project> = found.into_values().map(ProjectSums::finish).collect();
@@ -113,7 +113,7 @@ struct ProjectSums<'a> {
 
 impl<'a> ProjectSums<'a> {
     fn add(&mut self, session: &'a Listed) {
-        self.path = session.path.as_deref();
+        self.path = session.project_path();
         self.slugs.extend(session.slug.as_deref());
         self.formats.insert(&session.format);
         self.agents.extend(Some(session.agent.as_str()).filter(|agent| !agent.is_empty()));
@@ -141,7 +141,9 @@ fn describe(conn: &Connection, listed: &Listed, parents: &Parents) -> Result<Ses
     let files = files(conn, listed.row)?;
     let turns = turns(conn, listed.row)?;
     let mut statement = conn.prepare_cached(concat!(
-        "SELECT session_id, key, part, first_prompt, turns, messages, tool_calls, state,
+        "SELECT session_id, key, (SELECT iif(",
+        is_subagent!(),
+        ", 'subagent', s.part) FROM sessions s WHERE s.id = ?1), first_prompt, turns, messages, tool_calls, state,
                 parent_id, fork_of, compactions,
                 (SELECT count(*) FROM sessions child WHERE ",
         works_for!(),

@@ -41,6 +41,7 @@ struct EntryKind {
     form: String,
     role: String,
     is_error: bool,
+    is_automatic: bool,
 }
 
 /// Entries and turns that used a file.
@@ -274,7 +275,11 @@ impl<'c> Filters<'c> {
     }
 
     fn has_role(&self, kind: Option<&EntryKind>, found_in: u8) -> bool {
-        let role = kind.map_or("", |kind| kind.role.as_str());
+        let role = match kind {
+            // A program wrote this prompt.
+            Some(kind) if kind.is_automatic => "system",
+            kind => kind.map_or("", |kind| kind.role.as_str()),
+        };
         // Prose next to a tool's result was written by the human.
         let speaks = |wanted: &Role| match (wanted, role) {
             (Role::User, "tool") => found_in & columns::PROSE != 0,
@@ -315,9 +320,15 @@ impl<'c> Filters<'c> {
 }
 
 fn kinds(conn: &Connection) -> Result<HashMap<KindId, EntryKind>> {
-    let mut statement = conn.prepare_cached("SELECT id, form, role, is_error FROM kinds")?;
+    let mut statement =
+        conn.prepare_cached("SELECT id, form, role, is_error, is_automatic FROM kinds")?;
     let kinds = statement.query_map([], |row| {
-        let kind = EntryKind { form: row.get(1)?, role: row.get(2)?, is_error: row.get(3)? };
+        let kind = EntryKind {
+            form: row.get(1)?,
+            role: row.get(2)?,
+            is_error: row.get(3)?,
+            is_automatic: row.get(4)?,
+        };
         Ok((row.get(0)?, kind))
     })?;
     Ok(kinds.collect::<Result<_, _>>()?)

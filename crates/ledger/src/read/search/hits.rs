@@ -30,6 +30,9 @@ const NEARBY_BYTES: usize = 160;
 /// The form of entries that are files with a call's output.
 const TOOL_OUTPUT: &str = Part::ToolOutput.as_str();
 
+/// The form of entries that are texts pasted into prompts.
+const PASTED: &str = Part::Pasted.as_str();
+
 /// An entry to be described.
 pub(crate) struct HitRequest {
     pub(crate) entry: EntryId,
@@ -114,6 +117,10 @@ impl<'c> HitReader<'c> {
         let (described_by, row) = match row.form.as_str() {
             TOOL_OUTPUT => match outputs::result_of(self.conn, request.entry)? {
                 Some(result) => (result, self.row(result)?.unwrap_or(row)),
+                None => (request.entry, row),
+            },
+            PASTED => match outputs::prompt_of(self.conn, request.entry)? {
+                Some(prompt) => (prompt, self.row(prompt)?.unwrap_or(row)),
                 None => (request.entry, row),
             },
             _ => (request.entry, row),

@@ -144,7 +144,11 @@ fn answer(
     if let Some(text) = &request.regex {
         pattern.add_regex(text)?;
     }
-    let column_mask = column_mask(places);
+    let mut column_mask = column_mask(places);
+    if places.is_empty() && (request.exact.is_some() || request.regex.is_some()) {
+        // Exact text is found as it was written, with the tags that programs put around it.
+        column_mask |= columns::ATTACHED;
+    }
     let has_words = !pattern.required.is_empty() || !pattern.literals.is_empty();
     let wanted = Filters::new(conn, filters, places, has_words)?;
     let index = Index::open(conn, access)?;

@@ -1,7 +1,7 @@
-//! Files that hold the whole output of a call.
+//! Files that hold the whole output of a call, or a text that was pasted into a prompt.
 //!
-//! A hit in such a file is shown as the result of that call. Its role, time, session and failure
-//! are read from the result, never from the file's own entry.
+//! A hit in such a file is shown as the result of that call, or as that prompt. Its role, time,
+//! session and failure are read from there, never from the file's own entry.
 
 use foldhash::{HashMap, HashMapExt};
 use rusqlite::{Connection, OptionalExtension};
@@ -10,7 +10,23 @@ use crate::Result;
 use crate::base::ids::EntryId;
 use crate::project::family::in_one_folder;
 
-/// The results of calls, by the entries of their output files.
+/// Expands to a query for the files with pasted texts and their prompts.
+macro_rules! pasted {
+    () => {
+        "SELECT d.id, p.prompt FROM pasted_texts p
+           JOIN documents d ON d.session IS NULL AND d.name = p.name AND d.part = 'pasted_text'"
+    };
+}
+
+/// Returns the first prompt that a text was pasted into.
+pub(super) fn prompt_of(conn: &Connection, file: EntryId) -> Result<Option<EntryId>> {
+    Ok(conn
+        .prepare_cached(concat!(pasted!(), " WHERE d.id = ?1 ORDER BY p.prompt LIMIT 1"))?
+        .query_row([file], |row| row.get(1))
+        .optional()?)
+}
+
+/// The results of calls and the prompts, by the entries of their files.
 pub(super) struct Outputs {
     results: HashMap<EntryId, EntryId>,
 }
@@ -26,10 +42,16 @@ impl Outputs {
         while let Some(row) = rows.next()? {
             results.insert(row.get(0)?, row.get(1)?);
         }
+        let mut statement = conn.prepare_cached(concat!(pasted!(), " ORDER BY p.prompt DESC"))?;
+        let mut rows = statement.query([])?;
+        while let Some(row) = rows.next()? {
+            results.insert(row.get(0)?, row.get(1)?);
+        }
         Ok(Outputs { results })
     }
 
-    /// Returns the entry whose row describes `entry`: the result whose output it is, or itself.
+    /// Returns the entry whose row describes `entry`: the result whose output it is, the prompt that
+    /// it was pasted into, or itself.
     pub(super) fn described_by(&self, entry: EntryId) -> EntryId {
         self.results.get(&entry).copied().unwrap_or(entry)
     }

@@ -1,4 +1,5 @@
-//! Decodes whole files next to a transcript: a sub-agent's description, a tool's output.
+//! Decodes whole files next to a transcript: a sub-agent's description, a tool's output, a title; and
+//! texts that were pasted into prompts.
 
 use std::borrow::Cow;
 
@@ -13,6 +14,8 @@ pub(super) fn decode<'a>(origin: &Origin, bytes: &'a [u8]) -> Entry<'a> {
     match origin.part {
         Part::SubagentMeta => description(bytes),
         Part::ToolOutput => output(bytes),
+        Part::Title => title(bytes),
+        Part::Pasted => pasted(bytes),
         _ => document("document"),
     }
 }
@@ -42,6 +45,34 @@ fn description(bytes: &[u8]) -> Entry<'_> {
         }
         Err(_) => entry.problems.push(Problem::new(ProblemKind::Opaque, "not a JSON object")),
     }
+    entry
+}
+
+fields! {
+    /// `custom-title.json`.
+    struct Title<'a> {
+        "customTitle" => title: Cow<'a, str>,
+    }
+}
+
+fn title(bytes: &[u8]) -> Entry<'_> {
+    let mut entry = document("custom-title");
+    let mut odd = Odd::default();
+    match json::object::<Title<'_>>(bytes, &mut odd) {
+        Ok(file) => {
+            let title = non_empty(file.title);
+            entry.facts.extend(title.map(|text| SessionFact::Title(TitleRank::File, text)));
+            entry.problems = odd.into_problems();
+        }
+        Err(_) => entry.problems.push(Problem::new(ProblemKind::Opaque, "not a JSON object")),
+    }
+    entry
+}
+
+fn pasted(bytes: &[u8]) -> Entry<'_> {
+    let mut entry = document("pasted-text");
+    let text = plain::text(&mut entry, bytes, "pasted text");
+    entry.blocks.extend(text.map(Block::Text));
     entry
 }
 

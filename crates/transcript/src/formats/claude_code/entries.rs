@@ -7,12 +7,14 @@ use std::borrow::Cow;
 
 use super::attachment::Attachment;
 use super::envelope;
-use super::line::{HistoryLine, Line};
+use super::line::{HistoryLine, Line, ModelUsage};
 use super::user::{open_envelopes, user};
 use crate::entry::{
-    Block, Compaction, Entry, Kind, Marks, Parent, Response, Role, SessionFact, Stop, TitleRank,
+    Block, Compaction, Entry, Kind, Marks, Parent, RawJson, Response, Role, SessionFact, Stop,
+    TitleRank, Usage,
 };
 use crate::format::{Origin, Part};
+use crate::json::object::Object;
 use crate::json::{self, Nullable, Odd, non_empty};
 use crate::message::Content;
 use crate::problem::ProblemKind;
@@ -88,6 +90,9 @@ pub(super) fn decode<'a>(origin: &Origin, json: &'a [u8]) -> serde_json::Result<
         name if NOTES.binary_search(&name).is_ok() => note(&mut entry, origin, line),
         _ => {}
     }
+    // The session that started a sub-agent wrote its prompts.
+    let is_agent = matches!(origin.part, Part::Agent | Part::Subagent);
+    entry.marks.is_automatic = entry.marks.is_prompt && is_agent;
     // Progress, hooks and bookkeeping attach to the conversation, which never continues from them.
     entry.marks.is_side = match entry.kind {
         Kind::Message => entry.id.is_none() && !matches!(&*entry.type_name, "user" | "assistant"),
@@ -110,10 +115,31 @@ pub(super) fn decode_history(json: &[u8]) -> serde_json::Result<Entry<'_>> {
         ..Entry::default()
     };
     entry.blocks.extend(line.display.map(Block::Text));
+    entry.blocks.extend(line.pasted.iter().flat_map(pasted));
     entry.facts.extend(non_empty(line.session_id).map(SessionFact::SessionId));
     entry.facts.extend(non_empty(line.project).map(SessionFact::Cwd));
     entry.problems = odd.into_problems();
     Ok(entry)
+}
+
+/// Returns the texts that were pasted into a prompt, which shows only a mark for each. A long text
+/// is in a file that is named after its hash.
+fn pasted<'a>(contents: &RawJson<'_>) -> Vec<Block<'a>> {
+    let contents = Object::read(contents.get()).unwrap_or_default();
+    let texts = contents.fields().filter_map(|(number, content)| {
+        let content = Object::read(content.get())?;
+        // A picture's content is base64.
+        let is_text = content.text("type").is_none_or(|kind| kind == "text");
+        let (label, text) = match (content.text("content"), content.text("contentHash")) {
+            (Some(text), _) if !text.is_empty() => {
+                (format!("pasted text #{number}"), text.into_owned())
+            }
+            (_, Some(hash)) => (format!("paste-cache/{hash}.txt"), String::new()),
+            _ => return None,
+        };
+        is_text.then_some(Block::Attached { label: Cow::Owned(label), text: Cow::Owned(text) })
+    });
+    texts.collect()
 }
 
 fn parent_of<'a>(line: &mut Line<'a>) -> Parent<'a> {
@@ -357,9 +383,32 @@ fn note<'a>(entry: &mut Entry<'a>, origin: &Origin, mut line: Box<Line<'a>>) {
             Part::Agent | Part::Subagent => SessionFact::ParentSession(id),
             _ => SessionFact::ForkOf(id),
         }),
+        "cost-state" => usage_total(&line),
         _ => None,
     };
     entry.facts.extend(facts);
+}
+
+/// The largest number of models in a total. A session uses a few; more of them are hostile.
+const MAX_MODELS: usize = 64;
+
+/// Returns Claude Code's own total of the session.
+fn usage_total(line: &Line<'_>) -> Option<SessionFact<'static>> {
+    let models = Object::read(line.model_usage.as_ref()?.get())?;
+    let models = models.fields().take(MAX_MODELS).filter_map(|(name, sum)| {
+        let sum = json::object::<ModelUsage>(sum.get().as_bytes(), &mut Odd::default()).ok()?;
+        let usage = Usage {
+            input: sum.input.unwrap_or_default(),
+            output: sum.output.unwrap_or_default(),
+            cache_read: sum.cache_read.unwrap_or_default(),
+            cache_write: sum.cache_write.unwrap_or_default(),
+            cache_write_1h: sum.cache_write_1h.unwrap_or_default(),
+            cost_usd: sum.cost_usd,
+            is_fast: false,
+        };
+        Some((Cow::Owned(name.to_owned()), usage))
+    });
+    Some(SessionFact::UsageTotal { since: line.start_time?, models: models.collect() })
 }
 
 #[cfg(test)]

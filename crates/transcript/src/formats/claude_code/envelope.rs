@@ -11,9 +11,9 @@ use std::borrow::Cow;
 pub(super) enum UserText<'a> {
     /// The human. Holds the typed text.
     Prompt(Cow<'a, str>),
-    /// The human, as a slash command.
+    /// The human, as a slash command or a shell command.
     Command {
-        /// `/name args`
+        /// `/name args` or `! command`
         text: String,
         /// The title that `/rename` sets.
         title: Option<String>,
@@ -52,19 +52,24 @@ pub(super) struct Glued<'a> {
     pub(super) before: Vec<(String, String)>,
     /// The author of what is left; of the whole text, if the harness wrote all of it.
     pub(super) what: UserText<'a>,
-    /// Blocks behind the text of a human.
+    /// Blocks behind the text of a human. A command is there as it was written, with its tags.
     pub(super) behind: Vec<(String, String)>,
 }
 
 /// Returns the author of a user text, and takes blocks of the harness off its ends.
 pub(super) fn read(text: Cow<'_, str>) -> Glued<'_> {
     let (before, rest) = blocks_before(&text);
-    let (body, behind) = blocks_behind(rest);
+    let (body, mut behind) = blocks_behind(rest);
+    let as_written = |what: &UserText<'_>| {
+        matches!(what, UserText::Command { .. }).then(|| (label(body), body.trim().to_owned()))
+    };
     if before.is_empty() && behind.is_empty() {
-        return Glued { before, what: read_whole(text), behind };
+        let written = as_written(&read_whole(Cow::Borrowed(body)));
+        return Glued { before, what: read_whole(text), behind: written.into_iter().collect() };
     }
     if !body.is_empty() {
         let what = read_whole(Cow::Owned(body.to_owned()));
+        behind.splice(..0, as_written(&what));
         if matches!(what, UserText::Prompt(_) | UserText::Command { .. }) {
             return Glued { before, what, behind };
         }
@@ -143,7 +148,7 @@ fn read_whole(text: Cow<'_, str>) -> UserText<'_> {
         }
         Some("bash-input") => {
             if let Some(input) = inner(rest, "bash-input") {
-                return UserText::Prompt(Cow::Owned(format!("! {}", input.trim())));
+                return UserText::Command { text: format!("! {}", input.trim()), title: None };
             }
         }
         Some(tag) if INJECTED.contains(&tag) => return UserText::Injected(text),
@@ -259,7 +264,10 @@ mod tests {
                 UserText::Command { text: "/review src a".to_owned(), title: None }
             );
         }
-        assert_eq!(prompt("<bash-input>ls -l</bash-input>").as_deref(), Some("! ls -l"));
+        assert_eq!(
+            read(Cow::Borrowed("<bash-input>ls -l</bash-input>")).what,
+            UserText::Command { text: "! ls -l".to_owned(), title: None }
+        );
     }
 
     #[test]

@@ -60,6 +60,20 @@ fields! {
         "derivedFromSessionId" => derived_from: Cow<'a, str>,
         "sourceSessionId" => source_session: Cow<'a, str>,
         "parentSessionId" => parent_session: Cow<'a, str>,
+        "startTime" => start_time: Timestamp,
+        "modelUsage" => model_usage: RawJson<'a>,
+    }
+}
+
+fields! {
+    /// The sum of a model in a `cost-state`.
+    struct ModelUsage {
+        "inputTokens" => input: u64,
+        "outputTokens" => output: u64,
+        "cacheReadInputTokens" => cache_read: u64,
+        "cacheCreationInputTokens" => cache_write: u64,
+        "cacheCreationEphemeral1hInputTokens" => cache_write_1h: u64,
+        "costUSD" => cost_usd: f64,
     }
 }
 
@@ -67,6 +81,7 @@ fields! {
     /// A line of `history.jsonl`.
     struct HistoryLine<'a> {
         "display" => display: Cow<'a, str>,
+        "pastedContents" => pasted: RawJson<'a>,
         "timestamp" => timestamp: Timestamp,
         "project" => project: Cow<'a, str>,
         "sessionId" => session_id: Cow<'a, str>,

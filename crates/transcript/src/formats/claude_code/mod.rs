@@ -39,7 +39,7 @@ impl Format for ClaudeCode {
     }
 
     fn version(&self) -> u32 {
-        5
+        6
     }
 
     fn roots(&self) -> &'static [Root] {
@@ -101,7 +101,7 @@ impl Format for ClaudeCode {
     fn reads(&self) -> &'static [(&'static str, &'static str)] {
         &[
             ("projects/<slug>/<uuid>.jsonl", "sessions"),
-            ("projects/<slug>/agent-<id>.jsonl", "standalone agents"),
+            ("projects/<slug>/agent-<id>.jsonl", "sub-agents of older releases"),
             (
                 "projects/<slug>/<uuid>/subagents/**/agent-<id>.jsonl",
                 "sub-agents, hidden from lists",
@@ -111,7 +111,9 @@ impl Format for ClaudeCode {
                 "descriptions of sub-agents",
             ),
             ("projects/<slug>/<uuid>/tool-results/*", "tool output too large for the transcript"),
-            ("history.jsonl", "every prompt ever typed"),
+            ("projects/<slug>/<uuid>/custom-title.json", "the title that a person gave"),
+            ("history.jsonl", "every prompt ever typed, with pasted text"),
+            ("paste-cache/<hash>.txt", "long text that was pasted into prompts"),
         ]
     }
 

@@ -24,7 +24,7 @@ pub(super) fn origin(path: &[u8]) -> Origin {
     let place = place(&parts);
     let project = match &place {
         Place::Top { slug, .. } | Place::Beside { slug, .. } => Some(spelled(slug)),
-        Place::History | Place::Elsewhere => None,
+        Place::History | Place::Pasted | Place::Elsewhere => None,
     };
     let (part, session, parent) = match place {
         Place::Top { slug, file } => {
@@ -39,7 +39,7 @@ pub(super) fn origin(path: &[u8]) -> Origin {
             }
         }
         Place::Beside { session, below, .. } => match beside_part(below) {
-            Some(Part::ToolOutput) => (Part::ToolOutput, Some(spelled(session)), None),
+            Some(part @ (Part::ToolOutput | Part::Title)) => (part, Some(spelled(session)), None),
             Some(part) => {
                 let session = spelled(session);
                 let below = below.get(1..).unwrap_or_default().join(&b'/');
@@ -49,6 +49,7 @@ pub(super) fn origin(path: &[u8]) -> Origin {
             None => (Part::Transcript, None, None),
         },
         Place::History => (Part::PromptHistory, None, None),
+        Place::Pasted => (Part::Pasted, None, None),
         Place::Elsewhere => (Part::Transcript, None, None),
     };
     let name = parts.last().map(|name| spelled(name)).unwrap_or_default();
@@ -71,12 +72,15 @@ enum Place<'p> {
     },
     /// `history.jsonl`
     History,
+    /// `paste-cache/<hash>.txt`
+    Pasted,
     Elsewhere,
 }
 
 fn place<'p>(parts: &'p [&'p [u8]]) -> Place<'p> {
     match parts {
         [b"history.jsonl"] => Place::History,
+        [b"paste-cache", file] if is_hash(without_suffix(file, b".txt")) => Place::Pasted,
         [b"projects", slug, file] => Place::Top { slug, file },
         [b"projects", slug, session, below @ ..] if !below.is_empty() && *session != b"memory" => {
             Place::Beside { slug, session, below }
@@ -87,7 +91,7 @@ fn place<'p>(parts: &'p [&'p [u8]]) -> Place<'p> {
 
 fn claim_directory(parts: &[&[u8]]) -> Claim {
     match parts {
-        [] | [b"projects"] | [b"projects", _] => Claim::Enter,
+        [] | [b"projects"] | [b"projects", _] | [b"paste-cache"] => Claim::Enter,
         [b"projects", _, b"memory", ..] => MEMORY,
         [b"projects", _, _] => Claim::Enter,
         [b"projects", _, _, b"subagents", ..] | [b"projects", _, _, b"tool-results"] => {
@@ -115,6 +119,7 @@ fn claim_file(parts: &[&[u8]]) -> Claim {
     }
     match place(parts) {
         Place::History => Claim::Collect(Part::PromptHistory),
+        Place::Pasted => Claim::Collect(Part::Pasted),
         Place::Top { file, .. } => match top_part(file) {
             Some(Part::Transcript) if !is_uuid(without_suffix(file, b".jsonl")) => {
                 Claim::Probe(Part::Transcript)
@@ -145,6 +150,7 @@ fn top_part(file: &[u8]) -> Option<Part> {
 fn beside_part(below: &[&[u8]]) -> Option<Part> {
     match below {
         [b"tool-results", file] if !file.starts_with(b".") => Some(Part::ToolOutput),
+        [b"custom-title.json"] => Some(Part::Title),
         // All sub-agents are in one folder, however deep they are nested; workflow runs have
         // separate folders.
         [b"subagents", .., file] if file.starts_with(b"agent-") => {
@@ -171,6 +177,11 @@ fn components(path: &[u8]) -> Vec<&[u8]> {
 
 fn without_suffix<'p>(name: &'p [u8], suffix: &[u8]) -> &'p [u8] {
     name.strip_suffix(suffix).unwrap_or(name)
+}
+
+/// Returns true for the hash that names a pasted text.
+fn is_hash(name: &[u8]) -> bool {
+    name.len() == 16 && name.iter().all(u8::is_ascii_hexdigit)
 }
 
 fn is_uuid(name: &[u8]) -> bool {
@@ -210,7 +221,10 @@ mod tests {
             Claim::Collect(Part::SubagentMeta)
         );
         assert_eq!(file(&format!("{beside}/tool-results/x.bin")), Claim::Collect(Part::ToolOutput));
+        assert_eq!(file(&format!("{beside}/custom-title.json")), Claim::Collect(Part::Title));
         assert_eq!(file("history.jsonl"), Claim::Collect(Part::PromptHistory));
+        assert_eq!(file("paste-cache/0123456789abcdef.txt"), Claim::Collect(Part::Pasted));
+        assert_eq!(file("paste-cache/notes.txt"), Claim::Ignore);
     }
 
     #[test]

@@ -59,7 +59,8 @@ impl Groups {
         if request.by == UsageBy::Project {
             for listed in listed::all(conn)? {
                 if let Some(session) = sessions.get_mut(&listed.row.0) {
-                    session.project = listed.path.or(listed.slug);
+                    let path = listed.project_path().map(str::to_owned);
+                    session.project = path.or(listed.slug);
                 }
             }
         }

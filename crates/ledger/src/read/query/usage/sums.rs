@@ -1,13 +1,15 @@
-//! The stored sums of quarters of an hour. They are never changed here.
+//! The stored sums of quarters of an hour, and the usage of requests that no line records. They are
+//! never changed here.
 
 use std::ops::Range;
 
 use rusqlite::Connection;
 
 use crate::Result;
-use crate::project::usage_rollup::{RollupKey, Sums};
+use crate::project::usage_rollup::{RollupKey, Sums, quarter};
 
-/// Passes every sum of these quarters to `each`.
+/// Passes every sum of these quarters to `each`. A sum without responses is that of requests that no
+/// line records.
 pub(super) fn each_sum(
     conn: &Connection,
     quarters: Range<i64>,
@@ -33,6 +35,37 @@ pub(super) fn each_sum(
             *sum = row.get(6 + index)?;
         }
         each(&key, &sums);
+    }
+    each_without_line(conn, quarters, each)
+}
+
+/// Passes the usage of requests that no line records. It has no responses.
+fn each_without_line(
+    conn: &Connection,
+    quarters: Range<i64>,
+    each: &mut dyn FnMut(&RollupKey, &Sums),
+) -> Result<()> {
+    if !conn.prepare_cached("SELECT 1 FROM usage_totals")?.exists([])? {
+        return Ok(());
+    }
+    let mut statement = conn.prepare_cached(
+        "SELECT session, model, time, input, output, cache_read, cache_write, cache_write_1h
+           FROM usage_without_line ORDER BY time, session, model",
+    )?;
+    let mut rows = statement.query([])?;
+    while let Some(row) = rows.next()? {
+        let key = RollupKey {
+            quarter: quarter(row.get(2)?),
+            session: row.get(0)?,
+            model: row.get(1)?,
+            is_fast: false,
+            prompt_over: 0,
+            is_recorded: false,
+        };
+        if quarters.contains(&key.quarter) {
+            let sums = [0, row.get(3)?, row.get(4)?, row.get(5)?, row.get(6)?, row.get(7)?, 0];
+            each(&key, &sums);
+        }
     }
     Ok(())
 }

@@ -17,6 +17,8 @@ pub(super) struct Tally {
     priced: f64,
     has_price: bool,
     unpriced: u64,
+    /// The tokens and the cost of requests that no line records.
+    without_line: (u64, f64),
     /// The models, each with whether some of its usage has no price. They are few, so a list is
     /// fastest.
     models: Vec<(i64, bool)>,
@@ -32,6 +34,14 @@ impl Tally {
         add(&mut self.output, tokens.output);
         add(&mut self.cache_read, tokens.cache_read);
         add(&mut self.cache_write, tokens.cache_write);
+        if part.responses == 0 {
+            for count in [tokens.input, tokens.output, tokens.cache_read, tokens.cache_write] {
+                add(&mut self.without_line.0, count);
+            }
+            if let Cost::Priced(cost) = part.cost {
+                self.without_line.1 += cost;
+            }
+        }
         let is_unpriced = matches!(part.cost, Cost::Unknown);
         match part.cost {
             Cost::Recorded(cost) => self.recorded += cost,
@@ -56,7 +66,7 @@ impl Tally {
 
     /// Returns the cost of all usage that has a price, or `None` if none has one.
     pub(super) fn cost(&self) -> Option<f64> {
-        (self.has_price || self.responses == 0).then_some(rounded(self.recorded + self.priced))
+        (self.has_price || self.models.is_empty()).then_some(rounded(self.recorded + self.priced))
     }
 
     pub(super) fn total(&self) -> u64 {
@@ -101,6 +111,8 @@ impl Tally {
             cost_usd: self.cost(),
             recorded_usd: rounded(self.recorded),
             unpriced_tokens: self.unpriced,
+            without_line_tokens: self.without_line.0,
+            without_line_usd: rounded(self.without_line.1),
             unpriced_models: names(true),
             models: names(false),
             session: None,
