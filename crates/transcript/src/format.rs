@@ -108,6 +108,12 @@ pub trait Format: Sync {
         false
     }
 
+    /// Returns true if the agent may store a line a second time in JavaScript's spelling. Lines are
+    /// then compared in that spelling, so that the same values are the same entry.
+    fn respells_lines(&self) -> bool {
+        false
+    }
+
     /// Returns true if it has files of [`Framing::Index`].
     fn has_index(&self) -> bool {
         false

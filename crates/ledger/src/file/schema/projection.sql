@@ -112,7 +112,7 @@ CREATE VIEW entries AS
            nullif(k.folded, '') AS folded, e.superseded_by, e.content
       FROM entry_rows e CROSS JOIN kinds k ON k.id = e.kind;
 
--- Further records that repeat an entry byte for byte.
+-- Further records that repeat an entry, byte for byte or in another spelling of the same values.
 CREATE TABLE sightings (
     seq   INTEGER PRIMARY KEY,            -- the record that repeats it
     entry INTEGER NOT NULL

@@ -51,6 +51,11 @@ impl Format for OpenClaw {
         true
     }
 
+    // Moving a transcript into the database does it.
+    fn respells_lines(&self) -> bool {
+        true
+    }
+
     fn has_index(&self) -> bool {
         true
     }
