@@ -262,7 +262,8 @@ impl Fold {
         {
             return Ok(Some(Arc::clone(name)));
         }
-        if let Some(name) = Name::of(position.format, position.origin).map(Arc::new) {
+        if let Some(name) = Name::of(position.format, position.origin) {
+            let name = Arc::new(self.joined_name(tx, position, state, entry, name)?);
             self.named = Some((position.source, Arc::clone(&name)));
             return Ok(Some(name));
         }
@@ -313,7 +314,7 @@ fn begins_source(position: &RecordPosition<'_>, state: &SourceState, entry: &Dra
 
 /// Returns the first entry of a session: its header, where it has one. A header has no id by which
 /// it could be found.
-fn first_entry(tx: &Transaction<'_>, session: SessionRow) -> Result<Option<KnownEntry>> {
+pub(super) fn first_entry(tx: &Transaction<'_>, session: SessionRow) -> Result<Option<KnownEntry>> {
     Ok(tx
         .prepare_cached("SELECT id, content, turn FROM entry_rows WHERE id = ?1 AND session = ?1")?
         .query_row([session], |row| {

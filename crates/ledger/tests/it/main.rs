@@ -62,6 +62,7 @@ mod story;
 mod tails;
 mod tails_stored;
 mod targets;
+mod threads;
 mod torture;
 mod truth;
 mod unread;

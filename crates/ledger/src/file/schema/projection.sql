@@ -414,6 +414,18 @@ CREATE INDEX key_history_by_session ON key_history (session_id, agent) WHERE ses
 CREATE INDEX key_history_by_key ON key_history (key);
 CREATE INDEX key_history_by_parent ON key_history (parent_key) WHERE parent_key IS NOT NULL;
 
+-- The sessions that a key may have led to, where its index leaves that open: a thread's transcript
+-- may be named with or without the thread. The first that exists is the one in key_history.
+CREATE TABLE key_options (
+    seq        INTEGER NOT NULL,          -- in key_history
+    rank       INTEGER NOT NULL,          -- 0 is the most likely
+    session_id TEXT    NOT NULL,
+    PRIMARY KEY (seq, rank)
+) STRICT, WITHOUT ROWID;
+
+-- Finds the keys that may lead to a new session.
+CREATE INDEX key_options_by_session ON key_options (session_id);
+
 -- Runs of scheduled jobs. Their usage is counted in the session that ran.
 CREATE TABLE cron_runs (
     id          INTEGER PRIMARY KEY,      -- entry

@@ -103,6 +103,23 @@ impl Format for OpenClaw {
         index::read(bytes)
     }
 
+    fn sessions_of_key(
+        &self,
+        key: &str,
+        session: &str,
+        fields: &serde_json::Map<String, serde_json::Value>,
+    ) -> Vec<String> {
+        index::sessions_of_key(key, session, fields)
+    }
+
+    fn thread_session(&self, id: &str, thread: &str) -> Option<String> {
+        Some(archives::of_thread(id, thread))
+    }
+
+    fn without_thread<'s>(&self, session: &'s str) -> Option<&'s str> {
+        archives::without_thread(session)
+    }
+
     fn index_without(
         &self,
         _origin: &Origin,
