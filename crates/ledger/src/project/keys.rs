@@ -17,6 +17,7 @@ use rusqlite::{Connection, OptionalExtension};
 use serde_json::{Map, Value};
 
 use super::session::Name;
+use super::states;
 use crate::Result;
 use crate::base::ids::{Seq, SourceId};
 use crate::truth::fields::Fields;
@@ -141,7 +142,9 @@ pub(crate) fn choose_again(conn: &Connection, name: &Name) -> Result<()> {
         sessions.extend([before, now.clone()]);
     }
     for id in sessions {
-        update_links(conn, &Name { id, ..name.clone() })?;
+        let name = Name { id, ..name.clone() };
+        update_links(conn, &name)?;
+        states::update_named(conn, &name)?;
     }
     keys.iter().try_for_each(|key| update_children(conn, name.format, key))
 }
@@ -293,15 +296,45 @@ pub(crate) fn replace(
     removed: &[String],
 ) -> Result<()> {
     let Some((format, agent)) = index_format_and_agent(tx, source)? else { return Ok(()) };
-    for key in removed {
-        tx.prepare_cached("DELETE FROM session_keys WHERE source = ?1 AND key = ?2")?
-            .execute((source, key))?;
-    }
-    for binding in changed {
-        let fields = serde_json::to_string(&binding.fields).unwrap_or_default();
-        write_row(tx, source, (format, &agent), binding, &fields)?;
+    let removed = removed.iter().map(|key| (key, None));
+    for (key, binding) in removed.chain(changed.iter().map(|key| (&key.key, Some(key)))) {
+        let before = archived_session(tx, source, key)?;
+        match binding {
+            Some(binding) => {
+                let fields = serde_json::to_string(&binding.fields).unwrap_or_default();
+                write_row(tx, source, (format, &agent), binding, &fields)?;
+            }
+            None => {
+                tx.prepare_cached("DELETE FROM session_keys WHERE source = ?1 AND key = ?2")?
+                    .execute((source, key))?;
+            }
+        }
+        let after = archived_session(tx, source, key)?;
+        if before != after {
+            for (id, _) in before.into_iter().chain(after) {
+                states::update_named(
+                    tx,
+                    &Name { format: format.name(), agent: agent.clone(), id },
+                )?;
+            }
+        }
     }
     Ok(())
+}
+
+/// Returns the session to which a key leads, and whether the key is archived.
+fn archived_session(
+    conn: &Connection,
+    source: SourceId,
+    key: &str,
+) -> Result<Option<(String, bool)>> {
+    Ok(conn
+        .prepare_cached(
+            "SELECT session_id, is_archived FROM session_keys
+              WHERE source = ?1 AND key = ?2 AND session_id IS NOT NULL",
+        )?
+        .query_row((source, key), |row| Ok((row.get(0)?, row.get(1)?)))
+        .optional()?)
 }
 
 /// Writes the row of one key.

@@ -28,6 +28,7 @@ mod forget;
 mod forks;
 mod formats;
 mod fresh;
+mod gateway;
 mod index_faults;
 mod kill;
 mod layers;

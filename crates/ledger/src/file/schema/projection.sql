@@ -351,7 +351,7 @@ CREATE TABLE decoders (
 -- Tool calls that started a sub-agent, as recorded in the parent's transcript.
 CREATE TABLE spawned_agents (
     session  INTEGER NOT NULL,            -- the parent
-    agent_id TEXT    NOT NULL,
+    agent_id TEXT    NOT NULL,            -- or the key of its session
     call_id  TEXT    NOT NULL,
     PRIMARY KEY (session, agent_id)
 ) STRICT, WITHOUT ROWID;

@@ -10,6 +10,7 @@ mod files;
 mod index;
 mod lines;
 mod notes;
+mod spawn;
 mod summary;
 mod user_text;
 
