@@ -70,6 +70,30 @@ pub trait Format: Sync {
         None
     }
 
+    /// Returns the sessions to which a key of an index may lead, the most likely one first. The
+    /// first that has a transcript is the right one. `session` is the one that the index names, and
+    /// `fields` are the key's fields under the names of [`crate::index::FIELDS`].
+    fn sessions_of_key(
+        &self,
+        _key: &str,
+        session: &str,
+        _fields: &serde_json::Map<String, serde_json::Value>,
+    ) -> Vec<String> {
+        vec![session.to_owned()]
+    }
+
+    /// Returns the name of the session of a thread, if threads have sessions of their own. The name
+    /// begins with the one of an empty thread.
+    fn thread_session(&self, _id: &str, _thread: &str) -> Option<String> {
+        None
+    }
+
+    /// Returns the id of a thread's session without the thread. The agent may store the transcript
+    /// elsewhere under that id alone.
+    fn without_thread<'s>(&self, _session: &'s str) -> Option<&'s str> {
+        None
+    }
+
     /// Returns the reader that selects a model's context; `None` while there is none for this
     /// format. Its sessions can then be read and searched, but not forked.
     ///
@@ -106,6 +130,12 @@ pub trait Format: Sync {
 
     /// Returns whether its transcripts begin with a header record.
     fn has_headers(&self) -> bool {
+        false
+    }
+
+    /// Returns whether the agent may store a line a second time in JavaScript's spelling. Lines are
+    /// then compared in that spelling, so that the same values are the same entry.
+    fn respells_lines(&self) -> bool {
         false
     }
 

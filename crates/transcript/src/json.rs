@@ -17,7 +17,7 @@ use std::marker::PhantomData;
 
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
-pub use self::stringify::stringify;
+pub use self::stringify::{is_stringified, stringify};
 pub(crate) use self::values::{Nullable, Present, Word, non_empty};
 use crate::problem::{Problem, ProblemKind};
 

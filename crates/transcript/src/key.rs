@@ -115,6 +115,15 @@ impl SessionKey {
         self.split().1
     }
 
+    /// Returns the thread that a transcript of the conversation may be named after: a topic or
+    /// thread behind an address, or one that is the address itself.
+    pub fn named_thread(&self) -> Option<&str> {
+        match self.kind() {
+            Kind::Thread { id, .. } => Some(self.thread().unwrap_or(id)),
+            _ => self.thread(),
+        }
+    }
+
     /// Returns the kind of conversation that the key routes to.
     pub fn kind(&self) -> Kind<'_> {
         let (base, _) = self.split();

@@ -65,7 +65,7 @@ pub mod story;
 pub mod time;
 pub mod when;
 
-pub use json::stringify;
+pub use json::{is_stringified, stringify};
 
 /// Returns the configuration of a property: this many cases, the same in every run, or as many
 /// random ones as `PROPTEST_CASES` says.

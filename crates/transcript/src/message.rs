@@ -16,7 +16,7 @@ use std::borrow::Cow;
 pub(crate) use self::blocks::Content;
 
 use self::blocks::{ResultBody, first_id};
-use crate::entry::{Block, Entry, Response, Role, Stop, ToolResult, Usage};
+use crate::entry::{Block, Entry, RawJson, Response, Role, Stop, ToolResult, Usage};
 use crate::json::{Word, fields, non_empty};
 use crate::time::Timestamp;
 
@@ -55,6 +55,8 @@ fields! {
         "display" => display: bool,
         /// The author of a user's message. [`Message::fill`] leaves it to the format.
         "provenance" => provenance: Provenance<'a>,
+        /// A tool's own data beside its result. [`Message::fill`] leaves it to the format.
+        "details" => details: RawJson<'a>,
     }
 }
 

@@ -13,6 +13,7 @@ use quipu_transcript::format::{Format, Origin, Part};
 use quipu_transcript::problem::{Problem, ProblemKind};
 use quipu_transcript::record::{self, OVERSIZE_HEAD};
 use quipu_transcript::story::{self, mentions_error};
+use quipu_transcript::{is_stringified, stringify};
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
 use super::search::{self, MAX_TARGET_BYTES, SearchText};
@@ -204,7 +205,7 @@ impl<'a> Drafter<'a> {
     /// Decodes a whole record.
     pub(crate) fn draft(&self, bytes: &[u8]) -> Draft {
         let line = bytes.trim_ascii();
-        let content = short_hash(xxh3_64(line));
+        let content = self.content(line);
         let mut entries = Vec::new();
         let mut unindexed_bytes = 0_u64;
         let (format, origin) = (self.format, self.origin);
@@ -215,7 +216,7 @@ impl<'a> Drafter<'a> {
             }
             // A record has the same hash alone and on a line with other records.
             let content = match entry.part.clone().and_then(|part| line.get(part)) {
-                Some(part) => short_hash(xxh3_64(part)),
+                Some(part) => self.content(part),
                 None => content,
             };
             let drafted = self.entry(entry, content, bytes.len() as u64);
@@ -230,6 +231,15 @@ impl<'a> Drafter<'a> {
             problems.push(Problem::new(ProblemKind::Oversize, detail));
         }
         Draft { entries, problems, same_as: None }
+    }
+
+    /// Returns the hash by which a repeated entry is told from a new version.
+    fn content(&self, line: &[u8]) -> i64 {
+        let respelled = match self.format.respells_lines() && !is_stringified(line) {
+            true => std::str::from_utf8(line).ok().map(stringify),
+            false => None,
+        };
+        short_hash(xxh3_64(respelled.as_deref().map_or(line, str::as_bytes)))
     }
 
     /// Decodes the head of a record that is too long to be read whole.

@@ -66,7 +66,12 @@ impl Fold {
         };
         let seen = match older.filter(|known| known.content == entry.content) {
             Some(known) => Some(known),
-            None => first_sighting(tx, same_as, Some(row))?,
+            None => match first_sighting(tx, same_as, Some(row))? {
+                None if begins_source(position, state, &entry) => {
+                    first_entry(tx, row)?.filter(|known| known.content == entry.content)
+                }
+                seen => seen,
+            },
         };
         if let Some(known) = seen {
             insert_sighting(tx, id, known.id)?;
@@ -278,7 +283,8 @@ impl Fold {
         {
             return Ok(Some(Arc::clone(name)));
         }
-        if let Some(name) = Name::of(position.format, position.origin).map(Arc::new) {
+        if let Some(name) = Name::of(position.format, position.origin) {
+            let name = Arc::new(self.joined_name(tx, position, state, entry, name)?);
             self.named = Some((position.source, Arc::clone(&name)));
             return Ok(Some(name));
         }
@@ -316,6 +322,23 @@ fn first_sighting(
                 AND session IS ?2",
         )?
         .query_row((holder, session), |row| {
+            Ok(KnownEntry { id: row.get(0)?, content: row.get(1)?, turn: row.get(2)? })
+        })
+        .optional()?)
+}
+
+/// Returns whether an entry is the first header of its source.
+fn begins_source(position: &RecordPosition<'_>, state: &SourceState, entry: &DraftEntry) -> bool {
+    let had_header = state.has_header && state.generation == position.generation;
+    matches!(entry.detail, Detail::Header) && !had_header
+}
+
+/// Returns the first entry of a session: its header, where it has one. A header has no id by which
+/// it could be found.
+pub(super) fn first_entry(tx: &Transaction<'_>, session: SessionRow) -> Result<Option<KnownEntry>> {
+    Ok(tx
+        .prepare_cached("SELECT id, content, turn FROM entry_rows WHERE id = ?1 AND session = ?1")?
+        .query_row([session], |row| {
             Ok(KnownEntry { id: row.get(0)?, content: row.get(1)?, turn: row.get(2)? })
         })
         .optional()?)

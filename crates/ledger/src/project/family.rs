@@ -37,10 +37,13 @@ macro_rules! in_one_folder {
 }
 pub(crate) use in_one_folder;
 
-/// Returns the possible agent ids in the name of a sub-agent's session: each text after an
-/// `agent-`.
-pub(crate) fn agent_ids(session_id: &str) -> impl Iterator<Item = &str> {
+/// Returns the possible agent ids of a sub-agent's session: each text after an `agent-` in its name,
+/// and its key, which some agents record instead of an id.
+pub(crate) fn agent_ids<'a>(
+    session_id: &'a str,
+    key: Option<&'a str>,
+) -> impl Iterator<Item = &'a str> {
     const BEGINNING: &str = "agent-";
     let places = session_id.match_indices(BEGINNING);
-    places.filter_map(|(at, _)| session_id.get(at + BEGINNING.len()..))
+    places.filter_map(|(at, _)| session_id.get(at + BEGINNING.len()..)).chain(key)
 }

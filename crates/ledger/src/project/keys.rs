@@ -3,14 +3,21 @@
 //! `key_history` comes from the journal and is permanent. `session_keys` shows the newest bytes of
 //! each index, with counters and times, and the patched fields of native keys. Parents of sessions
 //! follow from the history, whether a transcript or its index is collected first.
+//!
+//! An index may leave open to which of a few sessions a key leads: a thread's transcript may be
+//! named with or without its thread. `key_options` has them all, and the key leads to the first of
+//! them that exists. Each new session is looked up there, so the order does not matter.
 
-use quipu_transcript::format;
+use std::collections::BTreeSet;
+
+use quipu_transcript::format::{self, Format};
 use quipu_transcript::index::Binding;
 use quipu_transcript::key::{Kind, SessionKey};
 use rusqlite::{Connection, OptionalExtension};
 use serde_json::{Map, Value};
 
 use super::session::Name;
+use super::states;
 use crate::Result;
 use crate::base::ids::{Seq, SourceId};
 use crate::truth::fields::Fields;
@@ -34,6 +41,12 @@ pub(crate) fn project_event(
 ) -> Result<()> {
     let Some((format, agent)) = index_format_and_agent(tx, source)? else { return Ok(()) };
     let fields = serde_json::to_string(event.fields).unwrap_or_default();
+    let options = match event.session {
+        Some(session) => format.sessions_of_key(event.key, session, event.fields),
+        None => Vec::new(),
+    };
+    let format = format.name();
+    let session = choose(tx, format, &agent, &options)?;
     tx.prepare_cached(
         "INSERT INTO key_history
             (seq, source, format, agent, key, session_id, parent_key, is_subagent, fields)
@@ -45,26 +58,95 @@ pub(crate) fn project_event(
         format,
         &agent,
         event.key,
-        event.session,
+        session,
         event.parent_key,
         event.is_subagent,
         fields,
     ))?;
-    if let Some(session) = event.session {
+    for (rank, option) in options.iter().enumerate().filter(|_| options.len() > 1) {
+        tx.prepare_cached("INSERT INTO key_options (seq, rank, session_id) VALUES (?1, ?2, ?3)")?
+            .execute((seq, rank as i64, option))?;
+    }
+    if let Some(session) = session {
         update_links(tx, &Name { format, agent, id: session.to_owned() })?;
     }
     // Some children may have been stored before their parent.
+    update_children(tx, format, event.key)
+}
+
+/// Updates the rows of the sessions whose parent has that key.
+fn update_children(tx: &Connection, format: &'static str, key: &str) -> Result<()> {
     let children: Vec<(String, String)> = tx
         .prepare_cached(
             "SELECT DISTINCT agent, session_id FROM key_history
               WHERE format = ?1 AND parent_key = ?2 AND session_id IS NOT NULL",
         )?
-        .query_map((format, event.key), |row| Ok((row.get(0)?, row.get(1)?)))?
+        .query_map((format, key), |row| Ok((row.get(0)?, row.get(1)?)))?
         .collect::<Result<_, _>>()?;
     for (agent, id) in children {
         update_links(tx, &Name { format, agent, id })?;
     }
     Ok(())
+}
+
+/// Returns the session to which a key leads: the first of these that exists, or else the first.
+fn choose<'o>(
+    conn: &Connection,
+    format: &str,
+    agent: &str,
+    options: &'o [String],
+) -> Result<Option<&'o String>> {
+    if options.len() > 1 {
+        let mut exists = conn.prepare_cached(
+            "SELECT 1 FROM sessions WHERE format = ?1 AND agent = ?2 AND session_id = ?3",
+        )?;
+        for option in options {
+            if exists.exists((format, agent, option))? {
+                return Ok(Some(option));
+            }
+        }
+    }
+    Ok(options.first())
+}
+
+/// Decides again about the keys that may lead to a session, after it was added or renamed.
+pub(crate) fn choose_again(conn: &Connection, name: &Name) -> Result<()> {
+    let notes: Vec<(Seq, SourceId, String, String)> = conn
+        .prepare_cached(
+            "SELECT h.seq, h.source, h.key, h.session_id
+               FROM key_options o CROSS JOIN key_history h ON h.seq = o.seq
+              WHERE o.session_id = ?1 AND h.format = ?2 AND h.agent = ?3 ORDER BY h.seq",
+        )?
+        .query_map((&name.id, name.format, &name.agent), |row| {
+            Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?))
+        })?
+        .collect::<Result<_, _>>()?;
+    let (mut keys, mut sessions) = (BTreeSet::new(), BTreeSet::new());
+    for (seq, source, key, before) in notes {
+        let options: Vec<String> = conn
+            .prepare_cached("SELECT session_id FROM key_options WHERE seq = ?1 ORDER BY rank")?
+            .query_map([seq], |row| row.get(0))?
+            .collect::<Result<_, _>>()?;
+        let Some(now) = choose(conn, name.format, &name.agent, &options)? else { continue };
+        if *now == before {
+            continue;
+        }
+        conn.prepare_cached("UPDATE key_history SET session_id = ?2 WHERE seq = ?1")?
+            .execute((seq, now))?;
+        conn.prepare_cached(
+            "UPDATE session_keys SET session_id = ?3
+              WHERE source = ?1 AND key = ?2 AND session_id = ?4",
+        )?
+        .execute((source, &key, now, &before))?;
+        keys.insert(key);
+        sessions.extend([before, now.clone()]);
+    }
+    for id in sessions {
+        let name = Name { id, ..name.clone() };
+        update_links(conn, &name)?;
+        states::update_named(conn, &name)?;
+    }
+    keys.iter().try_for_each(|key| update_children(conn, name.format, key))
 }
 
 /// Projects a line of the journal about a key of a native session.
@@ -113,14 +195,14 @@ fn names_parent(name: &str) -> bool {
 fn index_format_and_agent(
     conn: &Connection,
     source: SourceId,
-) -> Result<Option<(&'static str, String)>> {
+) -> Result<Option<(&'static dyn Format, String)>> {
     let found: Option<(String, Vec<u8>)> = conn
         .prepare_cached("SELECT format, first_path FROM sources WHERE id = ?1")?
         .query_row([source], |row| Ok((row.get(0)?, row.get(1)?)))
         .optional()?;
     Ok(found.and_then(|(name, path)| {
         let format = format::by_name(&name)?;
-        Some((format.name(), format.origin(&path).agent.unwrap_or_default()))
+        Some((format, format.origin(&path).agent.unwrap_or_default()))
     }))
 }
 
@@ -186,7 +268,8 @@ fn parent_session(
 
 /// Updates the row of a session from the indexes.
 fn update_links(tx: &Connection, name: &Name) -> Result<()> {
-    let Some(link) = load_link(tx, name)? else { return Ok(()) };
+    // A key that leads elsewhere by now leaves none.
+    let link = load_link(tx, name)?.unwrap_or_default();
     tx.prepare_cached(
         "UPDATE sessions
             SET key = ?4, parent_id = coalesce(?5, parent_id), parent_agent = ?6,
@@ -213,25 +296,61 @@ pub(crate) fn replace(
     removed: &[String],
 ) -> Result<()> {
     let Some((format, agent)) = index_format_and_agent(tx, source)? else { return Ok(()) };
-    for key in removed {
-        tx.prepare_cached("DELETE FROM session_keys WHERE source = ?1 AND key = ?2")?
-            .execute((source, key))?;
-    }
-    for binding in changed {
-        let fields = serde_json::to_string(&binding.fields).unwrap_or_default();
-        write_row(tx, source, (format, &agent), binding, &fields)?;
+    let removed = removed.iter().map(|key| (key, None));
+    for (key, binding) in removed.chain(changed.iter().map(|key| (&key.key, Some(key)))) {
+        let before = archived_session(tx, source, key)?;
+        match binding {
+            Some(binding) => {
+                let fields = serde_json::to_string(&binding.fields).unwrap_or_default();
+                write_row(tx, source, (format, &agent), binding, &fields)?;
+            }
+            None => {
+                tx.prepare_cached("DELETE FROM session_keys WHERE source = ?1 AND key = ?2")?
+                    .execute((source, key))?;
+            }
+        }
+        let after = archived_session(tx, source, key)?;
+        if before != after {
+            for (id, _) in before.into_iter().chain(after) {
+                states::update_named(
+                    tx,
+                    &Name { format: format.name(), agent: agent.clone(), id },
+                )?;
+            }
+        }
     }
     Ok(())
+}
+
+/// Returns the session to which a key leads, and whether the key is archived.
+fn archived_session(
+    conn: &Connection,
+    source: SourceId,
+    key: &str,
+) -> Result<Option<(String, bool)>> {
+    Ok(conn
+        .prepare_cached(
+            "SELECT session_id, is_archived FROM session_keys
+              WHERE source = ?1 AND key = ?2 AND session_id IS NOT NULL",
+        )?
+        .query_row((source, key), |row| Ok((row.get(0)?, row.get(1)?)))
+        .optional()?)
 }
 
 /// Writes the row of one key.
 fn write_row(
     tx: &Connection,
     source: SourceId,
-    (format, agent): (&str, &str),
+    (format, agent): (&dyn Format, &str),
     binding: &Binding,
     fields: &str,
 ) -> Result<()> {
+    let options = match &binding.session {
+        Some(session) => format.sessions_of_key(&binding.key, session, &binding.fields),
+        None => Vec::new(),
+    };
+    let format = format.name();
+    let session = choose(tx, format, agent, &options)?;
     let text = |name: &str| binding.fields.get(name).and_then(Value::as_str);
     let number = |name: &str| binding.fields.get(name).and_then(Value::as_i64);
     tx.prepare_cached(
@@ -245,7 +364,7 @@ fn write_row(
         binding.key,
         format,
         agent,
-        binding.session,
+        session,
         binding.parent_key,
         channel(binding),
         text("chatType"),

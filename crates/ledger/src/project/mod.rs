@@ -23,6 +23,7 @@ mod sessions;
 mod source_state;
 mod states;
 pub(crate) mod tail;
+mod threads;
 pub(crate) mod tools;
 mod tree;
 mod turns;
@@ -228,6 +229,7 @@ impl Fold {
         let Some(name) = Name::of(format, &origin) else { return Ok(()) };
         // The original's session is looked up by its row.
         self.sessions.save(tx)?;
+        let name = self.copied_name(tx, format, &origin, original, name)?;
         let session = self.sessions.get(tx, &name, SessionRow(seq.0))?;
         session.add_source(tx, source, &origin)?;
         let of: Option<String> = tx

@@ -25,6 +25,8 @@ pub(crate) struct Session {
     pub(crate) row: SessionRow,
     pub(crate) columns: Columns,
     pub(crate) is_dirty: bool,
+    /// True if the session has no row yet.
+    is_new: bool,
     /// True if a file was added, so that the session's state may have changed.
     pub(crate) has_new_source: bool,
     /// True if everything about the session is in memory, because the ledger had nothing of it
@@ -127,6 +129,7 @@ impl Session {
             row,
             columns: Columns::default(),
             is_dirty: true,
+            is_new: true,
             has_new_source: false,
             is_complete: true,
             tree: Default::default(),
@@ -156,6 +159,7 @@ impl Session {
             is_complete: columns.entries == 0,
             columns,
             is_dirty: false,
+            is_new: false,
             has_new_source: false,
             tree: Default::default(),
             calls: Default::default(),
@@ -374,7 +378,10 @@ impl Session {
             c.automatic_turns,
         ])?;
         self.is_dirty = false;
-        Ok(())
+        match std::mem::take(&mut self.is_new) {
+            true => keys::choose_again(conn, name),
+            false => Ok(()),
+        }
     }
 }
 

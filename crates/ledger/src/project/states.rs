@@ -1,4 +1,4 @@
-//! The states of sessions, derived from the places of their files.
+//! The states of sessions, derived from the places of their files and from their keys.
 //!
 //! Never looks at the disk: the ledger knows the last place of each file.
 
@@ -10,7 +10,8 @@ use rusqlite::{Connection, ToSql};
 
 use crate::Result;
 use crate::base::ids::{SessionRow, SourceId};
-use crate::project::session_sources::holds_transcript;
+use crate::project::session::Name;
+use crate::project::session_sources::{self, holds_transcript};
 use crate::wire::SessionState;
 
 impl ToSql for SessionState {
@@ -42,7 +43,38 @@ fn state(conn: &Connection, session: SessionRow) -> Result<SessionState> {
             .and_then(|format| format.origin(row.get_ref(1).ok()?.as_blob().ok()?).archive);
         best = best.max(SessionState::of_file(row.get(2)?, archive));
     }
-    Ok(best)
+    match best == SessionState::Live && is_archived(conn, session)? {
+        true => Ok(SessionState::Archived),
+        false => Ok(best),
+    }
+}
+
+/// Returns whether a person archived a session: all keys that lead to it say so.
+fn is_archived(conn: &Connection, session: SessionRow) -> Result<bool> {
+    let is_archived: Option<bool> = conn
+        .prepare_cached(
+            "SELECT min(k.is_archived)
+               FROM sessions s CROSS JOIN session_keys k ON k.session_id = s.session_id
+              WHERE s.id = ?1 AND k.format = s.format AND k.agent = s.agent",
+        )?
+        .query_row([session], |row| row.get(0))?;
+    Ok(is_archived.unwrap_or(false))
+}
+
+/// Updates the state in the row of a session.
+fn update(conn: &Connection, session: SessionRow) -> Result<()> {
+    let state = state(conn, session)?;
+    conn.prepare_cached("UPDATE sessions SET state = ?2 WHERE id = ?1 AND state <> ?2")?
+        .execute((session, state))?;
+    Ok(())
+}
+
+/// Updates the state in the row of a session, if it has a row.
+pub(super) fn update_named(conn: &Connection, name: &Name) -> Result<()> {
+    match session_sources::find(conn, name.format, &name.agent, &name.id)? {
+        Some(session) => update(conn, session),
+        None => Ok(()),
+    }
 }
 
 /// The sessions whose states may differ from their rows. Each is checked once per transaction, for
@@ -72,9 +104,7 @@ impl States {
     /// Updates the rows of the sessions, which must exist.
     pub(super) fn save(&mut self, conn: &Connection) -> Result<()> {
         for session in std::mem::take(&mut self.due) {
-            let state = state(conn, session)?;
-            conn.prepare_cached("UPDATE sessions SET state = ?2 WHERE id = ?1 AND state <> ?2")?
-                .execute((session, state))?;
+            update(conn, session)?;
         }
         Ok(())
     }

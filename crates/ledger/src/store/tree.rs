@@ -35,15 +35,38 @@ pub struct Node {
     is_side: bool,
 }
 
-impl Node {
-    const COLUMNS: &'static str =
-        "e.id, e.uuid, p.uuid, k.type, nullif(k.role, ''), e.time, k.is_side
-           FROM entry_rows e CROSS JOIN kinds k ON k.id = e.kind
-           LEFT JOIN entry_rows p ON p.id = e.parent";
+/// Every statement that follows the parents of entries, so that a test can check all their plans.
+mod sql {
+    macro_rules! nodes {
+        ($condition:literal) => {
+            concat!(
+                "SELECT e.id, e.uuid, p.uuid, k.type, nullif(k.role, ''), e.time, k.is_side
+                   FROM entry_rows e CROSS JOIN kinds k ON k.id = e.kind
+                   LEFT JOIN entry_rows p ON p.id = e.parent
+                  WHERE ",
+                $condition
+            )
+        };
+    }
 
-    /// Selects these columns for every entry on the path to `?1`, from the root. Without `CROSS`,
-    /// SQLite would scan all entries and search the path for each.
-    const PATH: &'static str = "
+    /// The node of entry `?1`.
+    pub(super) const NODE: &str = nodes!("e.id = ?1");
+
+    /// The newest node of session `?1` with the id `?2`.
+    pub(super) const FIND: &str = nodes!(
+        "e.session = ?1 AND e.uuid = ?2 AND e.superseded_by IS NULL ORDER BY e.id DESC LIMIT 1"
+    );
+
+    /// Whether session `?1` has an entry with the id `?2`.
+    pub(super) const HAS: &str =
+        "SELECT EXISTS (SELECT 1 FROM entry_rows WHERE session = ?1 AND uuid = ?2)";
+
+    /// The leaf of session `?1`.
+    pub(super) const LEAF: &str = "SELECT leaf FROM sessions WHERE id = ?1";
+
+    /// Every node on the path to entry `?1`, from the root. Without `CROSS`, SQLite would scan all
+    /// entries and search the path for each.
+    pub(super) const PATH: &str = "
         WITH RECURSIVE path (id, height) AS (
             SELECT ?1, 0 UNION ALL
             SELECT e.parent, height + 1 FROM path JOIN entry_rows e ON e.id = path.id
@@ -54,6 +77,47 @@ impl Node {
            LEFT JOIN entry_rows p ON p.id = e.parent
           ORDER BY path.height DESC";
 
+    /// The children of entry `?2` in session `?1`.
+    pub(super) const CHILDREN: &str = nodes!(
+        "e.session = ?1 AND e.parent IS ?2 AND k.type NOT IN ('session', 'leaf') ORDER BY e.id"
+    );
+
+    /// The last entry that the paths to `?1` and `?2` share.
+    pub(super) const COMMON_ANCESTOR: &str = "
+        WITH RECURSIVE
+            one (id, height) AS (
+                SELECT ?1, 0 UNION ALL
+                SELECT e.parent, height + 1 FROM one JOIN entry_rows e ON e.id = one.id
+                 WHERE e.parent IS NOT NULL),
+            other (id) AS (
+                SELECT ?2 UNION ALL
+                SELECT e.parent FROM other JOIN entry_rows e ON e.id = other.id
+                 WHERE e.parent IS NOT NULL)
+         SELECT one.id FROM one WHERE one.id IN (SELECT id FROM other)
+          ORDER BY height LIMIT 1";
+
+    /// The nodes of session `?1` without children.
+    pub(super) const TIPS: &str = nodes!(
+        "e.session = ?1 AND k.is_side = 0 AND k.type NOT IN ('session', 'leaf')
+            AND k.is_sidechain = 0 AND e.superseded_by IS NULL
+            AND (e.uuid IS NOT NULL OR k.role <> '')
+            AND e.id NOT IN (SELECT parent FROM entries
+                              WHERE session = ?1 AND parent IS NOT NULL
+                                AND is_side = 0 AND type <> 'leaf')
+          ORDER BY e.id"
+    );
+
+    /// All entries of session `?1` with their parents.
+    pub(super) const PARENTS: &str =
+        "SELECT id, parent FROM entry_rows WHERE session = ?1 ORDER BY id";
+
+    /// All of these.
+    #[cfg(test)]
+    pub(super) const ALL: &[&str] =
+        &[NODE, FIND, HAS, LEAF, PATH, CHILDREN, COMMON_ANCESTOR, TIPS, PARENTS];
+}
+
+impl Node {
     fn from_row(row: &Row<'_>) -> rusqlite::Result<Node> {
         let id = |column| -> rusqlite::Result<Option<String>> {
             Ok(row.get::<_, Option<PackedId>>(column)?.map(|id| id.unpack()))
@@ -146,11 +210,7 @@ impl Session {
 
 fn children(conn: &Connection, session: &NativeSession, of: Option<&str>) -> Result<Vec<Node>> {
     let of = of.map(|id| View::projected(conn, session).find_on_path("entry", id)).transpose()?;
-    let mut statement = conn.prepare_cached(&format!(
-        "SELECT {} WHERE e.session = ?1 AND e.parent IS ?2
-            AND e.type NOT IN ('session', 'leaf') ORDER BY e.id",
-        Node::COLUMNS
-    ))?;
+    let mut statement = conn.prepare_cached(sql::CHILDREN)?;
     let of = of.map(|node| node.entry);
     Ok(statement.query_map((session.row, of), Node::from_row)?.collect::<Result<_, _>>()?)
 }
@@ -164,19 +224,7 @@ fn common_ancestor(
     let view = View::projected(conn, session);
     let (one, other) = (view.find_on_path("entry", one)?, view.find_on_path("entry", other)?);
     let shared: Option<EntryId> = conn
-        .prepare_cached(
-            "WITH RECURSIVE
-                one (id, height) AS (
-                    SELECT ?1, 0 UNION ALL
-                    SELECT e.parent, height + 1 FROM one JOIN entry_rows e ON e.id = one.id
-                     WHERE e.parent IS NOT NULL),
-                other (id) AS (
-                    SELECT ?2 UNION ALL
-                    SELECT e.parent FROM other JOIN entry_rows e ON e.id = other.id
-                     WHERE e.parent IS NOT NULL)
-             SELECT one.id FROM one WHERE one.id IN (SELECT id FROM other)
-              ORDER BY height LIMIT 1",
-        )?
+        .prepare_cached(sql::COMMON_ANCESTOR)?
         .query_row((one.entry, other.entry), |row| row.get(0))
         .optional()?;
     shared.map(|entry| node(conn, entry)).transpose()
@@ -188,16 +236,7 @@ pub(super) fn branches(
     session: SessionRow,
     leaf: Option<EntryId>,
 ) -> Result<Vec<Branch>> {
-    let mut statement = conn.prepare_cached(&format!(
-        "SELECT {} WHERE e.session = ?1 AND k.is_side = 0 AND k.type NOT IN ('session', 'leaf')
-            AND k.is_sidechain = 0 AND e.superseded_by IS NULL
-            AND (e.uuid IS NOT NULL OR k.role <> '')
-            AND e.id NOT IN (SELECT parent FROM entries
-                              WHERE session = ?1 AND parent IS NOT NULL
-                                AND is_side = 0 AND type <> 'leaf')
-          ORDER BY e.id",
-        Node::COLUMNS
-    ))?;
+    let mut statement = conn.prepare_cached(sql::TIPS)?;
     let tips = statement.query_map([session], Node::from_row)?.collect::<Result<Vec<Node>, _>>()?;
     let lengths = lengths(conn, session)?;
     tips.into_iter()
@@ -212,8 +251,7 @@ pub(super) fn branches(
 /// Returns the length of the path to each entry, the entry included. Visits each entry once. A
 /// parent may come after its child, because imports can store lines in any order.
 fn lengths(conn: &Connection, session: SessionRow) -> Result<HashMap<EntryId, u64>> {
-    let mut statement =
-        conn.prepare_cached("SELECT id, parent FROM entry_rows WHERE session = ?1 ORDER BY id")?;
+    let mut statement = conn.prepare_cached(sql::PARENTS)?;
     let rows = statement.query_map([session], |row| Ok((row.get(0)?, row.get(1)?)))?;
     let parents: HashMap<EntryId, Option<EntryId>> = rows.collect::<Result<_, _>>()?;
     let mut lengths: HashMap<EntryId, u64> = HashMap::default();
@@ -240,45 +278,31 @@ fn lengths(conn: &Connection, session: SessionRow) -> Result<HashMap<EntryId, u6
 
 /// Returns the session's leaf.
 pub(super) fn leaf(conn: &Connection, session: SessionRow) -> Result<Option<Node>> {
-    let leaf: Option<EntryId> = conn
-        .prepare_cached("SELECT leaf FROM sessions WHERE id = ?1")?
-        .query_row([session], |row| row.get(0))?;
+    let leaf: Option<EntryId> =
+        conn.prepare_cached(sql::LEAF)?.query_row([session], |row| row.get(0))?;
     leaf.map(|entry| node(conn, entry)).transpose()
 }
 
 fn node(conn: &Connection, entry: EntryId) -> Result<Node> {
-    Ok(conn
-        .prepare_cached(&format!("SELECT {} WHERE e.id = ?1", Node::COLUMNS))?
-        .query_row([entry], Node::from_row)?)
+    Ok(conn.prepare_cached(sql::NODE)?.query_row([entry], Node::from_row)?)
 }
 
 /// Returns the entry with that id.
 pub(super) fn find(conn: &Connection, session: SessionRow, id: &str) -> Result<Option<Node>> {
     Ok(conn
-        .prepare_cached(&format!(
-            "SELECT {} WHERE e.session = ?1 AND e.uuid = ?2
-                AND e.superseded_by IS NULL
-              ORDER BY e.id DESC LIMIT 1",
-            Node::COLUMNS
-        ))?
+        .prepare_cached(sql::FIND)?
         .query_row((session, PackedId::pack(id)), Node::from_row)
         .optional()?)
 }
 
 /// Returns whether the session has an entry with that id.
 pub(super) fn has(conn: &Connection, session: SessionRow, id: &str) -> Result<bool> {
-    Ok(conn
-        .prepare_cached(
-            "SELECT EXISTS (
-                SELECT 1 FROM entry_rows
-                 WHERE session = ?1 AND uuid = ?2)",
-        )?
-        .query_row((session, PackedId::pack(id)), |row| row.get(0))?)
+    Ok(conn.prepare_cached(sql::HAS)?.query_row((session, PackedId::pack(id)), |row| row.get(0))?)
 }
 
 /// Returns the entries from the root to an entry.
 pub(super) fn path(conn: &Connection, to: EntryId) -> Result<Vec<Node>> {
-    let mut statement = conn.prepare_cached(Node::PATH)?;
+    let mut statement = conn.prepare_cached(sql::PATH)?;
     Ok(statement.query_map([to], Node::from_row)?.collect::<Result<_, _>>()?)
 }
 
@@ -286,14 +310,33 @@ pub(super) fn path(conn: &Connection, to: EntryId) -> Result<Vec<Node>> {
 mod tests {
     use super::*;
 
+    /// Parents are foreign keys: a statement follows them by key, and scans no table.
     #[test]
-    fn r93_a_path_is_followed_and_not_looked_for() {
+    fn r93_parents_are_followed_and_not_looked_for() {
         let folder = tempfile::tempdir().unwrap();
         let ledger = crate::Ledger::open(&folder.path().join("ledger.db")).unwrap();
         let conn = ledger.conn();
-        let mut plan = conn.prepare(&format!("EXPLAIN QUERY PLAN {}", Node::PATH)).unwrap();
-        let steps: Vec<String> =
-            plan.query_map([1], |row| row.get(3)).unwrap().map(Result::unwrap).collect();
-        assert!(steps.iter().all(|step| !step.starts_with("SCAN e")), "{steps:?}");
+        for statement in sql::ALL {
+            let mut plan = conn.prepare(&format!("EXPLAIN QUERY PLAN {statement}")).unwrap();
+            let parameters = vec![rusqlite::types::Null; plan.parameter_count()];
+            let parameters = rusqlite::params_from_iter(parameters);
+            let steps: Vec<String> =
+                plan.query_map(parameters, |row| row.get(3)).unwrap().map(Result::unwrap).collect();
+            let is_scan = |step: &&String| {
+                let of_path = ["path", "one", "other", "CONSTANT ROW"];
+                let scanned = step.strip_prefix("SCAN ");
+                scanned.is_some_and(|name| !of_path.contains(&name))
+            };
+            assert_eq!(steps.iter().find(is_scan), None, "{statement}: {steps:?}");
+            let follows = steps.iter().any(|step| {
+                step.contains("USING INTEGER PRIMARY KEY") || step.contains("entries_by_session")
+            });
+            assert!(follows, "{statement}: {steps:?}");
+        }
+        // A scan is recognised as one.
+        let mut plan =
+            conn.prepare("EXPLAIN QUERY PLAN SELECT id FROM entry_rows WHERE parent = 1").unwrap();
+        let step: String = plan.query_row([], |row| row.get(3)).unwrap();
+        assert_eq!(step, "SCAN entry_rows");
     }
 }

@@ -125,6 +125,7 @@ fn run() {
         "open" => drop(Ledger::open(&home.ledger_path()).unwrap()),
         "collect" => drop(home.sync()),
         "append until killed" => store_crowd::append(&home, usize::MAX),
+        "hold the ledger until killed" => store_crowd::hold(&home, begun),
         "import" => store_import::import(&home),
         "append 20 times" => store_crowd::append(&home, 20),
         "collect 12 times" => (0..12).for_each(|_| drop(home.sync())),

@@ -362,6 +362,55 @@ fn a_file_after_its_rows() {
 }
 
 #[test]
+fn rows_in_another_spelling_are_the_same_entries() {
+    // As Python writes them, and as JavaScript does.
+    let spelled = |id: u32, parent: &str| {
+        let id = format!("{id:08x}");
+        [
+            format!(
+                r#"{{"type": "message", "id": "{id}", "parentId": {parent}, "timestamp": "2026-11-15T17:59:59.016Z", "message": {{"role": "assistant", "content": [{{"type": "text", "text": "gr\u00fcn \/{id}"}}], "usage": {{"input": 1.0, "output": 2, "cost": {{"total": 1e-07}}}}}}}}"#
+            ),
+            format!(
+                r#"{{"type":"message","id":"{id}","parentId":{parent},"timestamp":"2026-11-15T17:59:59.016Z","message":{{"role":"assistant","content":[{{"type":"text","text":"grün /{id}"}}],"usage":{{"input":1,"output":2,"cost":{{"total":1e-7}}}}}}}}"#
+            ),
+        ]
+    };
+    let lines = [
+        [header("s").replace("\":", "\": "), header("s")],
+        spelled(1, "null"),
+        spelled(2, "\"00000001\""),
+        spelled(3, "\"00000002\""),
+    ];
+    let file: String = lines.iter().map(|[line, _]| format!("{line}\n")).collect();
+    for is_file_first in [true, false] {
+        let home = Home::new();
+        let add = |is_file: bool| {
+            if is_file {
+                home.write(".openclaw/agents/main/sessions/s.jsonl", &file);
+            } else {
+                loose(&home, 23, "");
+                let conn = writer(&home, DATABASE);
+                for (number, [_, row]) in lines.iter().enumerate() {
+                    insert(&conn, "s", number as i64, row);
+                }
+                conn.close().unwrap();
+                settle(&home.path(DATABASE));
+            }
+            sync(&home)
+        };
+        add(is_file_first);
+        let shown = "SELECT count(*), (SELECT count(*) FROM messages),
+                            (SELECT sum(input) FROM usage WHERE is_counted) FROM entries";
+        assert_eq!(home.all(shown), ["4|3|3"]);
+        assert_eq!(add(!is_file_first).records_added, 4, "every byte is kept");
+        assert_eq!(home.all(shown), ["4|3|3"]);
+        assert_eq!(home.one::<i64>("SELECT count(*) FROM sightings"), 4);
+        assert_eq!(home.problems(), BTreeMap::new());
+        assert_eq!(home.one::<i64>("SELECT count(*) FROM sessions"), 1);
+    }
+}
+
+#[test]
 fn growth() {
     let home = Home::new();
     loose(&home, 4, "");

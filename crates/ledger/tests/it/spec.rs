@@ -1,6 +1,7 @@
 //! The requirements of the specification that the ledger itself meets, by their numbers. The
 //! transcript crate tests single lines; here they are collected and queried with SQL.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use quipu_ledger::query::Choice;
@@ -866,14 +867,45 @@ fn r33_what_lines_say_about_their_session() {
     );
 }
 
-/// Unknown fields of a line are kept, and do not change its meaning.
+/// The extra fields of each type of line are stored, shown with the entry, and no problem.
 #[test]
-fn r33_extra_fields_are_kept() {
-    let extras = r#""thinkingMetadata":{"level":"high"},"todos":[],"permissionMode":"plan","toolUseResult":"ok","sourceToolAssistantUUID":"u","requestId":"req_1","slug":"sleepy-cat","isMeta":false,"#;
-    let text_line = line("user", &uuid(1), None, "asked").replacen('{', &format!("{{{extras}"), 1);
-    let home = collected(&[(MAIN, &text_line)]);
-    assert_eq!(home.all("SELECT role, text FROM messages"), ["'user'|'asked'"]);
-    assert!(home.problems().is_empty(), "{:?}", home.problems());
+fn r33_extra_fields_are_kept_and_shown() {
+    let extended = |role: &str, number: u32, extras: &str| {
+        line(role, &uuid(number), None, "words").replacen('{', &format!("{{{extras},"), 1)
+    };
+    let user = extended(
+        "user",
+        1,
+        r#""thinkingMetadata":{"level":"deep-thought"},"todos":[{"content":"todo-one"}],"permissionMode":"plan-mode","toolUseResult":"result-words","sourceToolAssistantUUID":"source-uuid""#,
+    );
+    let assistant = extended("assistant", 2, r#""requestId":"req-33","slug":"sleepy-cat""#);
+    let system = format!(
+        "{{\"type\":\"system\",\"uuid\":\"{}\",\"parentUuid\":null,\"subtype\":\"turn-duration\",\"durationMs\":1234,\"isMeta\":true,\"content\":\"words\"}}\n",
+        uuid(3)
+    );
+    let progress = format!(
+        "{{\"type\":\"progress\",\"uuid\":\"{}\",\"parentUuid\":null,\"data\":{{\"type\":\"hook_progress\",\"hookName\":\"hook-name\"}},\"parentToolUseID\":\"toolu-parent\",\"toolUseID\":\"toolu-own\"}}\n",
+        uuid(4)
+    );
+    let home = collected(&[(MAIN, &(user + &assistant + &system + &progress))]);
+    assert_eq!(home.problems(), BTreeMap::new());
+    assert_eq!(
+        home.all("SELECT role, text FROM messages"),
+        ["'assistant'|'words'", "'user'|'words'"]
+    );
+    for (number, values) in [
+        (1, &["deep-thought", "todo-one", "plan-mode", "result-words", "source-uuid"][..]),
+        (2, &["req-33", "sleepy-cat"]),
+        (3, &["turn-duration", "1234"]),
+        (4, &["hook_progress", "hook-name", "toolu-parent", "toolu-own"]),
+    ] {
+        let choice =
+            Choice { entry: Some(uuid(number)), detail: StoryDetail::FULL, ..Choice::default() };
+        let shown = home.items_of(SESSION, &choice, |item| format!("{item:?}")).concat();
+        for value in values {
+            assert!(shown.contains(value), "{value} of line {number}: {shown}");
+        }
+    }
     home.assert_restores_all(&[MAIN]);
 }
 
@@ -1030,6 +1062,76 @@ fn r110_the_tables_hold_the_fixtures() {
                    OR tool_calls <> (SELECT count(*) FROM tool_calls WHERE session = s.id)
                    OR compactions <> (SELECT count(*) FROM compactions WHERE session = s.id)";
     assert_eq!(home.all(odd), [""; 0]);
+}
+
+/// Each line of a transcript and each field of its index is in the table of its kind, and every
+/// reference between them leads to a row.
+#[test]
+fn r110_each_kind_of_line_has_its_table() {
+    let home = Home::new();
+    let folder = ".openclaw/agents/main/sessions";
+    let lines = [
+        r#"{"type":"session","version":3,"id":"s1","timestamp":"2026-02-04T10:30:00.000Z","cwd":"/w"}"#,
+        r#"{"type":"message","id":"00000001","parentId":null,"timestamp":"2026-02-04T10:30:01.000Z","message":{"role":"user","content":"read it"}}"#,
+        r#"{"type":"message","id":"00000002","parentId":"00000001","timestamp":"2026-02-04T10:30:02.000Z","message":{"role":"assistant","content":[{"type":"text","text":"reading"},{"type":"toolCall","id":"c1","name":"read","arguments":{"path":"/w/a.md"}}],"provider":"p","model":"m","usage":{"input":5,"output":7},"stopReason":"toolUse"}}"#,
+        r#"{"type":"message","id":"00000003","parentId":"00000002","timestamp":"2026-02-04T10:30:03.000Z","message":{"role":"toolResult","toolCallId":"c1","toolName":"read","content":[{"type":"text","text":"otters"}],"isError":false}}"#,
+        r#"{"type":"custom","customType":"mark","data":{"n":1},"id":"00000004","parentId":"00000003","timestamp":"2026-02-04T10:30:04.000Z"}"#,
+        r#"{"type":"compaction","id":"00000005","parentId":"00000004","timestamp":"2026-02-04T10:30:05.000Z","summary":"short","firstKeptEntryId":"00000002","tokensBefore":9}"#,
+        r#"{"type":"message","id":"00000006","parentId":"00000005","timestamp":"2026-02-04T10:30:06.000Z","message":{"role":"assistant","content":[{"type":"text","text":"done"}],"provider":"p","model":"m","usage":{"input":1,"output":2},"stopReason":"stop"}}"#,
+    ];
+    home.write(&format!("{folder}/s1.jsonl"), lines.join("\n") + "\n");
+    home.write(
+        &format!("{folder}/sessions.json"),
+        r#"{"agent:main:telegram:dm:7": {"sessionId": "s1", "updatedAt": 1770193116233,
+            "chatType": "direct", "label": "Ada", "totalTokens": 15}}"#,
+    );
+    home.sync_and_check();
+    for (query, rows) in [
+        (
+            "SELECT session_id, key, cwd, model, entries, turns, messages, tool_calls, compactions FROM sessions",
+            &["'s1'|'agent:main:telegram:dm:7'|'/w'|'m'|7|1|3|1|1"][..],
+        ),
+        (
+            "SELECT key, session_id, channel, chat_type, title, total_tokens FROM session_keys",
+            &["'agent:main:telegram:dm:7'|'s1'|'telegram'|'direct'|'Ada'|15"],
+        ),
+        (
+            "SELECT status, model, input_tokens, output_tokens, started_at, ended_at FROM turns",
+            &["'done'|'m'|6|9|1770201001000|1770201006000"],
+        ),
+        (
+            "SELECT role, text, turn = (SELECT id FROM turns) FROM messages ORDER BY id",
+            &["'user'|'read it'|1", "'assistant'|'reading'|1", "'assistant'|'done'|1"],
+        ),
+        (
+            "SELECT c.call_id, c.name, c.target, c.is_error, hex(e.uuid), hex(r.uuid)
+               FROM tool_calls c JOIN entries e ON e.id = c.entry JOIN entries r ON r.id = c.result",
+            &["'c1'|'read'|'/w/a.md'|0|'00000002'|'00000003'"],
+        ),
+        (
+            "SELECT c.custom_type, c.data, hex(e.uuid)
+               FROM custom_entries c JOIN entries e ON e.id = c.id",
+            &["'mark'|'{\"n\":1}'|'00000004'"],
+        ),
+        (
+            "SELECT summary, hex(first_kept), tokens_before FROM compactions",
+            &["'short'|'00000002'|9"],
+        ),
+        ("SELECT sum(input), sum(output) FROM usage WHERE is_counted", &["6|9"]),
+        // A path of foreign keys from the last entry to the root.
+        (
+            "WITH RECURSIVE path (id) AS (
+                SELECT leaf FROM sessions UNION ALL
+                SELECT e.parent FROM path JOIN entries e ON e.id = path.id
+                 WHERE e.parent IS NOT NULL)
+             SELECT count(*) FROM path",
+            &["6"],
+        ),
+    ] {
+        assert_eq!(home.all(query), rows, "{query}");
+    }
+    let databases = home.ledger_bytes().into_keys().filter(|name| name.ends_with(".db"));
+    assert_eq!(databases.collect::<Vec<_>>(), ["ledger.db"]);
 }
 
 // --- R112

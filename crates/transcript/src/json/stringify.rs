@@ -22,6 +22,62 @@ pub fn stringify(text: &str) -> Cow<'_, str> {
     }
 }
 
+/// Returns true if [`stringify`] would leave this JSON as it is, as it does every line that
+/// JavaScript wrote. Looks only at spaces, escapes and numbers; whether names are numbers or repeat
+/// is not checked.
+pub fn is_stringified(line: &[u8]) -> bool {
+    let mut at = 0;
+    while let Some(byte) = line.get(at) {
+        at += 1;
+        match byte {
+            b'"' => match string_end(line, at) {
+                Some(end) => at = end,
+                None => return false,
+            },
+            b'{' | b'}' | b'[' | b']' | b':' | b',' | b'a'..=b'z' => {}
+            b'-' | b'0'..=b'9' => {
+                let is_part = |byte: &&u8| matches!(byte, b'0'..=b'9' | b'.' | b'e' | b'E');
+                let length = line.iter().skip(at).take_while(is_part).count();
+                if !is_plain_number(line.get(at - 1..at + length).unwrap_or_default()) {
+                    return false;
+                }
+                at += length;
+            }
+            _ => return false,
+        }
+    }
+    true
+}
+
+/// Returns true if a number has digits only, or a point as JavaScript would write it.
+fn is_plain_number(number: &[u8]) -> bool {
+    /// The length up to which a double has all digits of a number with a point.
+    const MAX_EXACT_BYTES: usize = 16;
+    let digits = number.strip_prefix(b"-").unwrap_or(number);
+    if !digits.iter().any(|byte| !byte.is_ascii_digit()) {
+        return number != b"-0";
+    }
+    !digits.iter().any(|byte| matches!(byte, b'e' | b'E'))
+        && digits.len() <= MAX_EXACT_BYTES
+        && !digits.ends_with(b"0")
+        && !digits.starts_with(b"0.000000")
+}
+
+/// Returns the position after the string that begins before `at`; `None` if it has an escape that
+/// JavaScript would not write.
+fn string_end(line: &[u8], mut at: usize) -> Option<usize> {
+    loop {
+        at += memchr::memchr2(b'"', b'\\', line.get(at..)?)?;
+        if line.get(at) == Some(&b'"') {
+            return Some(at + 1);
+        }
+        match line.get(at + 1)? {
+            b'"' | b'\\' | b'b' | b'f' | b'n' | b'r' | b't' => at += 2,
+            _ => return None,
+        }
+    }
+}
+
 /// A position in valid JSON.
 struct Reader<'a> {
     text: &'a str,
@@ -229,8 +285,45 @@ mod tests {
         assert_eq!(stringify(&deep), deep);
     }
 
+    #[test]
+    fn what_javascript_wrote_is_recognised() {
+        for text in [
+            r#"{"a":[1,-2.5,0,10,0.1,true,null,{}],"b":"x \n\"\\ \té"}"#,
+            r#"{"cost":0.0129045,"n":1770193116233}"#,
+        ] {
+            assert!(is_stringified(text.as_bytes()), "{text}");
+        }
+        for text in [
+            r#"{"a": 1}"#,
+            "{\"a\":1\t}",
+            r#"{"a":1.0}"#,
+            r#"{"a":1e5}"#,
+            r#"{"a":0.00000001}"#,
+            r#"{"a":-0}"#,
+            r#"{"a":"\/"}"#,
+            r#"{"a":"\u0041"}"#,
+            r#"{"a":0.1000000000000000055511151231257827}"#,
+            r#"{"a":"unended"#,
+            r#"{"a":"\"#,
+        ] {
+            assert!(!is_stringified(text.as_bytes()), "{text}");
+        }
+    }
+
     proptest! {
         #![proptest_config(crate::few_cases(512))]
+
+        #[test]
+        fn what_is_recognised_is_left_alone(
+            number in "-?(0|[1-9][0-9]{0,3})(\\.[0-9]{1,18})?([eE][0-9])?",
+            string in "(\\\\[/nu\"]|[ax ]){0,8}",
+        ) {
+            for text in [format!("{{\"a\":{number}}}"), format!("[\"{string}\"]")] {
+                if is_stringified(text.as_bytes()) {
+                    prop_assert_eq!(stringify(&text), text.as_str());
+                }
+            }
+        }
 
         #[test]
         fn once_is_enough(text in "[\\[\\]{}:, \"a0-9.eE\\\\u-]{0,40}", string in ".*", number: f64) {

@@ -134,7 +134,7 @@ CREATE VIEW entries AS
            e.superseded_by, e.content
       FROM entry_rows e CROSS JOIN kinds k ON k.id = e.kind;
 
--- Further records that repeat an entry byte for byte.
+-- Further records that repeat an entry, byte for byte or in another spelling of the same values.
 CREATE TABLE sightings (
     seq   INTEGER PRIMARY KEY,            -- the record that repeats it
     entry INTEGER NOT NULL REFERENCES entry_rows (id)
@@ -488,7 +488,7 @@ CREATE TABLE decoders (
 -- Tool calls that started a sub-agent, as recorded in the parent's transcript.
 CREATE TABLE spawned_agents (
     session  INTEGER NOT NULL REFERENCES sessions (id), -- the parent
-    agent_id TEXT    NOT NULL,
+    agent_id TEXT    NOT NULL,            -- or the key of its session
     call_id  TEXT    NOT NULL,
     PRIMARY KEY (session, agent_id)
 ) STRICT, WITHOUT ROWID;
@@ -552,6 +552,18 @@ CREATE TABLE key_history (
 CREATE INDEX key_history_by_session ON key_history (session_id, agent) WHERE session_id IS NOT NULL;
 CREATE INDEX key_history_by_key ON key_history (key);
 CREATE INDEX key_history_by_parent ON key_history (parent_key) WHERE parent_key IS NOT NULL;
+
+-- The sessions that a key may have led to, where its index leaves that open: a thread's transcript
+-- may be named with or without the thread. The first that exists is the one in key_history.
+CREATE TABLE key_options (
+    seq        INTEGER NOT NULL REFERENCES key_history (seq),
+    rank       INTEGER NOT NULL,          -- 0 is the most likely
+    session_id TEXT    NOT NULL,
+    PRIMARY KEY (seq, rank)
+) STRICT, WITHOUT ROWID;
+
+-- Finds the keys that may lead to a new session.
+CREATE INDEX key_options_by_session ON key_options (session_id);
 
 -- Runs of scheduled jobs. Their usage is counted in the session that ran.
 CREATE TABLE cron_runs (

@@ -30,7 +30,7 @@ use crate::project::rebuild::{self, CatchUpStep};
 use crate::read::query::complete::complete;
 use crate::truth::forgotten::Forgotten;
 use crate::truth::journal::{self, Event};
-use crate::wire::{ForgetReport, ForgottenSession};
+use crate::wire::ForgetReport;
 use describe::{backups, describe, forgotten_before};
 
 /// The longest time spent on projecting records that runtimes appended just before.
@@ -100,7 +100,8 @@ fn remove(tx: &Transaction<'_>, name: &str) -> Result<Option<ForgetReport>> {
         return Ok(None);
     }
     let (rows, sessions) = scope::sessions(tx, name)?;
-    for ForgottenSession { format, agent, session_id, .. } in &sessions {
+    let scope = scope::scope(tx, rows, sessions)?;
+    for [format, agent, session_id] in &scope.names {
         let event = Event::Forgotten {
             at: clock::now_ms(),
             format: format.clone(),
@@ -110,16 +111,13 @@ fn remove(tx: &Transaction<'_>, name: &str) -> Result<Option<ForgetReport>> {
         let event_seq = journal::append(tx, &event)?;
         crate::truth::forgotten::mark(tx, format, agent, session_id, event_seq)?;
     }
-    let scope = scope::scope(tx, rows, sessions)?;
     let report = describe(tx, &scope)?;
     remove::remove(tx, &scope)?;
     rebuild::clear(tx)?;
     Ok(Some(report))
 }
 
-/// Returns the marks of these sessions.
-fn marks_of(sessions: &[ForgottenSession]) -> Forgotten {
-    Forgotten::of(sessions.iter().map(|session| {
-        [session.format.as_str(), session.agent.as_str(), session.session_id.as_str()]
-    }))
+/// Returns the marks of these names.
+fn marks_of(names: &[[String; 3]]) -> Forgotten {
+    Forgotten::of(names.iter().map(|name| name.each_ref().map(String::as_str)))
 }

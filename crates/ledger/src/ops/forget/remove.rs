@@ -50,7 +50,7 @@ pub(super) fn remove(tx: &Transaction<'_>, scope: &Scope) -> Result<()> {
     for generation in &scope.lines.generations {
         print_again(tx, *generation)?;
     }
-    shorten_indexes(tx, &marks_of(&scope.sessions))
+    shorten_indexes(tx, &marks_of(&scope.names))
 }
 
 /// Removes the keys of forgotten sessions from the indexes.

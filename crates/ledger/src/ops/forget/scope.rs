@@ -26,6 +26,8 @@ use crate::{Error, Result};
 /// Everything that is removed.
 pub(super) struct Scope {
     pub(super) sessions: Vec<ForgottenSession>,
+    /// Format, agent and id of each session, under every name that a path has for it.
+    pub(super) names: Vec<[String; 3]>,
     /// The rows of the sessions in the projection, if they exist.
     pub(super) rows: Vec<SessionRow>,
     /// The sources that only these sessions use.
@@ -113,9 +115,11 @@ pub(super) fn scope(
     rows: Vec<SessionRow>,
     sessions: Vec<ForgottenSession>,
 ) -> Result<Scope> {
-    let marks = &marks_of(&sessions);
+    let names = names(conn, &rows, &sessions)?;
+    let marks = &marks_of(&names);
     let mut scope = Scope {
         sessions,
+        names,
         rows,
         sources: Vec::new(),
         generations: Vec::new(),
@@ -153,6 +157,36 @@ pub(super) fn scope(
     }
     journal_lines(conn, marks, &mut scope.lines)?;
     Ok(scope)
+}
+
+/// Returns the names of these sessions. A thread's transcript that the agent moved into its
+/// database is there under its id alone.
+fn names(
+    conn: &Connection,
+    rows: &[SessionRow],
+    sessions: &[ForgottenSession],
+) -> Result<Vec<[String; 3]>> {
+    let mut names = Vec::new();
+    for (row, session) in rows.iter().zip(sessions) {
+        let ForgottenSession { format, agent, session_id, .. } = session;
+        names.push([format.clone(), agent.clone(), session_id.clone()]);
+        let Some(known) = format::by_name(format) else { continue };
+        let paths: Vec<Vec<u8>> = conn
+            .prepare_cached(
+                "SELECT f.first_path
+                   FROM session_sources ss CROSS JOIN sources f ON f.id = ss.source
+                  WHERE ss.session = ?1",
+            )?
+            .query_map([*row], |row| row.get(0))?
+            .collect::<Result<_, _>>()?;
+        for path in paths {
+            let named = known.origin(&path).session;
+            if let Some(id) = named.filter(|id| known.without_thread(session_id) == Some(id)) {
+                names.push([format.clone(), agent.clone(), id]);
+            }
+        }
+    }
+    Ok(names)
 }
 
 /// Returns whether a source belongs to these sessions although its path does not name them: the

@@ -93,6 +93,11 @@ impl Transcript {
         matches!(self.archive, Some(Archive::Backup | Archive::Imported | Archive::Cold))
     }
 
+    /// Returns whether OpenClaw moved the transcript into its database, or out of the way of it.
+    pub(super) fn is_moved(&self) -> bool {
+        self.rows.is_some() || self.archive == Some(Archive::Imported)
+    }
+
     pub(super) fn kind(&self) -> &'static str {
         if self.archive.is_some() { "archive" } else { "transcript" }
     }

@@ -15,6 +15,7 @@ mod sessions;
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
+use quipu_transcript::format::Format;
 use quipu_transcript::formats::native;
 use quipu_transcript::formats::openclaw::{OpenClaw, whole_index};
 use quipu_transcript::index::{Binding, Index};
@@ -158,10 +159,8 @@ fn read_index(root: &Path, path: &Path, file: FileId) -> Result<Vec<u8>> {
 /// without its thread, although the transcript is named after both.
 fn session_of<'a>(binding: &'a Binding, names: &HashSet<&'a str>) -> Option<&'a str> {
     let id = binding.session.as_deref()?;
-    let key = SessionKey::parse(binding.key.as_str());
-    let topic = key.thread().map(|thread| format!("{id}-topic-{thread}"));
-    let named = topic.and_then(|topic| names.get(&*topic).copied());
-    Some(named.filter(|_| !names.contains(id)).unwrap_or(id))
+    let options = OpenClaw.sessions_of_key(&binding.key, id, &binding.fields);
+    Some(options.iter().find_map(|option| names.get(&**option).copied()).unwrap_or(id))
 }
 
 fn path_of(agent: &str, id: &str) -> Result<String> {

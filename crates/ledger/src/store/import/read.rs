@@ -273,6 +273,16 @@ impl Folder<'_> {
         Ok(session)
     }
 
+    /// Returns the header of a file in the spelling by which lines are compared.
+    pub(super) fn header(&self, file: &Transcript) -> Option<Vec<u8>> {
+        let mut header = None;
+        let read = self.file_lines(file, &mut |line| {
+            header = is_header(line).then(|| spelled(line).into_owned());
+            Ok(false)
+        });
+        header.filter(|_| read.is_ok())
+    }
+
     /// Returns quipu's own id of the session, if OpenClaw does not accept that id.
     pub(super) fn own_id(&self, group: &Group) -> Option<String> {
         let file = group.files.last()?;

@@ -6,6 +6,8 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::Path;
 
+use quipu_transcript::format::Format;
+use quipu_transcript::formats::openclaw::OpenClaw;
 use quipu_transcript::index::Index;
 use quipu_transcript::native::header;
 use quipu_transcript::time::Timestamp;
@@ -119,7 +121,28 @@ impl<'a, 'e> Import<'a, 'e> {
             let report = self.files.empty_report(&file.path, file.kind());
             (self.each)(ImportedFile { why: Some(why), failed: true, ..report });
         }
+        self.join_threads(&mut sessions);
         Ok(sessions)
+    }
+
+    /// Puts transcripts that OpenClaw moved into its database, where their ids lack the thread,
+    /// beside the file of the thread. An equal header shows that they are one session.
+    fn join_threads(&self, sessions: &mut BTreeMap<String, Vec<Transcript>>) {
+        let header = |files: &[Transcript]| files.iter().find_map(|file| self.folder.header(file));
+        let mut joined = Vec::new();
+        for (name, files) in &*sessions {
+            let id = OpenClaw.without_thread(name).unwrap_or_default();
+            if let Some(moved) = sessions.get(id)
+                && moved.iter().all(Transcript::is_moved)
+                && header(files).is_some_and(|own| header(moved) == Some(own))
+            {
+                joined.push((id.to_owned(), name.clone()));
+            }
+        }
+        for (id, name) in joined {
+            let moved = sessions.remove(&id).unwrap_or_default();
+            sessions.entry(name).or_default().extend(moved);
+        }
     }
 
     /// Groups the files of one session id; the live session is the last group. A copy becomes a

@@ -58,7 +58,7 @@ const COMPRESSED: &[u8] = b".zst";
 pub(super) fn session(stem: &str) -> String {
     let Some((id, thread)) = stem.split_once(TOPIC) else { return stem.to_owned() };
     match rows::percent_decoded(thread) {
-        Some(thread) if !id.is_empty() => format!("{id}{TOPIC}{thread}"),
+        Some(thread) if !id.is_empty() => of_thread(id, &thread),
         _ => stem.to_owned(),
     }
 }
@@ -88,6 +88,16 @@ pub(super) fn imported_agent(stem: &str) -> &str {
 
 /// The separator between a session's id and its thread in a file name.
 const TOPIC: &str = "-topic-";
+
+/// Returns the session of a thread.
+pub(super) fn of_thread(id: &str, thread: &str) -> String {
+    format!("{id}{TOPIC}{thread}")
+}
+
+/// Returns the id of a thread's session without the thread.
+pub(super) fn without_thread(session: &str) -> Option<&str> {
+    session.split_once(TOPIC).map(|(id, _)| id).filter(|id| !id.is_empty())
+}
 
 /// Returns whether a header's `id` is the session in the file's name. A thread's transcript has the
 /// id without the thread; a fork that pi wrote is named `<time>_<id>`.

@@ -13,6 +13,7 @@ use serde_json::{Map, Value};
 
 use super::{archives, files};
 use crate::index::{Binding, Group, Index, field};
+use crate::key::SessionKey;
 use crate::problem::{Problem, ProblemKind};
 use crate::time::Timestamp;
 
@@ -74,7 +75,11 @@ pub(super) fn without(bytes: &[u8], leave_out: &dyn Fn(&str) -> bool) -> Option<
         return Some(Vec::new());
     }
     let is_left_out = |binding: &Binding| {
-        binding.session.iter().chain(&binding.earlier).any(|session| leave_out(session))
+        let sessions = binding.session.iter().chain(&binding.earlier);
+        sessions.into_iter().any(|session| {
+            let likely = sessions_of_key(&binding.key, session, &binding.fields);
+            leave_out(session) || likely.first().is_some_and(|session| leave_out(session))
+        })
     };
     let gone: BTreeSet<&str> = index
         .bindings
@@ -275,6 +280,35 @@ fn session(index: &mut Index, fields: &Map<String, Value>) -> Option<String> {
     id.map(str::to_owned)
 }
 
+/// Implements [`crate::format::Format::sessions_of_key`]. Without a file's name in the index, the
+/// thread in the key names the transcript; `lastThreadId` does so only if the id alone names none,
+/// because it changes with every message.
+pub(super) fn sessions_of_key(
+    key: &str,
+    session: &str,
+    fields: &Map<String, Value>,
+) -> Vec<String> {
+    let id = archives::without_thread(session).unwrap_or(session);
+    if id != session {
+        // Moved into the database, it has the id alone.
+        return vec![session.to_owned(), id.to_owned()];
+    }
+    if fields.get("sessionFile").is_some_and(Value::is_string) {
+        return vec![session.to_owned()];
+    }
+    let last = match fields.get("lastThreadId") {
+        Some(Value::String(thread)) if !thread.is_empty() => Some(thread.clone()),
+        Some(Value::Number(thread)) => Some(thread.to_string()),
+        _ => None,
+    };
+    let key = SessionKey::parse(key);
+    let in_key = key.named_thread().map(|thread| archives::of_thread(id, thread));
+    let last = last
+        .map(|thread| archives::of_thread(id, &thread))
+        .filter(|last| in_key.as_ref() != Some(last));
+    in_key.into_iter().chain([session.to_owned()]).chain(last).collect()
+}
+
 /// Returns the sessions that a key routed to before.
 fn earlier(fields: &Map<String, Value>, now: Option<&str>) -> Vec<String> {
     let list = |name: &str| fields.get(name).and_then(Value::as_array).into_iter().flatten();
@@ -391,6 +425,34 @@ mod tests {
         assert_eq!(session("../../etc/s1-topic-7.jsonl"), ("s1".to_owned(), 1));
         assert_eq!(session("/etc/passwd"), ("s1".to_owned(), 1));
         assert_eq!(session("other.jsonl"), ("s1".to_owned(), 0));
+    }
+
+    #[test]
+    fn r120_a_thread_names_the_transcript() {
+        let of = |key: &str, fields: &str| {
+            let binding = one(&format!(r#"{{"{key}": {{"sessionId": "s1"{fields}}}}}"#));
+            let session = binding.session.unwrap();
+            sessions_of_key(&binding.key, &session, &binding.fields).join(" ")
+        };
+        for key in [
+            "agent:main:telegram:group:-1:topic:42",
+            "agent:main:slack:thread:42",
+            "agent:main:slack:channel:c1:thread:42",
+            "agent:main:discord:dm:7:thread:42",
+            "agent:main:main:thread:42",
+        ] {
+            assert_eq!(of(key, ""), "s1-topic-42 s1", "{key}");
+        }
+        assert_eq!(of("agent:main:slack:thread:a/b", ""), "s1-topic-a/b s1");
+        assert_eq!(of("agent:main:main", ""), "s1");
+        assert_eq!(of("agent:main:telegram:dm:5", r#", "lastThreadId": 42"#), "s1 s1-topic-42");
+        assert_eq!(of("agent:main:main", r#", "lastThreadId": "x""#), "s1 s1-topic-x");
+        let both = of("agent:main:matrix:channel:!a:thread:$ab", r#", "lastThreadId": "$Ab""#);
+        assert_eq!(both, "s1-topic-$ab s1 s1-topic-$Ab");
+        // The name of a file leaves no doubt.
+        let file = |name: &str| format!(r#", "lastThreadId": 9, "sessionFile": "{name}.jsonl""#);
+        assert_eq!(of("agent:main:slack:thread:42", &file("s1")), "s1");
+        assert_eq!(of("agent:main:slack:thread:42", &file("s1-topic-7")), "s1-topic-7 s1");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 
 use std::borrow::Cow;
 
-use super::{archives, files, summary, user_text};
+use super::{archives, files, spawn, summary, user_text};
 use crate::entry::{
     Block, Compaction, Entry, Kind, Parent, RawJson, Role, Sender, SessionFact, Stop, TitleRank,
     Usage,
@@ -231,7 +231,10 @@ fn fill_message<'a>(mut message: Box<Message<'a>>, entry: &mut Entry<'a>) {
     let is_hidden = message.display == Some(false);
     let author = message.provenance.take().and_then(|provenance| provenance.kind);
     let output = non_empty(message.output.take());
+    let details = message.details.take();
+    let tool = message.tool_name.take().or(message.custom_type.clone());
     message.fill(entry);
+    entry.facts.extend(spawn::started(tool.as_deref(), details.as_ref(), &entry.blocks));
     match &*role {
         "user" => {
             let is_result = |block: &Block<'_>| matches!(block, Block::ToolResult(_));

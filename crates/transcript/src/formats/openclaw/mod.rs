@@ -10,6 +10,7 @@ mod files;
 mod index;
 mod lines;
 mod notes;
+mod spawn;
 mod summary;
 mod user_text;
 
@@ -48,6 +49,11 @@ impl Format for OpenClaw {
     }
 
     fn has_headers(&self) -> bool {
+        true
+    }
+
+    // Moving a transcript into the database does it.
+    fn respells_lines(&self) -> bool {
         true
     }
 
@@ -96,6 +102,23 @@ impl Format for OpenClaw {
 
     fn read_index(&self, _origin: &Origin, bytes: &[u8]) -> Index {
         index::read(bytes)
+    }
+
+    fn sessions_of_key(
+        &self,
+        key: &str,
+        session: &str,
+        fields: &serde_json::Map<String, serde_json::Value>,
+    ) -> Vec<String> {
+        index::sessions_of_key(key, session, fields)
+    }
+
+    fn thread_session(&self, id: &str, thread: &str) -> Option<String> {
+        Some(archives::of_thread(id, thread))
+    }
+
+    fn without_thread<'s>(&self, session: &'s str) -> Option<&'s str> {
+        archives::without_thread(session)
     }
 
     fn index_without(

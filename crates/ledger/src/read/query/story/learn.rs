@@ -189,7 +189,7 @@ pub(super) fn started(conn: &Connection, session: SessionRow) -> Result<HashMap<
         "SELECT call_id FROM spawned_agents WHERE session = ?1 AND agent_id = ?2",
     )?;
     let mut statement = conn.prepare_cached(concat!(
-        "SELECT child.session_id, child.parent_call
+        "SELECT child.session_id, child.parent_call, child.key
            FROM sessions parent
            JOIN sessions child ON ",
         works_for!(),
@@ -200,7 +200,8 @@ pub(super) fn started(conn: &Connection, session: SessionRow) -> Result<HashMap<
     while let Some(row) = rows.next()? {
         let child: String = row.get(0)?;
         let mut call: Option<String> = row.get(1)?;
-        for id in agent_ids(&child) {
+        let key: Option<String> = row.get(2)?;
+        for id in agent_ids(&child, key.as_deref()) {
             if call.is_none() {
                 call = spawned.query_row((session, id), |row| row.get(0)).optional()?;
             }

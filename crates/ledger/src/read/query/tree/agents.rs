@@ -15,6 +15,7 @@ use crate::read::query::find::FAMILY;
 pub(super) struct Agent {
     pub(super) row: SessionRow,
     pub(super) session_id: String,
+    key: Option<String>,
     pub(super) agent_type: Option<String>,
     pub(super) text: Option<String>,
     pub(super) started_at: Option<i64>,
@@ -36,7 +37,7 @@ impl Agents {
         let mut statement = conn.prepare_cached(&format!(
             "{FAMILY}
              SELECT s.id, s.session_id, s.agent_type, coalesce(s.title, s.first_prompt),
-                    s.started_at, s.entries, s.turns, s.tool_calls, s.parent_call
+                    s.started_at, s.entries, s.turns, s.tool_calls, s.parent_call, s.key
                FROM sessions s
               WHERE s.id IN family AND s.id <> ?1
               ORDER BY s.id"
@@ -48,6 +49,7 @@ impl Agents {
             let agent = Agent {
                 row: row.get(0)?,
                 session_id: row.get(1)?,
+                key: row.get(9)?,
                 agent_type: row.get(2)?,
                 text: row.get(3)?,
                 started_at: row.get(4)?,
@@ -179,6 +181,7 @@ impl Callers {
 
     /// Returns the recorded starts of an agent.
     fn recorded_starts(&self, agent: &Agent) -> impl Iterator<Item = &(SessionRow, String)> {
-        agent_ids(&agent.session_id).filter_map(|id| self.spawned.get(id)).flatten()
+        let ids = agent_ids(&agent.session_id, agent.key.as_deref());
+        ids.filter_map(|id| self.spawned.get(id)).flatten()
     }
 }

@@ -1,0 +1,146 @@
+//! Sessions of threads that an agent moved into its database, where their ids lack the thread.
+//!
+//! An equal header shows that both are one session. It keeps the name with the thread, whichever
+//! was collected first. Never joins two transcripts that both lie in the agent's folder.
+
+use quipu_transcript::format::{Archive, Format, Origin};
+use rusqlite::{Connection, OptionalExtension, Transaction};
+
+use super::draft::{Detail, DraftEntry};
+use super::session::Name;
+use super::source_state::SourceState;
+use super::{Fold, RecordPosition, entry, keys, session_sources};
+use crate::Result;
+use crate::base::ids::{SessionRow, SourceId};
+
+/// The number of threads of one id that are compared with a moved transcript.
+const MAX_THREADS: i64 = 1000;
+
+/// Returns whether the agent moved a transcript into its database, or out of the way of it.
+fn is_moved(is_row: bool, origin: &Origin) -> bool {
+    is_row || origin.archive == Some(Archive::Imported)
+}
+
+impl Fold {
+    /// Returns the name of the session that a source belongs to, whose path names `name`.
+    pub(super) fn joined_name(
+        &mut self,
+        tx: &Transaction<'_>,
+        position: &RecordPosition<'_>,
+        state: &SourceState,
+        draft: &DraftEntry,
+        name: Name,
+    ) -> Result<Name> {
+        let format = position.format;
+        let is_moved = is_moved(position.is_row, position.origin);
+        if let Some(row) = state.session.filter(|_| is_moved) {
+            return Ok(self.sessions.name_of(tx, format, row)?.unwrap_or(name));
+        }
+        if state.session.is_some() || !matches!(draft.detail, Detail::Header) {
+            return Ok(name);
+        }
+        let (Some(prefix), true) = (format.thread_session(&name.id, ""), is_moved) else {
+            return match format.without_thread(&name.id).filter(|_| !is_moved) {
+                Some(id) => self.rename_moved(tx, format, id, draft.content, &name).map(|()| name),
+                None => Ok(name),
+            };
+        };
+        self.sessions.save(tx)?;
+        if let Some(row) = session_sources::find(tx, name.format, &name.agent, &name.id)?
+            && has_header(tx, row, draft.content)?
+        {
+            return Ok(name);
+        }
+        let found: Option<String> = tx
+            .prepare_cached(
+                "SELECT session_id FROM (
+                    SELECT id, session_id FROM sessions
+                     WHERE format = ?1 AND agent = ?2
+                       AND session_id > ?3 AND session_id < ?3 || char(0x10ffff)
+                     ORDER BY session_id LIMIT ?5) s
+                  WHERE EXISTS (SELECT 1 FROM entry_rows e
+                                 WHERE e.id = s.id AND e.session = s.id AND e.content = ?4)
+                  LIMIT 1",
+            )?
+            .query_row((name.format, &name.agent, prefix, draft.content, MAX_THREADS), |row| {
+                row.get(0)
+            })
+            .optional()?;
+        Ok(match found {
+            Some(id) => Name { id, ..name },
+            None => name,
+        })
+    }
+
+    /// Gives the name of a thread's session to the one that the database has under the plain `id`,
+    /// if both have the same header.
+    fn rename_moved(
+        &mut self,
+        tx: &Transaction<'_>,
+        format: &dyn Format,
+        id: &str,
+        header: i64,
+        name: &Name,
+    ) -> Result<()> {
+        self.sessions.save(tx)?;
+        let row = |id: &str| session_sources::find(tx, name.format, &name.agent, id);
+        if row(&name.id)?.is_some() {
+            return Ok(());
+        }
+        let Some(row) = row(id)? else { return Ok(()) };
+        if !has_header(tx, row, header)? || !is_all_moved(tx, format, row)? {
+            return Ok(());
+        }
+        self.sessions.close(tx)?;
+        tx.prepare_cached("UPDATE sessions SET session_id = ?2 WHERE id = ?1")?
+            .execute((row, &name.id))?;
+        keys::choose_again(tx, name)?;
+        keys::choose_again(tx, &Name { id: id.to_owned(), ..name.clone() })
+    }
+
+    /// Returns the name of the session that a copy of `original` belongs to, whose path names
+    /// `name`.
+    pub(super) fn copied_name(
+        &self,
+        conn: &Connection,
+        format: &'static dyn Format,
+        origin: &Origin,
+        original: SourceId,
+        name: Name,
+    ) -> Result<Name> {
+        if !is_moved(false, origin) {
+            return Ok(name);
+        }
+        let row: Option<SessionRow> = conn
+            .prepare_cached("SELECT min(session) FROM session_sources WHERE source = ?1")?
+            .query_row([original], |row| row.get(0))?;
+        let of = match row {
+            Some(row) => self.sessions.name_of(conn, format, row)?,
+            None => None,
+        };
+        let is_thread = |of: &Name| format.without_thread(&of.id) == Some(&name.id);
+        Ok(of.filter(is_thread).unwrap_or(name))
+    }
+}
+
+/// Returns whether a session begins with that header.
+fn has_header(tx: &Transaction<'_>, session: SessionRow, header: i64) -> Result<bool> {
+    Ok(entry::first_entry(tx, session)?.is_some_and(|first| first.content == header))
+}
+
+/// Returns whether every transcript of a session was moved.
+fn is_all_moved(conn: &Connection, format: &dyn Format, session: SessionRow) -> Result<bool> {
+    let mut statement = conn.prepare_cached(
+        "SELECT f.kind = 'rows', f.first_path
+           FROM session_sources ss CROSS JOIN sources f ON f.id = ss.source
+          WHERE ss.session = ?1",
+    )?;
+    let mut rows = statement.query([session])?;
+    while let Some(row) = rows.next()? {
+        let path = row.get_ref(1)?.as_blob().map_err(rusqlite::Error::from)?;
+        if !is_moved(row.get(0)?, &format.origin(path)) {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
