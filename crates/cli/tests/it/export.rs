@@ -431,3 +431,38 @@ fn csv_has_no_control_characters() {
         }
     }
 }
+
+/// The JSON of an entry has all that its record says of the answer, of custom state and of changes.
+#[test]
+fn json_has_everything_that_is_known_of_an_entry() {
+    let home = Home::empty();
+    home.write(
+        ".openclaw/agents/main/sessions/s1.jsonl",
+        r#"{"type":"session","version":3,"id":"s1","timestamp":"2026-02-04T10:30:00.000Z","cwd":"/p"}
+{"type":"model_change","id":"m1","parentId":null,"provider":"anthropic","modelId":"opus"}
+{"type":"thinking_level_change","id":"t1","parentId":"m1","thinkingLevel":"high"}
+{"type":"message","id":"u1","parentId":"t1","message":{"role":"user","content":"ask"}}
+{"type":"message","id":"a1","parentId":"u1","message":{"role":"assistant","content":"done","provider":"anthropic","api":"anthropic-messages","model":"opus","stopReason":"stop","usage":{"input":1,"output":2,"cacheRead":3,"cacheWrite":4,"cost":{"total":0.5}}}}
+{"type":"custom","id":"c1","parentId":"a1","customType":"todo","data":{"left":2}}
+"#,
+    );
+    home.run("sync -q");
+    let run = home.run("export s1 --format json");
+    let document: serde_json::Value = serde_json::from_str(&run.stdout).unwrap();
+    let entry = |id: &str| {
+        let entries = document["entries"].as_array().unwrap();
+        entries.iter().find(|entry| entry["id"] == id).unwrap().clone()
+    };
+    let answer = entry("a1");
+    assert_eq!(answer["provider"], "anthropic");
+    assert_eq!(answer["api"], "anthropic-messages");
+    assert_eq!(answer["stop_reason"], "stop");
+    let usage = serde_json::json!(
+        {"input": 1, "output": 2, "cache_read": 3, "cache_write": 4, "cost_usd": 0.5}
+    );
+    assert_eq!(answer["usage"], usage);
+    assert_eq!(entry("m1")["model"], "opus");
+    assert_eq!(entry("m1")["provider"], "anthropic");
+    assert_eq!(entry("t1")["thinking_level"], "high");
+    assert_eq!(entry("c1")["custom"], serde_json::json!({"type": "todo", "data": {"left": 2}}));
+}

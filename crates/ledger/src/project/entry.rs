@@ -193,7 +193,6 @@ impl Fold {
     }
 
     /// Projects an entry that belongs to no session.
-    #[expect(clippy::too_many_arguments, reason = "everything that makes an entry")]
     fn insert_without_session(
         &mut self,
         tx: &Transaction<'_>,

@@ -112,6 +112,24 @@ pub struct ShownEntry<'a> {
     /// The model that answered.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<&'a str>,
+    /// The provider of that model.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub provider: Option<&'a str>,
+    /// The API that was asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub api: Option<&'a str>,
+    /// The reason why the answer ended, as written.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stop_reason: Option<&'a str>,
+    /// The tokens and the cost that the entry records. Several lines of one answer repeat them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub usage: Option<ShownUsage>,
+    /// The thinking level that it sets.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub thinking_level: Option<&'a str>,
+    /// The state that an extension stored.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub custom: Option<ShownCustom<'a>>,
     /// The model's reasoning, on request.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub thinking: Option<String>,
@@ -155,6 +173,32 @@ pub struct ShownEntry<'a> {
     /// The length of its line in bytes, if it is too long to be decoded.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub oversize: Option<u64>,
+}
+
+/// The tokens and the cost of an answer.
+#[derive(Debug, Clone, Serialize)]
+pub struct ShownUsage {
+    /// Uncached input tokens.
+    pub input: u64,
+    /// Output tokens.
+    pub output: u64,
+    /// Input tokens read from the cache.
+    pub cache_read: u64,
+    /// Input tokens written to the cache.
+    pub cache_write: u64,
+    /// The cost in US dollars, if the agent recorded it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cost_usd: Option<f64>,
+}
+
+/// The state that an extension stored.
+#[derive(Debug, Clone, Serialize)]
+pub struct ShownCustom<'a> {
+    /// The extension's name for the state.
+    #[serde(rename = "type")]
+    pub custom_type: &'a str,
+    /// The state; `null` if there is none.
+    pub data: Option<&'a RawValue>,
 }
 
 /// The sender of a message that came through a chat channel.
@@ -265,6 +309,21 @@ impl<'a> ShownEntry<'a> {
                 message_id: sender.message_id.as_deref(),
             }),
             model: item.model.as_deref(),
+            provider: item.provider.as_deref(),
+            api: item.api.as_deref(),
+            stop_reason: item.stop_reason.as_deref(),
+            usage: item.usage.map(|usage| ShownUsage {
+                input: usage.input,
+                output: usage.output,
+                cache_read: usage.cache_read,
+                cache_write: usage.cache_write,
+                cost_usd: usage.cost_usd,
+            }),
+            thinking_level: item.thinking_level.as_deref(),
+            custom: item.custom.as_ref().map(|custom| ShownCustom {
+                custom_type: &custom.custom_type,
+                data: custom.data.as_ref().map(raw_value),
+            }),
             thinking: None,
             calls: Vec::new(),
             results: Vec::new(),
@@ -323,11 +382,7 @@ impl<'a> ShownEntry<'a> {
                 id: call.id.as_deref(),
                 name: &call.name,
                 about: call.about.as_deref().filter(|_| detail.tools > Tools::Names),
-                input: match &call.input {
-                    Some(RawJson::Borrowed(raw)) if detail.tools >= Tools::Inputs => Some(raw),
-                    Some(RawJson::Owned(raw)) if detail.tools >= Tools::Inputs => Some(raw),
-                    _ => None,
-                },
+                input: call.input.as_ref().filter(|_| detail.tools >= Tools::Inputs).map(raw_value),
                 outcome: call.outcome.map(Outcome::as_str),
                 subagent: call.subagent.as_deref(),
             }),
@@ -418,6 +473,13 @@ impl StoryCounts {
                 _ => {}
             }
         }
+    }
+}
+
+fn raw_value<'a>(raw: &'a RawJson<'_>) -> &'a RawValue {
+    match raw {
+        RawJson::Borrowed(raw) => raw,
+        RawJson::Owned(raw) => raw,
     }
 }
 

@@ -49,10 +49,14 @@ fn leads(key: &str, fields: &str, stems: &[&str], session: &str) {
         }
         home.sync_and_check();
         let keys = home.all("SELECT key, session_id FROM session_keys");
-        assert_eq!(keys, [led.clone()], "{key} {order}");
-        assert_eq!(home.all("SELECT key, session_id FROM key_history"), [led.clone()], "{key}");
+        assert_eq!(keys, std::slice::from_ref(&led), "{key} {order}");
+        assert_eq!(
+            home.all("SELECT key, session_id FROM key_history"),
+            std::slice::from_ref(&led),
+            "{key}"
+        );
         let with_key = "SELECT key, session_id FROM sessions WHERE key IS NOT NULL";
-        assert_eq!(home.all(with_key), [led.clone()], "{key} {order}");
+        assert_eq!(home.all(with_key), std::slice::from_ref(&led), "{key} {order}");
         assert_eq!(unnamed(&home), [""; 0], "{key}");
     }
     let home = Home::new();

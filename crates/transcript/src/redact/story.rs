@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 use super::Redactor;
 use crate::entry::{Compaction, RawJson, Sender};
 use crate::story::{
-    CALL_COLUMNS, ItemKind, Piece, Rewind, StoryCall, StoryItem, StoryResult, about,
+    CALL_COLUMNS, CustomState, ItemKind, Piece, Rewind, StoryCall, StoryItem, StoryResult, about,
 };
 
 impl Redactor {
@@ -22,6 +22,15 @@ impl Redactor {
             time: item.time,
             turn: item.turn,
             model: self.option(item.model.as_deref()),
+            provider: self.option(item.provider.as_deref()),
+            api: self.option(item.api.as_deref()),
+            stop_reason: self.option(item.stop_reason.as_deref()),
+            usage: item.usage,
+            custom: item.custom.as_ref().map(|custom| CustomState {
+                custom_type: self.mask(&custom.custom_type),
+                data: custom.data.as_ref().map(|data| self.raw(data)),
+            }),
+            thinking_level: self.option(item.thinking_level.as_deref()),
             pieces: self.pieces(&item.pieces),
             rewind: item.rewind.as_ref().map(|rewind| Rewind {
                 to_turn: rewind.to_turn,

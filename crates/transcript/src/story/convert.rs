@@ -2,7 +2,9 @@
 
 use std::borrow::Cow;
 
-use super::{CALL_COLUMNS, Folded, ItemKind, Outcome, Piece, StoryCall, StoryItem, StoryResult};
+use super::{
+    CALL_COLUMNS, CustomState, Folded, ItemKind, Outcome, Piece, StoryCall, StoryItem, StoryResult,
+};
 use super::{about, mentions_error};
 use crate::entry::{Block, Entry, Kind, Role, ToolCall, ToolResult};
 use crate::format::Format;
@@ -17,6 +19,20 @@ pub fn story_item<'e>(format: &dyn Format, entry: &'e Entry<'_>) -> StoryItem<'e
         role: entry.role,
         time: entry.time,
         model: entry.model.as_deref().map(Cow::Borrowed),
+        provider: entry.provider.as_deref().map(Cow::Borrowed),
+        api: entry.api.as_deref().map(Cow::Borrowed),
+        stop_reason: entry.stop_reason.as_deref().map(Cow::Borrowed),
+        usage: entry.usage,
+        custom: match &entry.kind {
+            Kind::Custom { custom_type, data } => {
+                Some(CustomState { custom_type: Cow::Borrowed(custom_type), data: data.clone() })
+            }
+            _ => None,
+        },
+        thinking_level: match &entry.kind {
+            Kind::ThinkingLevel(level) => Some(Cow::Borrowed(level)),
+            _ => None,
+        },
         pieces: pieces(format, entry),
         folded: folded(entry),
         is_prompt: entry.marks.is_prompt,

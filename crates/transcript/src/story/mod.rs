@@ -14,7 +14,7 @@ mod fields;
 
 use std::borrow::Cow;
 
-use crate::entry::{Compaction, RawJson, Role, Sender};
+use crate::entry::{Compaction, RawJson, Role, Sender, Usage};
 use crate::time::Timestamp;
 
 pub use about::{ABOUT_KEYS, ERROR_WORDS, about, mentions_error, one_line, path_line};
@@ -45,6 +45,18 @@ pub struct StoryItem<'a> {
     pub turn: Option<u64>,
     /// The model that answers.
     pub model: Option<Cow<'a, str>>,
+    /// The provider of that model.
+    pub provider: Option<Cow<'a, str>>,
+    /// The API that was asked.
+    pub api: Option<Cow<'a, str>>,
+    /// The reason why the answer ended, as written.
+    pub stop_reason: Option<Cow<'a, str>>,
+    /// The tokens and the cost that the entry records.
+    pub usage: Option<Usage>,
+    /// The state that an extension stored.
+    pub custom: Option<CustomState<'a>>,
+    /// The thinking level that the entry sets.
+    pub thinking_level: Option<Cow<'a, str>>,
     /// Its pieces, in order.
     pub pieces: Vec<Piece<'a>>,
     /// The reason why it is hidden by default; `None` if it is shown.
@@ -73,6 +85,15 @@ pub struct StoryItem<'a> {
     pub missing_parent: Option<String>,
     /// The length of its line in bytes, if the line is too long to decode.
     pub oversize: Option<u64>,
+}
+
+/// The state that an extension of the agent stored in an entry.
+#[derive(Debug, Clone)]
+pub struct CustomState<'a> {
+    /// The extension's name for the state.
+    pub custom_type: Cow<'a, str>,
+    /// The state, exactly as written.
+    pub data: Option<RawJson<'a>>,
 }
 
 /// The kind of an item.

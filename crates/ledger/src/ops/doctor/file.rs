@@ -147,7 +147,7 @@ fn references(conn: &Connection, findings: &mut Findings) -> Result<()> {
     let mut rows = statement.query([])?;
     while let Some(row) = rows.next()? {
         let (table, row): (String, Option<i64>) = (row.get(0)?, row.get(1)?);
-        let is_derived = derived.iter().any(|name| *name == table);
+        let is_derived = derived.contains(&table);
         let broken = if is_derived { &mut in_projection } else { &mut in_truth };
         broken.add(|| format!("{table} {}", row.unwrap_or_default()));
     }
