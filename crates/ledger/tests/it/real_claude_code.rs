@@ -238,3 +238,23 @@ fn a_total_below_its_lines_adds_nothing() {
         assert_eq!(without_line(&home), Vec::<String>::new());
     }
 }
+
+/// The work for the requests without a line grows with the number of sessions, not with its square.
+#[test]
+fn totals_of_many_sessions_are_compared_in_linear_work() {
+    let steps = |sessions: u32| {
+        let home = Home::quick();
+        for number in 0..sessions {
+            let path = format!(".claude/projects/-w/{number:08}-0000-4000-8000-000000000001.jsonl");
+            let lines = answer(number, "claude-opus-5-5", 10, 20);
+            home.write(&path, lines + &total(&[("claude-opus-5-5", 30, 3)]));
+        }
+        home.sync();
+        let (_, steps) = home.steps(|ledger| {
+            quipu_ledger::query::costs(ledger, &Prices::default()).map(drop).unwrap();
+        });
+        steps
+    };
+    let (few, many) = (steps(50), steps(400));
+    assert!(many < 16 * few, "{few} steps for 50 sessions, {many} for 400");
+}

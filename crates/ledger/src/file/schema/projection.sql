@@ -312,45 +312,45 @@ CREATE VIEW usage_without_line AS
     WITH last AS (
         SELECT session, entry, since, time, max(total) AS total FROM usage_totals GROUP BY session
     ), began AS (
-        SELECT l.session, t.session AS original, t.entry, max(t.total)
+        SELECT l.session, l.time, t.session AS original, t.entry, max(t.total)
           FROM last l
-          JOIN sessions s ON s.id = l.session
-          JOIN sessions o ON o.format = s.format AND o.agent = s.agent
+          CROSS JOIN sessions s ON s.id = l.session
+          CROSS JOIN sessions o ON +o.format = s.format AND +o.agent = s.agent
            AND o.id IN (SELECT id FROM sessions WHERE first_uuid = s.first_uuid AND id <> s.id LIMIT 64)
            AND (o.is_copy, coalesce(o.opened_at, 1 << 62)) <= (s.is_copy, coalesce(s.opened_at, 1 << 62))
-          JOIN usage_totals t ON t.session = o.id AND t.since = l.since AND t.total <= l.total
-          JOIN entry_rows leaf ON leaf.id = t.leaf
+          CROSS JOIN usage_totals t ON t.session = o.id AND t.since = l.since AND t.total <= l.total
+          CROSS JOIN entry_rows leaf ON leaf.id = t.leaf
          WHERE EXISTS (SELECT 1 FROM entry_rows e WHERE e.session = s.id AND e.uuid = leaf.uuid)
          GROUP BY l.session
     ), parts AS (
-        SELECT l.session, t.model, t.input, t.output, t.cache_read, t.cache_write, t.cache_write_1h
-          FROM last l JOIN usage_totals t ON t.session = l.session AND t.entry = l.entry
+        SELECT l.session, l.time, t.model, t.input, t.output, t.cache_read, t.cache_write, t.cache_write_1h
+          FROM last l CROSS JOIN usage_totals t ON t.session = l.session AND t.entry = l.entry
         UNION ALL
-        SELECT b.session, t.model, -t.input, -t.output, -t.cache_read, -t.cache_write, -t.cache_write_1h
-          FROM began b JOIN usage_totals t ON t.session = b.original AND t.entry = b.entry
+        SELECT b.session, b.time, t.model, -t.input, -t.output, -t.cache_read, -t.cache_write, -t.cache_write_1h
+          FROM began b CROSS JOIN usage_totals t ON t.session = b.original AND t.entry = b.entry
         UNION ALL
-        SELECT l.session, u.model, -u.input, -u.output, -u.cache_read, -u.cache_write, -u.cache_write_1h
+        SELECT l.session, l.time, u.model, -u.input, -u.output, -u.cache_read, -u.cache_write, -u.cache_write_1h
           FROM usage_quarters u
           CROSS JOIN sessions child ON child.id = u.session AND child.parent_id IS NOT NULL
-          CROSS JOIN sessions parent ON child.parent_id = parent.session_id
-           AND child.format = parent.format
-           AND coalesce(child.parent_agent, child.agent) = parent.agent
+          CROSS JOIN sessions parent ON parent.session_id = child.parent_id
+           AND parent.format = child.format
+           AND parent.agent = coalesce(child.parent_agent, child.agent)
           CROSS JOIN last l ON l.session = parent.id
          WHERE u.quarter > l.since - 900000 AND u.quarter <= l.time
     ), sums AS (
-        SELECT p.session, min(p.model) AS model, sum(p.input) AS input, sum(p.output) AS output,
-               sum(p.cache_read) AS cache_read, sum(p.cache_write) AS cache_write,
-               sum(p.cache_write_1h) AS cache_write_1h
-          FROM parts p JOIN models m ON m.id = p.model
+        SELECT p.session, p.time, min(p.model) AS model, sum(p.input) AS input,
+               sum(p.output) AS output, sum(p.cache_read) AS cache_read,
+               sum(p.cache_write) AS cache_write, sum(p.cache_write_1h) AS cache_write_1h
+          FROM parts p CROSS JOIN models m ON m.id = p.model
          GROUP BY p.session, m.name
     ), checked AS (
         SELECT *, min(min(input, output, cache_read, cache_write)) OVER (PARTITION BY session) AS least
           FROM sums
     )
-    SELECT c.session, l.time, c.model, c.input, c.output, c.cache_read, c.cache_write,
-           max(c.cache_write_1h, 0) AS cache_write_1h
-      FROM checked c JOIN last l ON l.session = c.session
-     WHERE c.least >= 0 AND c.input + c.output + c.cache_read + c.cache_write > 0;
+    SELECT session, time, model, input, output, cache_read, cache_write,
+           max(cache_write_1h, 0) AS cache_write_1h
+      FROM checked
+     WHERE least >= 0 AND input + output + cache_read + cache_write > 0;
 
 -- Compactions as they are stored. Read them through the view `compactions`.
 CREATE TABLE compaction_rows (
