@@ -1100,8 +1100,8 @@ fn r110_each_kind_of_line_has_its_table() {
             &["'done'|'m'|6|9|1770201001000|1770201006000"],
         ),
         (
-            "SELECT role, text, turn = (SELECT id FROM turns) FROM messages ORDER BY id",
-            &["'user'|'read it'|1", "'assistant'|'reading'|1", "'assistant'|'done'|1"],
+            "SELECT role, text, turn = (SELECT id FROM turns) FROM messages",
+            &["'assistant'|'done'|1", "'assistant'|'reading'|1", "'user'|'read it'|1"],
         ),
         (
             "SELECT c.call_id, c.name, c.target, c.is_error, hex(e.uuid), hex(r.uuid)

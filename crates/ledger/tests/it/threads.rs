@@ -33,7 +33,7 @@ fn unnamed(home: &Home) -> Vec<String> {
 /// Checks that a key leads to a session, whatever is collected first, and after an import.
 #[track_caller]
 fn leads(key: &str, fields: &str, stems: &[&str], session: &str) {
-    let led = format!("'{key}'|'{session}'");
+    let led = [format!("'{key}'|'{session}'")];
     for order in 0..3 {
         let home = Home::new();
         if order != 1 {
@@ -49,14 +49,10 @@ fn leads(key: &str, fields: &str, stems: &[&str], session: &str) {
         }
         home.sync_and_check();
         let keys = home.all("SELECT key, session_id FROM session_keys");
-        assert_eq!(keys, std::slice::from_ref(&led), "{key} {order}");
-        assert_eq!(
-            home.all("SELECT key, session_id FROM key_history"),
-            std::slice::from_ref(&led),
-            "{key}"
-        );
+        assert_eq!(keys, led, "{key} {order}");
+        assert_eq!(home.all("SELECT key, session_id FROM key_history"), led, "{key}");
         let with_key = "SELECT key, session_id FROM sessions WHERE key IS NOT NULL";
-        assert_eq!(home.all(with_key), std::slice::from_ref(&led), "{key} {order}");
+        assert_eq!(home.all(with_key), led, "{key} {order}");
         assert_eq!(unnamed(&home), [""; 0], "{key}");
     }
     let home = Home::new();
