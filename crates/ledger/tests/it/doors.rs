@@ -169,6 +169,66 @@ fn a_hard_link_to_a_secret_of_another_folder_is_not_stored() {
     }
 }
 
+/// Folders with secrets lie beside the roots, or are links, and one of their files has a second name
+/// as each kind of source.
+#[test]
+fn a_hard_link_to_a_file_of_a_denied_folder_is_not_stored() {
+    let names = [
+        format!("{SLUG}/640ab4c7-d010-4b20-a591-b7172ef08e66/tool-results/toolu_1.txt"),
+        format!("{SLUG}/640ab4c7-d010-4b20-a591-b7172ef08e66/subagents/agent-a.meta.json"),
+        format!("{SLUG}/640ab4c7-d010-4b20-a591-b7172ef08e66/subagents/agent-a.jsonl"),
+        format!("{SLUG}/00000004-0000-4000-8000-000000000000.jsonl"),
+        ".claude/history.jsonl".to_owned(),
+        ".openclaw/workspace/MEMORY.md".to_owned(),
+        ".openclaw/workspace/memory/2026-01-01.md".to_owned(),
+        ".openclaw/cron/jobs.json".to_owned(),
+        format!("{SESSIONS}/sessions.json"),
+        format!("{SESSIONS}/hard.jsonl"),
+        format!("{SESSIONS}/hard.jsonl.deleted.2026-02-04T10-30-00.000Z"),
+        DATABASE.to_owned(),
+    ];
+    let secrets = [
+        (".ssh/work", None),
+        (".aws/sso/cache/token", None),
+        (".gnupg/private-keys-v1.d/one", None),
+        ("dot/creds/inner/token", Some((".openclaw/credentials", "dot/creds"))),
+        ("dot/keys/one", Some((".ssh/keys", "dot/keys"))),
+    ];
+    for (secret, link) in secrets {
+        for is_import in [false, true] {
+            let home = Home::quick();
+            home.write(MAIN, line("user", &uuid(1), None, "lobster"));
+            let good = format!("{}\n{}\n", header("good"), event(1, "lobster"));
+            home.write(&format!("{SESSIONS}/good.jsonl"), good);
+            home.write(secret, line("user", &uuid(2), None, "canary"));
+            if let Some((link, target)) = link {
+                home.folder_for(link);
+                symlink(home.path(target), home.path(link)).unwrap();
+            }
+            for name in &names {
+                home.folder_for(name);
+                fs::hard_link(home.path(secret), home.path(name)).unwrap();
+            }
+            if is_import {
+                let roots: Vec<_> = home.roots().into_iter().map(|root| root.path).collect();
+                let store = Store::open(home.ledger_path()).unwrap();
+                store.import_with_roots(&home.path(".openclaw"), &roots, &mut |_| {}).unwrap();
+            } else {
+                let report = home.sync();
+                for name in &names {
+                    let mut paths = report.skipped.iter().flat_map(|skip| &skip.paths);
+                    assert!(
+                        paths.any(|skipped| name.ends_with(skipped)),
+                        "{secret} {name}: {report:?}"
+                    );
+                }
+            }
+            assert!(everything(&home).iter().any(|bytes| contains(bytes, "lobster")));
+            assert_no_canary(&home);
+        }
+    }
+}
+
 /// A collected transcript that is replaced by a hard link to a file with secrets.
 #[test]
 fn a_transcript_that_becomes_a_hard_link_to_a_secret_is_not_stored() {

@@ -3,7 +3,7 @@
 //!
 //! Reads names and inodes only, and never opens a file.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -17,8 +17,16 @@ use super::{FileId, FileKind, Folder};
 /// the profile `dev`.
 const STATE: [&[u8]; 4] = [b".openclaw", b".clawdbot", b".moltbot", b".claude"];
 
-/// Returns every file with a denied name below `roots`, beside them, or in another state folder
-/// beside them. If such a name is a link, its target is returned as well.
+/// The number of entries that are looked at in one denied folder, including the folders in it. A
+/// folder of keys has a few dozen.
+const MOST_ENTRIES: usize = 20_000;
+
+/// The number of folders inside each other that are looked at in a denied folder.
+const MOST_LEVELS: usize = 16;
+
+/// Returns every file with a denied name below `roots`, beside them, or in another state folder beside
+/// them, and every file in a folder with a denied name there. If such a name is a link, its target is
+/// returned as well.
 pub(crate) fn denied_files<'p>(roots: impl IntoIterator<Item = &'p Path>) -> HashSet<FileId> {
     let mut files = HashSet::default();
     let mut trees: BTreeSet<PathBuf> = BTreeSet::new();
@@ -34,12 +42,12 @@ pub(crate) fn denied_files<'p>(roots: impl IntoIterator<Item = &'p Path>) -> Has
             if entry.kind == FileKind::Folder && is_state && !own.is_empty() {
                 trees.insert(parent.join(&entry.name));
             } else if names::is_denied(name) {
-                add(&mut files, &beside, &entry.name);
+                add(&mut files, &beside, &entry.name, &parent.join(&entry.name));
             }
         }
     }
-    for root in trees {
-        let Ok(root) = Folder::root(&root) else { continue };
+    for real in trees {
+        let Ok(root) = Folder::root(&real) else { continue };
         let mut folders = vec![PathBuf::new()];
         while let Some(inside) = folders.pop() {
             let Ok(folder) = root.folder(&inside) else { continue };
@@ -48,7 +56,7 @@ pub(crate) fn denied_files<'p>(roots: impl IntoIterator<Item = &'p Path>) -> Has
                 if entry.kind == FileKind::Folder {
                     folders.push(path);
                 } else if names::is_denied(path.as_os_str().as_bytes()) {
-                    add(&mut files, &folder, &entry.name);
+                    add(&mut files, &folder, &entry.name, &real.join(path));
                 }
             }
         }
@@ -56,9 +64,44 @@ pub(crate) fn denied_files<'p>(roots: impl IntoIterator<Item = &'p Path>) -> Has
     files
 }
 
-fn add(files: &mut HashSet<FileId>, folder: &Folder, name: &OsStr) {
-    let metas = [folder.look(name), folder.look_through(name)];
+/// Adds an entry with a denied name, and what a link or folder of that name leads to.
+fn add(files: &mut HashSet<FileId>, folder: &Folder, name: &OsStr, path: &Path) {
+    if look(files, folder, name) == Some(FileKind::Folder) {
+        add_inside(files, path);
+    }
+}
+
+/// Adds the entry and the target of a link. Returns the kind of the target.
+fn look(files: &mut HashSet<FileId>, folder: &Folder, name: &OsStr) -> Option<FileKind> {
+    let target = folder.look_through(name).ok();
+    let metas = [folder.look(name).ok(), target];
     files.extend(metas.into_iter().flatten().map(|meta| meta.file()));
+    target.map(|meta| meta.kind)
+}
+
+/// Adds everything in a denied folder, nearest entries first.
+fn add_inside(files: &mut HashSet<FileId>, path: &Path) {
+    let mut folders = VecDeque::from([(path.to_owned(), 1)]);
+    let mut seen: HashSet<PathBuf> = HashSet::default();
+    let mut left = MOST_ENTRIES;
+    while let Some((path, level)) = folders.pop_front() {
+        let Ok(path) = path.canonicalize() else { continue };
+        let Ok(folder) = Folder::root(&path) else { continue };
+        // Links may lead in a circle.
+        if !seen.insert(path.clone()) {
+            continue;
+        }
+        for entry in folder.list().0 {
+            if left == 0 {
+                return;
+            }
+            left -= 1;
+            let kind = look(files, &folder, &entry.name);
+            if kind == Some(FileKind::Folder) && level < MOST_LEVELS {
+                folders.push_back((path.join(&entry.name), level + 1));
+            }
+        }
+    }
 }
 
 /// Returns the folder that holds `agents/`, if `path` is such an `agents/` or below one. An agent's
