@@ -26,6 +26,20 @@ impl Disk {
         None
     }
 
+    /// Mounts a file with ext4, of which about 2 % are free for nobody.
+    fn mount_ext4(home: &Home) -> Option<Disk> {
+        let folder = home.scratch("ext4");
+        fs::create_dir_all(&folder).unwrap();
+        let script = "truncate -s 40M \"$0.image\" && mkfs.ext4 -q -F -b 4096 -m 0 \"$0.image\" \
+                      && mount -o loop \"$0.image\" \"$0\"";
+        let mount = Command::new("sh").args(["-c", script]).arg(&folder).output();
+        if mount.is_ok_and(|mount| mount.status.success()) {
+            return Some(Disk(folder));
+        }
+        quipu_torture::skip("no ext4 can be mounted here");
+        None
+    }
+
     fn ledger(&self) -> PathBuf {
         self.0.join("ledger.db")
     }
@@ -105,6 +119,27 @@ fn f11_a_sound_ledger_is_read_without_room() {
         fs::remove_file(disk.0.join("fill")).unwrap();
         fs::copy(home.ledger_path(), disk.ledger()).unwrap();
     }
+}
+
+/// The disk counts blocks as free that no process gets, not even one of root.
+#[test]
+fn f11_a_disk_with_a_hidden_reserve_is_full() {
+    let home = Home::quick();
+    home.write(MAIN, line("user", &uuid(1), None, "alpha"));
+    home.sync();
+    let Some(disk) = Disk::mount_ext4(&home) else { return };
+    fs::copy(home.ledger_path(), disk.ledger()).unwrap();
+    disk.fill(0);
+    assert!(Command::new("sync").arg("-f").arg(&disk.0).status().unwrap().success());
+    let reader = quipu_ledger::freshness::open_to_read(&disk.ledger(), "here").unwrap();
+    assert_eq!(reader.kind, LedgerKind::DiskFull);
+    let sessions = quipu_ledger::query::sessions(&reader.ledger, &Default::default(), None);
+    assert_eq!(sessions.unwrap().total, 1);
+    drop(reader);
+    let (ok, advice) = advice(&home, &disk.ledger(), true);
+    assert!(ok, "{advice}");
+    let refused = Ledger::open(&disk.ledger()).map(|_| ()).unwrap_err();
+    assert_eq!(refused.trouble(), Trouble::DiskFull, "{refused}");
 }
 
 /// A log with records that are not in the file is not ignored.
