@@ -1,47 +1,77 @@
 //! Fairness between writers. With SQLite's own lock alone, one of 16 writers may wait 12 seconds
 //! while another one writes thousands of times.
 //!
-//! Writers queue on `flock` of a permanent sidecar file. The kernel drops the lock with its
-//! process, so it is never stale. It only orders the writers: SQLite's lock remains the authority,
-//! and a writer that does not get this one in time continues without it.
+//! Writers queue on `flock` of two permanent sidecar files. The holder of `.lock` has the turn, the
+//! holder of `.wait` has the next one: each writer takes `.wait` first and keeps it until it has
+//! `.lock`. So a writer that ends its turn and wants another one comes after a writer that waits,
+//! however late the kernel wakes that one.
+//!
+//! The kernel drops the locks with their process, so they are never stale. They only order the
+//! writers: SQLite's lock remains the authority, and a writer that does not get its turn in time
+//! continues without it.
 
 use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, mpsc};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::base::error::Holder;
 use crate::base::sidecar::beside;
 use crate::{Error, Result};
 
+/// The time after which a writer stops letting a process go first that holds the next turn and does
+/// not take it, for example because it is stopped.
+const MAX_YIELD: Duration = Duration::from_secs(1);
+
 /// The lock files of one ledger.
 #[derive(Debug)]
 pub(crate) struct WriteLock {
     path: PathBuf,
-    /// Locked as shared by each waiting writer, so that the current one can see that another waits.
-    waiters: File,
+    next_path: PathBuf,
+    /// Only for asking whether a writer waits.
+    next: File,
     spare: Arc<Spare>,
 }
 
-/// The file of the last turn, reused for the next one.
-type Spare = Mutex<Option<File>>;
+/// Both lock files, opened for one turn.
+#[derive(Debug)]
+struct Files {
+    turn: File,
+    next: File,
+}
+
+impl Files {
+    /// Takes the turn if it is free and no writer waits. The next turn may stay taken after a
+    /// failure.
+    fn try_lock(&self) -> bool {
+        self.next.try_lock().is_ok() && self.turn.try_lock().is_ok() && self.next.unlock().is_ok()
+    }
+
+    /// Waits for the next turn, then for the turn.
+    fn lock(&self) -> bool {
+        self.next.lock().is_ok() && self.turn.lock().is_ok() && self.next.unlock().is_ok()
+    }
+}
+
+/// The files of the last turn, reused for the next one.
+type Spare = Mutex<Option<Files>>;
 
 /// A turn to write. Dropping it ends the turn.
 #[derive(Debug)]
 pub(crate) struct Turn {
-    file: Option<File>,
+    files: Option<Files>,
     spare: Arc<Spare>,
 }
 
 impl Drop for Turn {
     fn drop(&mut self) {
         // A file that cannot be unlocked is closed, which ends the turn as well.
-        if let Some(file) = self.file.take()
-            && file.unlock().is_ok()
+        if let Some(files) = self.files.take()
+            && files.turn.unlock().is_ok()
             && let Ok(mut spare) = self.spare.lock()
         {
-            *spare = Some(file);
+            *spare = Some(files);
         }
     }
 }
@@ -49,7 +79,7 @@ impl Drop for Turn {
 impl Turn {
     /// Returns whether the turn came in time.
     pub(crate) fn is_held(&self) -> bool {
-        self.file.is_some()
+        self.files.is_some()
     }
 }
 
@@ -61,45 +91,59 @@ pub(crate) fn has_queue(path: &Path) -> bool {
 impl WriteLock {
     /// Opens the lock of the ledger at `path`.
     pub(crate) fn beside(path: &Path) -> Result<WriteLock> {
-        let lock = beside(path, ".lock");
-        let waiters = open(&beside(path, ".wait"))?;
-        open(&lock)?;
-        Ok(WriteLock { path: lock, waiters, spare: Arc::default() })
+        let (path, next_path) = (beside(path, ".lock"), beside(path, ".wait"));
+        let next = open(&next_path)?;
+        open(&path)?;
+        Ok(WriteLock { path, next_path, next, spare: Arc::default() })
     }
 
     /// Waits for a turn, for at most `longest`.
     pub(crate) fn acquire(&self, longest: Duration) -> Turn {
-        let held = |file| Turn { file, spare: Arc::clone(&self.spare) };
+        let held = |files| Turn { files, spare: Arc::clone(&self.spare) };
         let spare = self.spare.lock().ok().and_then(|mut spare| spare.take());
-        let Some(file) = spare.or_else(|| open(&self.path).ok()) else { return held(None) };
-        if file.try_lock().is_ok() {
-            return held(Some(file));
+        let Some(files) = spare.or_else(|| self.open().ok()) else { return held(None) };
+        if files.try_lock() {
+            return held(Some(files));
         }
-        let announced = self.waiters.try_lock_shared().is_ok();
         let (send, receive) = mpsc::channel();
         // A blocking flock has no time limit, so a thread waits for it. After a timeout, the thread
-        // drops the lock as soon as it gets it.
+        // drops the locks as soon as it gets them.
         std::thread::spawn(move || {
-            if file.lock().is_ok() {
-                let _ = send.send(file);
+            if files.lock() {
+                let _ = send.send(files);
             }
         });
-        let held = held(receive.recv_timeout(longest).ok());
-        if announced {
-            let _ = self.waiters.unlock();
+        let began = Instant::now();
+        loop {
+            let left = longest.saturating_sub(began.elapsed());
+            if let Ok(files) = receive.recv_timeout(left.min(MAX_YIELD)) {
+                return held(Some(files));
+            }
+            if began.elapsed() >= longest {
+                return held(None);
+            }
+            // If the turn is free, the process that comes next does not take it.
+            if let Ok(files) = self.open()
+                && files.turn.try_lock().is_ok()
+            {
+                return held(Some(files));
+            }
         }
-        held
     }
 
-    /// Returns whether another process waits for its turn.
+    /// Returns whether a writer waits for its turn.
     pub(crate) fn has_waiters(&self) -> bool {
-        match self.waiters.try_lock() {
+        match self.next.try_lock() {
             Ok(()) => {
-                let _ = self.waiters.unlock();
+                let _ = self.next.unlock();
                 false
             }
             Err(_) => true,
         }
+    }
+
+    fn open(&self) -> Result<Files> {
+        Ok(Files { turn: open(&self.path)?, next: open(&self.next_path)? })
     }
 }
 
@@ -136,4 +180,57 @@ fn open(path: &Path) -> Result<File> {
         .mode(0o600)
         .open(path)
         .map_err(Error::io("open", path))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    /// Far more than a test takes.
+    const LONG: Duration = Duration::from_secs(120);
+
+    /// A writer takes one turn after another, as a rebuild does, while another one waits.
+    #[test]
+    fn a_writer_that_waits_gets_the_next_turn() {
+        for round in 0..20 {
+            let folder = tempfile::tempdir().unwrap();
+            let path = folder.path().join("ledger.db");
+            let (greedy, modest) =
+                (WriteLock::beside(&path).unwrap(), WriteLock::beside(&path).unwrap());
+            let had_turn = AtomicBool::new(false);
+            let mut turn = greedy.acquire(LONG);
+            std::thread::scope(|scope| {
+                scope.spawn(|| {
+                    let turn = modest.acquire(LONG);
+                    assert!(turn.is_held());
+                    had_turn.store(true, Ordering::SeqCst);
+                });
+                while !greedy.has_waiters() {
+                    std::thread::yield_now();
+                }
+                let mut turns = 0;
+                while !had_turn.load(Ordering::SeqCst) {
+                    drop(turn);
+                    turn = greedy.acquire(LONG);
+                    assert!(turn.is_held());
+                    turns += 1;
+                }
+                assert!(turns <= 2, "round {round}: after {turns} turns of the other writer");
+                drop(turn);
+            });
+        }
+    }
+
+    /// A process that holds the next turn without taking it delays the others, and does not stop
+    /// them.
+    #[test]
+    fn a_process_that_does_not_take_its_turn_is_passed() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("ledger.db");
+        let lock = WriteLock::beside(&path).unwrap();
+        let stopped = open(&beside(&path, ".wait")).unwrap();
+        stopped.lock().unwrap();
+        assert!(lock.acquire(LONG).is_held());
+    }
 }
