@@ -33,6 +33,9 @@ const MAX_SLICE_TIME: Duration = Duration::from_millis(500);
 /// slices, which write the search index in bulk.
 const MAX_INCREMENTAL_LAG: i64 = 16_384;
 
+/// The limit of a slice that may project every record.
+const ALL: i64 = i64::MAX;
+
 /// The size of collected words, in bytes, at which they are sorted. It bounds memory.
 const MAX_WORDS_IN_MEMORY: usize = 4 << 20;
 
@@ -165,7 +168,7 @@ pub(crate) fn catch_up_step(
     if projected.lag() > MAX_INCREMENTAL_LAG || has_other_than_appended(tx, projected.to)? {
         return Ok(CatchUpStep::SlicesNeeded);
     }
-    let (_, done) = slice(tx, fold, Indexer::Fts5, limit)?;
+    let (_, done) = slice(tx, fold, Indexer::Fts5, ALL, limit)?;
     Ok(if done.0 >= projected.last_record {
         CatchUpStep::UpToDate
     } else {
@@ -173,7 +176,8 @@ pub(crate) fn catch_up_step(
     })
 }
 
-fn has_other_than_appended(tx: &Transaction<'_>, after: i64) -> Result<bool> {
+/// Returns whether a record after this one is not a line that a store appended.
+pub(crate) fn has_other_than_appended(tx: &Transaction<'_>, after: i64) -> Result<bool> {
     Ok(tx
         .prepare_cached(
             "SELECT EXISTS (SELECT 1 FROM records r
@@ -257,7 +261,7 @@ pub(crate) fn catch_up_in_slices_until(
         let (records, to, total) = ledger.write(|tx| {
             // Another process may have projected records in the meantime.
             fold.drop_cache();
-            let slice = slice(tx, &mut fold, indexer, limit)?;
+            let slice = slice(tx, &mut fold, indexer, ALL, limit)?;
             let total: i64 =
                 tx.query_row("SELECT coalesce(max(seq), 0) FROM records", [], |row| row.get(0))?;
             if slice.1.0 >= total {
@@ -288,12 +292,13 @@ enum Indexer {
     Fts5,
 }
 
-/// Projects the next records. Returns the number of records from sources, without the journal, and
-/// the last record.
+/// Projects the next records up to `last`. Returns the number of records from sources, without the
+/// journal, and the last projected record.
 fn slice(
     tx: &Transaction<'_>,
     fold: &mut Fold,
     indexer: Indexer,
+    last: i64,
     limit: Duration,
 ) -> Result<(u64, Seq)> {
     let from: Seq = tx.query_row("SELECT projected_to FROM ledger", [], |row| row.get(0))?;
@@ -301,9 +306,10 @@ fn slice(
     let mut inserts = Inserts::new(tx)?;
     let mut infos: HashMap<GenerationId, Option<GenerationInfo>> = HashMap::new();
     let mut statement = tx.prepare_cached(
-        "SELECT seq, generation, start, length, same_as FROM records WHERE seq > ?1 ORDER BY seq",
+        "SELECT seq, generation, start, length, same_as FROM records
+          WHERE seq > ?1 AND seq <= ?2 ORDER BY seq",
     )?;
-    let mut rows = statement.query([from])?;
+    let mut rows = statement.query((from, last))?;
     let (mut done, mut bytes, mut count) = (from, 0, 0);
     let began = Instant::now();
     let mut builder = (indexer == Indexer::Ours).then(PostingsBuilder::default);
@@ -361,17 +367,24 @@ fn slice(
     Ok((count, done))
 }
 
-/// Derives everything into the empty tables of `tx`, for a comparison. FTS5 indexes the words,
-/// which checks the index that quipu wrote directly.
-pub(crate) fn replay(tx: &Transaction<'_>, progress: &mut dyn FnMut(u64, u64)) -> Result<()> {
+/// Derives the records up to `last` into the empty tables of `tx`, for a comparison. [`finish`] is
+/// left to the caller. FTS5 indexes the words, which checks the index that quipu wrote directly.
+pub(crate) fn replay(
+    tx: &Transaction<'_>,
+    last: i64,
+    progress: &mut dyn FnMut(u64, u64),
+) -> Result<()> {
+    // The record `last` itself may be forgotten.
     let total: i64 =
-        tx.query_row("SELECT coalesce(max(seq), 0) FROM records", [], |row| row.get(0))?;
+        tx.query_row("SELECT coalesce(max(seq), 0) FROM records WHERE seq <= ?1", [last], |row| {
+            row.get(0)
+        })?;
     let mut fold = Fold::default();
     loop {
-        let (_, to) = slice(tx, &mut fold, Indexer::Fts5, MAX_SLICE_TIME)?;
+        let (_, to) = slice(tx, &mut fold, Indexer::Fts5, last, MAX_SLICE_TIME)?;
         progress(to.0.cast_unsigned(), total.cast_unsigned());
         if to.0 >= total {
-            return finish(tx);
+            return Ok(());
         }
         // The state in memory stays bounded, as in a rebuild.
         fold.drop_cache();
@@ -379,7 +392,7 @@ pub(crate) fn replay(tx: &Transaction<'_>, progress: &mut dyn FnMut(u64, u64)) -
 }
 
 /// Derives the rows that depend on all records together.
-fn finish(tx: &Transaction<'_>) -> Result<()> {
+pub(crate) fn finish(tx: &Transaction<'_>) -> Result<()> {
     let rewritten: Vec<SourceId> = tx
         .prepare("SELECT DISTINCT source FROM generations WHERE number > 1")?
         .query_map([], |row| row.get(0))?

@@ -6,6 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
+use quipu_ledger::store::{Entry, NewSession, Store};
 use quipu_ledger::wire::{Diagnosis, Severity};
 use quipu_torture::Prng;
 
@@ -393,6 +394,50 @@ fn a_source_that_is_not_what_was_read() {
         fs::write(home.ledger_path(), saved).unwrap();
     }
     assert!(examine(&home, true).ok);
+}
+
+/// A store appends all the time, so the projection is behind by a few lines.
+#[test]
+fn a_projection_that_is_behind_is_compared() {
+    let home = varied();
+    let store = Store::open(home.ledger_path()).unwrap();
+    let session = store.create(&NewSession::default()).unwrap();
+    session.append(Entry::user("first")).unwrap();
+    store.catch_up().unwrap();
+    let behind = "SELECT (SELECT max(seq) FROM records) - projected_to FROM ledger";
+    let damage = "UPDATE message_texts SET text = text || '!'
+                   WHERE id = (SELECT max(id) FROM message_texts)";
+    for is_damaged in [false, true] {
+        if is_damaged {
+            assert_eq!(home.sql().execute(damage, []).unwrap(), 1);
+        }
+        // Keeps the store's thread from projecting the line.
+        let writer = home.sql();
+        loop {
+            session.append(Entry::user("not projected")).unwrap();
+            writer.execute_batch("BEGIN IMMEDIATE").unwrap();
+            if home.one::<i64>(behind) > 0 {
+                break;
+            }
+            writer.execute_batch("ROLLBACK").unwrap();
+        }
+        let diagnosis = examine(&home, true);
+        assert_eq!(diagnosis.ok, !is_damaged, "{:?}", described(&diagnosis));
+        let is_found = |what: &String| what.contains("differ from the stored raw data");
+        assert_eq!(described(&diagnosis).iter().any(is_found), is_damaged);
+        writer.execute_batch("ROLLBACK").unwrap();
+    }
+}
+
+/// A rebuild is not finished.
+#[test]
+fn a_projection_that_cannot_be_compared_is_reported() {
+    let home = varied();
+    home.sql().execute("UPDATE ledger SET projected_to = 0", []).unwrap();
+    let diagnosis = examine(&home, true);
+    let found = described(&diagnosis);
+    let is_it = |what: &String| what.contains("Warning") && what.contains("were not compared");
+    assert!(found.iter().any(is_it), "{found:?}");
 }
 
 #[test]

@@ -2,7 +2,7 @@
 //! So a single flipped bit in a row, or in a posting of the search index, is found.
 
 use rusqlite::types::Value;
-use rusqlite::{Connection, OpenFlags, Rows};
+use rusqlite::{Connection, OpenFlags, Rows, Transaction};
 
 use super::DoctorProgress;
 use super::finding::{Findings, REBUILD, Tally};
@@ -13,13 +13,13 @@ use crate::file::schema;
 use crate::project::rebuild;
 use crate::wire::Severity;
 
-/// Derives the projection again and reports every table that differs from the ledger's. Does
-/// nothing if the projection is behind.
+/// Derives the projection again and reports every table that differs from the ledger's. Returns
+/// false if they cannot be compared, because collected records are not projected yet.
 pub(super) fn compare(
     ledger: &Ledger,
     progress: &mut dyn FnMut(DoctorProgress),
     findings: &mut Findings,
-) -> Result<()> {
+) -> Result<bool> {
     // For an empty name SQLite creates a temporary file and removes it with the connection. Truth
     // tables exist only in the attached ledger, so their names mean the ledger's. Projection tables
     // are created in the temporary file, so their names mean the new ones.
@@ -42,38 +42,54 @@ pub(super) fn compare(
         [],
         |row| Ok((row.get(0)?, row.get(1)?)),
     )?;
-    if projected_to != last_record {
-        // Another process appended since the check began. The next check compares its records.
-        return Ok(());
+    let is_behind = projected_to < last_record;
+    if projected_to > last_record
+        || (is_behind && rebuild::has_other_than_appended(&tx, projected_to)?)
+    {
+        return Ok(false);
     }
     schema::create_projection(&tx)?;
     tx.execute_batch(
         "CREATE TABLE ledger AS SELECT * FROM ledger_file.ledger;
          UPDATE ledger SET projected_to = 0",
     )?;
-    rebuild::replay(&tx, &mut |done, total| {
+    rebuild::replay(&tx, projected_to, &mut |done, total| {
         progress(DoctorProgress { doing: "deriving", done, total });
     })?;
-    let mut tables = Tally::default();
-    for table in schema::projection_tables(&tx)? {
-        if table != "search" && !has_same_rows(&tx, &table, &columns(ledger.conn(), &table)?)? {
-            tables.add(|| table.clone());
-        }
-    }
-    let what = "tables that differ from the stored raw data";
-    findings.tally(Severity::Error, tables, what, REBUILD);
     tx.execute_batch(
         "CREATE VIRTUAL TABLE temp.new_terms USING fts5vocab(main, search, instance);
          CREATE VIRTUAL TABLE temp.stored_terms USING fts5vocab(ledger_file, search, instance)",
     )?;
-    let terms = |table: &str| format!("SELECT term, doc, col, offset FROM temp.{table}");
-    let sizes = |schema: &str| format!("SELECT id, sz FROM {schema}.search_docsize ORDER BY id");
-    if !same_results(&tx, &terms("new_terms"), &terms("stored_terms"))?
-        || !same_results(&tx, &sizes("main"), &sizes("ledger_file"))?
-    {
+    // A projection that is behind is either complete up to that record, or a rebuild has not
+    // finished it.
+    if is_behind && differing(&tx, ledger.conn())?.is_none() {
+        return Ok(true);
+    }
+    rebuild::finish(&tx)?;
+    let Some((tables, is_index)) = differing(&tx, ledger.conn())? else { return Ok(true) };
+    let what = "tables that differ from the stored raw data";
+    findings.tally(Severity::Error, tables, what, REBUILD);
+    if is_index {
         findings.error("the search index differs from the stored raw data", REBUILD);
     }
-    Ok(())
+    Ok(true)
+}
+
+/// Returns the tables that differ, and whether the search index does; `None` if nothing differs.
+fn differing(tx: &Transaction<'_>, stored: &Connection) -> Result<Option<(Tally, bool)>> {
+    let mut tables = Tally::default();
+    let mut is_same = true;
+    for table in schema::projection_tables(tx)? {
+        if table != "search" && !has_same_rows(tx, &table, &columns(stored, &table)?)? {
+            tables.add(|| table.clone());
+            is_same = false;
+        }
+    }
+    let terms = |table: &str| format!("SELECT term, doc, col, offset FROM temp.{table}");
+    let sizes = |schema: &str| format!("SELECT id, sz FROM {schema}.search_docsize ORDER BY id");
+    let is_index = !same_results(tx, &terms("new_terms"), &terms("stored_terms"))?
+        || !same_results(tx, &sizes("main"), &sizes("ledger_file"))?;
+    Ok((is_index || !is_same).then_some((tables, is_index)))
 }
 
 /// Returns the columns of a table for a `SELECT`, the primary key first. Empty if the table does
