@@ -168,7 +168,7 @@ pub(crate) fn catch_up_step(
     if projected.lag() > MAX_INCREMENTAL_LAG || has_other_than_appended(tx, projected.to)? {
         return Ok(CatchUpStep::SlicesNeeded);
     }
-    let (_, done) = slice(tx, fold, Indexer::Fts5, ALL, limit)?;
+    let (_, done, _) = slice(tx, fold, Indexer::Fts5, ALL, limit)?;
     Ok(if done.0 >= projected.last_record {
         CatchUpStep::UpToDate
     } else {
@@ -258,7 +258,7 @@ pub(crate) fn catch_up_in_slices_until(
     let mut fold = Fold::default();
     loop {
         let limit = slice_time_limit(ledger)?;
-        let (records, to, total) = ledger.write(|tx| {
+        let ((records, to, opened), total) = ledger.write(|tx| {
             // Another process may have projected records in the meantime.
             fold.drop_cache();
             let slice = slice(tx, &mut fold, indexer, ALL, limit)?;
@@ -267,9 +267,10 @@ pub(crate) fn catch_up_in_slices_until(
             if slice.1.0 >= total {
                 finish(tx)?;
             }
-            Ok((slice.0, slice.1, total as u64))
+            Ok((slice, total as u64))
         })?;
         report.records += records;
+        report.chunks_opened += opened;
         progress(to.0 as u64, total);
         if to.0 as u64 >= total {
             break;
@@ -293,16 +294,16 @@ enum Indexer {
 }
 
 /// Projects the next records up to `last`. Returns the number of records from sources, without the
-/// journal, and the last projected record.
+/// journal, the last projected record, and the number of chunks that were opened.
 fn slice(
     tx: &Transaction<'_>,
     fold: &mut Fold,
     indexer: Indexer,
     last: i64,
     limit: Duration,
-) -> Result<(u64, Seq)> {
+) -> Result<(u64, Seq, u64)> {
     let from: Seq = tx.query_row("SELECT projected_to FROM ledger", [], |row| row.get(0))?;
-    let mut reader = RecordReader::new(tx);
+    let mut reader = RecordReader::for_copies(tx);
     let mut inserts = Inserts::new(tx)?;
     let mut infos: HashMap<GenerationId, Option<GenerationInfo>> = HashMap::new();
     let mut statement = tx.prepare_cached(
@@ -327,8 +328,9 @@ fn slice(
         }
         match infos.get(&generation) {
             Some(Some(info)) => {
-                let mut draft = read(&mut reader, info, seq, length)?;
-                draft.same_as = row.get(4)?;
+                let same_as: Option<Seq> = row.get(4)?;
+                let mut draft = read(&mut reader, info, same_as.unwrap_or(seq), length)?;
+                draft.same_as = same_as;
                 if let Some(builder) = &mut builder {
                     draft.collect_words(builder);
                 }
@@ -364,7 +366,7 @@ fn slice(
     }
     fold.save(tx)?;
     tx.execute("UPDATE ledger SET projected_to = ?1", [done])?;
-    Ok((count, done))
+    Ok((count, done, reader.opened()))
 }
 
 /// Derives the records up to `last` into the empty tables of `tx`, for a comparison. [`finish`] is
@@ -381,7 +383,7 @@ pub(crate) fn replay(
         })?;
     let mut fold = Fold::default();
     loop {
-        let (_, to) = slice(tx, &mut fold, Indexer::Fts5, last, MAX_SLICE_TIME)?;
+        let (_, to, _) = slice(tx, &mut fold, Indexer::Fts5, last, MAX_SLICE_TIME)?;
         progress(to.0.cast_unsigned(), total.cast_unsigned());
         if to.0 >= total {
             return Ok(());

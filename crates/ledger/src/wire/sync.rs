@@ -145,4 +145,7 @@ pub struct RebuildReport {
     pub sessions: u64,
     /// The number of oddities.
     pub problems: u64,
+    /// The number of chunks that were opened to read the records.
+    #[serde(skip)]
+    pub chunks_opened: u64,
 }

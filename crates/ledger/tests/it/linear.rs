@@ -82,6 +82,28 @@ fn growing_copies_are_derived_again_in_linear_work() {
     assert!(twice * 100 <= once * 130, "{once}, then {twice}");
 }
 
+/// The copies' lines are in more chunks than a reader usually keeps open.
+#[test]
+fn growing_copies_are_derived_again_with_each_chunk_opened_once() {
+    let home = Home::quick();
+    let mut text = transcript(0..0);
+    for number in 0..100 {
+        for message in number * 5..number * 5 + 5 {
+            let long = format!("{} ", uuid(message)).repeat(40);
+            text.push_str(&transcript(message..message + 1).replace("word", &long));
+        }
+        home.write(&format!("{SESSIONS}/{ID}.jsonl.bak-{number}-1770193116233"), &text);
+    }
+    home.sync();
+    let chunks = home.one::<i64>("SELECT count(*) FROM chunks").cast_unsigned();
+    assert!(chunks > 4, "{chunks}");
+    let mut slices = 0;
+    let mut count = |_, _| slices += 1;
+    let opened =
+        quipu_ledger::rebuild::rebuild(&mut home.open(), &mut count).unwrap().chunks_opened;
+    assert!(opened <= slices * chunks, "{opened} of {chunks} chunks in {slices} slices");
+}
+
 /// A deep check compares each copy of a growing session with the ledger.
 #[test]
 fn growing_copies_are_compared_in_linear_work() {

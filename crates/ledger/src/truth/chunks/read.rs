@@ -2,8 +2,6 @@
 //!
 //! Never writes, and never returns bytes that fail their checksum.
 
-use std::collections::HashMap;
-
 use rusqlite::{Connection, OptionalExtension};
 
 use crate::base::ids::Seq;
@@ -39,10 +37,9 @@ struct OpenChunk {
     last: i64,
     first_offset: u64,
     raw: Vec<u8>,
-    /// Each record in the chunk, and its offset in `raw`. Forgotten records leave holes.
+    /// Each record in the chunk, and its offset in `raw`. Forgotten records, and those whose bytes
+    /// another record holds, leave holes.
     starts: Vec<(i64, usize)>,
-    /// Records in between whose bytes another record holds.
-    same_as: HashMap<i64, Seq>,
 }
 
 impl<'c> RecordReader<'c> {
@@ -108,10 +105,7 @@ impl<'c> RecordReader<'c> {
         if let Some(open) = self.open.iter().rev().find(|open| open.holds_whole(seq))
             && let Some(part) = open.record(seq)
         {
-            return match open.same_as.get(&seq.0) {
-                Some(other) => self.stream(*other, each),
-                None => each(part).map(|_| ()),
-            };
+            return each(part).map(|_| ());
         }
         let (length, same_as) = length_and_holder(self.conn, seq)?;
         if let Some(other) = same_as {
@@ -206,20 +200,15 @@ impl<'c> RecordReader<'c> {
         }
         let mut starts = Vec::new();
         let mut at = 0_usize;
-        let mut same_as = HashMap::new();
         {
             let mut statement = self.conn.prepare_cached(
-                "SELECT seq, length, same_as FROM records WHERE seq BETWEEN ?1 AND ?2 ORDER BY seq",
+                "SELECT seq, length FROM records
+                  WHERE seq BETWEEN ?1 AND ?2 AND same_as IS NULL ORDER BY seq",
             )?;
             let mut rows = statement.query((first, last))?;
             let mut skip = first_offset;
             while let Some(row) = rows.next()? {
-                let seq = row.get(0)?;
-                starts.push((seq, at.min(raw_length)));
-                if let Some(other) = row.get(2)? {
-                    same_as.insert(seq, other);
-                    continue;
-                }
+                starts.push((row.get(0)?, at.min(raw_length)));
                 let length = row.get::<_, i64>(1)? as u64;
                 at = at.saturating_add(
                     usize::try_from(length - skip.min(length)).unwrap_or(usize::MAX),
@@ -232,7 +221,7 @@ impl<'c> RecordReader<'c> {
         if at < raw_length {
             return Err(Error::damaged(format!("some of records {first} to {last} are missing")));
         }
-        Ok(OpenChunk { first, last, first_offset, raw, starts, same_as })
+        Ok(OpenChunk { first, last, first_offset, raw, starts })
     }
 }
 
