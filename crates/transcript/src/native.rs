@@ -246,65 +246,44 @@ impl NewEntry {
 }
 
 impl NewEntry {
-    /// Returns whether `line` is this entry as it was written before. Fields that were filled in
-    /// then do not count, nor does where a branch summary was written from: the leaf has moved
+    /// Returns whether `line` is this entry as it was written before. The id, the parent and the
+    /// times do not count, nor does where a branch summary was written from: the leaf has moved
     /// since.
     pub fn is_written_as(&self, line: &str) -> bool {
         let written = Object::read(line.trim_end());
-        let id = written.as_ref().and_then(|written| written.text("id")).unwrap_or_default();
-        let id = self.id.as_deref().unwrap_or(&id);
-        let again = self.line(id, None, Timestamp(0));
-        let (Some(mut written), Some(mut again)) =
-            (written.clone(), Object::read(again.trim_end()))
-        else {
+        let again = self.line("", None, Timestamp(0));
+        let (Some(mut written), Some(mut again)) = (written, Object::read(again.trim_end())) else {
             return false;
         };
-        let parent = written.take("parentId");
-        again.take("parentId");
-        let parent = parent.as_ref().and_then(|parent| text(parent));
-        let is_there = match &self.parent {
-            ParentRef::Implicit => true,
-            ParentRef::Root => parent.is_none(),
-            ParentRef::Id(id) => parent.as_deref() == Some(id),
-        };
-        let brings = |name: &str| self.fields.iter().any(|(field, _)| field == name);
         for object in [&mut written, &mut again] {
-            if !brings("timestamp") {
-                object.take("timestamp");
+            for name in ["id", "parentId", "timestamp"] {
+                object.take(name);
             }
             if self.type_name == "branch_summary" {
                 object.take("fromId");
             }
         }
-        let (message, other) = (written.take("message"), again.take("message"));
-        let is_same_message = match (&message, &other) {
-            (Some(message), Some(other)) => {
-                let own = self.fields.iter().find(|(name, _)| name == "message");
-                let own = own.and_then(|(_, message)| Object::read(message.get()));
-                let is_timed = own.is_some_and(|message| message.has("timestamp"));
-                is_same_message(message, other, is_timed, self.lacks_call)
-            }
+        let is_same_message = match (written.take("message"), again.take("message")) {
+            (Some(message), Some(other)) => is_same_message(&message, &other, self.lacks_call),
             (None, None) => true,
             _ => false,
         };
-        is_there && is_same_message && has_same_fields(&written, &again)
+        is_same_message && has_same_fields(&written, &again)
     }
 }
 
-/// Returns whether two messages are the same. Unless `is_timed`, their times were filled in; with
-/// `lacks_call`, the id of the call was.
-fn is_same_message(one: &RawValue, other: &RawValue, is_timed: bool, lacks_call: bool) -> bool {
+/// Returns whether two messages have the same fields, apart from their time and, with `lacks_call`,
+/// the id of the call.
+fn is_same_message(one: &RawValue, other: &RawValue, lacks_call: bool) -> bool {
     let (Some(mut one), Some(mut other)) = (Object::read(one.get()), Object::read(other.get()))
     else {
         return false;
     };
-    if !is_timed {
-        one.take("timestamp");
-        other.take("timestamp");
-    }
-    if lacks_call {
-        one.take("toolCallId");
-        other.take("toolCallId");
+    for object in [&mut one, &mut other] {
+        object.take("timestamp");
+        if lacks_call {
+            object.take("toolCallId");
+        }
     }
     has_same_fields(&one, &other)
 }
@@ -471,7 +450,7 @@ mod tests {
             (hi, r#"{"role":"user","content":"ho","n":1e400}"#, false),
             (hi, r#"{"role":"user","content":"hi"}"#, false),
             (r#"{"role":"user","content":"hi"}"#, hi, false),
-            (hi, r#"{"role":"user","content":"hi","n":1e400,"timestamp":5}"#, false),
+            (hi, r#"{"role":"user","content":"hi","n":1e400,"timestamp":5}"#, true),
             (
                 r#"{"type":"custom","customType":"a","data":{"b":1,"c":2}}"#,
                 r#"{"data":{"c":2,"b":1},"customType":"a","type":"custom"}"#,
@@ -490,7 +469,12 @@ mod tests {
             (
                 r#"{"type":"custom","customType":"a"}"#,
                 r#"{"type":"custom","customType":"a","id":"0000000b"}"#,
-                false,
+                true,
+            ),
+            (
+                r#"{"type":"custom","customType":"a","timestamp":"2026-01-01T00:00:00Z"}"#,
+                r#"{"type":"custom","customType":"a","timestamp":"2026-01-02T00:00:00Z"}"#,
+                true,
             ),
             (
                 r#"{"type":"custom","customType":"a"}"#,
@@ -500,7 +484,7 @@ mod tests {
             (
                 r#"{"type":"custom","customType":"a"}"#,
                 r#"{"type":"custom","customType":"a","parentId":null}"#,
-                false,
+                true,
             ),
             (
                 r#"{"type":"branch_summary","fromId":"a","summary":"s"}"#,
