@@ -181,7 +181,7 @@ fn hints(error: &quipu_ledger::Error) -> Vec<String> {
         Error::Io { path, source, .. }
             if source.kind() == io::ErrorKind::PermissionDenied && is_companion(path) =>
         {
-            "another user created that file; give it the owner and the mode of the ledger"
+            "this user may not open that file; give it the owner and the mode of the ledger"
         }
         Error::Absent { .. } => {
             "run `quipu sync` to create one, or name another ledger with --ledger"

@@ -84,8 +84,10 @@ pub(crate) fn path(path: impl AsRef<OsStr>) -> String {
 
 /// Quotes a word for a shell.
 ///
-/// Control characters are escaped in `$'…'`, which is in POSIX since 2024. There is no single quote
-/// inside: an older shell reads another word, but never two.
+/// Characters that a terminal must not see are escaped for `printf`, which every POSIX shell has. A
+/// shell removes newlines at the end of what a command prints, so these are escaped in `$'…'`, which
+/// is in POSIX since 2024. There is no single quote inside: an older shell reads another word, but
+/// never two.
 pub(crate) fn quote(word: impl AsRef<OsStr>) -> String {
     let bytes = word.as_ref().as_bytes();
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_./:@%+=,".contains(&byte);
@@ -98,27 +100,41 @@ pub(crate) fn quote(word: impl AsRef<OsStr>) -> String {
             return format!("'{}'", word.replace('\'', "'\\''"));
         }
     }
-    // Characters that a terminal must not see are escaped; the shell reads the same word.
-    let mut quoted = String::from("$'");
-    for chunk in bytes.utf8_chunks() {
+    let end = bytes.iter().rposition(|byte| *byte != b'\n').map_or(0, |last| last + 1);
+    let (text, newlines) = bytes.split_at(end);
+    let mut quoted = String::new();
+    if !text.is_empty() {
+        quoted.push_str("\"$(printf '");
+        escape(&mut quoted, text);
+        quoted.push_str("')\"");
+    }
+    if !newlines.is_empty() {
+        quoted.push_str(&format!("$'{}'", "\\n".repeat(newlines.len())));
+    }
+    quoted
+}
+
+/// Escapes text for the format of `printf`.
+fn escape(quoted: &mut String, text: &[u8]) {
+    for chunk in text.utf8_chunks() {
         for character in chunk.valid().chars() {
             let mut buffer = [0; 4];
             let written: &str = character.encode_utf8(&mut buffer);
             match character {
                 '\\' => quoted.push_str("\\\\"),
-                '\'' => spell(&mut quoted, written.as_bytes()),
+                '%' => quoted.push_str("%%"),
                 '\n' => quoted.push_str("\\n"),
                 '\t' => quoted.push_str("\\t"),
+                // A format that begins with `-` is an option.
+                '\'' | '-' => spell(quoted, written.as_bytes()),
                 character if character != ' ' && safe(written) != written => {
-                    spell(&mut quoted, written.as_bytes());
+                    spell(quoted, written.as_bytes());
                 }
                 character => quoted.push(character),
             }
         }
-        spell(&mut quoted, chunk.invalid());
+        spell(quoted, chunk.invalid());
     }
-    quoted.push('\'');
-    quoted
 }
 
 /// Escapes bytes as three octal digits each.
@@ -139,21 +155,37 @@ mod tests {
         assert_eq!(quote("#3391"), "'#3391'");
         assert_eq!(quote("it's; $(rm)"), "'it'\\''s; $(rm)'");
         assert_eq!(quote(""), "''");
-        assert_eq!(quote("/a\x1b[31m/it's\n"), r"$'/a\033[31m/it\047s\n'");
-        assert_eq!(quote("/a\u{202e}b"), r"$'/a\342\200\256b'");
-        assert_eq!(quote(OsStr::from_bytes(b"a\xffb")), r"$'a\377b'");
+        assert_eq!(quote("/a\x1b[31m/it's\n"), r#""$(printf '/a\033[31m/it\047s')"$'\n'"#);
+        assert_eq!(quote("/a\u{202e}b"), r#""$(printf '/a\342\200\256b')""#);
+        assert_eq!(quote(OsStr::from_bytes(b"a\xffb")), r#""$(printf 'a\377b')""#);
     }
 
     #[test]
     fn a_shell_reads_back_what_was_quoted() {
-        let words = ["a b", "x'; rm -rf y;'", "#1", "\u{1b}[31m1", "--help", "$HOME `id` \\", "\n"];
-        for word in words {
-            let script = format!("printf %s {}", quote(word));
-            let Ok(output) = std::process::Command::new("bash").args(["-c", &script]).output()
-            else {
-                return;
-            };
-            assert_eq!(output.stdout, word.as_bytes(), "{script}");
+        let words = [
+            "a b",
+            "x'; rm -rf y;'",
+            "#1",
+            "\u{1b}[31m1",
+            "--help",
+            "--\u{1b}",
+            "$HOME `id` \\",
+            "\u{1b}\"$HOME\" `id` \\n\\ %s%% \n\t'x'",
+            "\u{1b}7\u{7}8",
+            "\n",
+            "\u{1b}\n\n",
+        ];
+        for shell in ["sh", "dash", "bash", "zsh"] {
+            // `$'…'` is younger than some shells.
+            let is_old = matches!(shell, "sh" | "dash");
+            for word in words.iter().filter(|word| !is_old || !word.ends_with('\n')) {
+                let script = format!("printf %s {}", quote(word));
+                let Ok(output) = std::process::Command::new(shell).args(["-c", &script]).output()
+                else {
+                    break;
+                };
+                assert_eq!(output.stdout, word.as_bytes(), "{shell}: {script}");
+            }
         }
     }
 
@@ -197,7 +229,7 @@ mod tests {
         for plain in ["/-rf", "./-rf", ".", "..", "../a"] {
             assert_eq!(path(plain), plain);
         }
-        assert_eq!(path("-\x1b"), r"$'./-\033'");
+        assert_eq!(path("-\x1b"), r#""$(printf './\055\033')""#);
         assert_eq!(option("--entry", "a b"), "--entry 'a b'");
         assert_eq!(option("--entry", "--help"), "--entry=--help");
     }

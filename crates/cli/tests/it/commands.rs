@@ -76,8 +76,8 @@ fn a_folder_that_looks_like_an_option() {
         ("-", "cd ./- && "),
         ("shop", "cd ./shop && "),
         ("/-rf", "cd /-rf && "),
-        ("/a\\u001b[2J'; rm -rf x; '", r"cd $'/a\033[2J\047; rm -rf x; \047' && "),
-        ("\\n\\u202e", r"cd $'./\n\342\200\256' && "),
+        ("/a\\u001b[2J'; rm -rf x; '", r#"cd "$(printf '/a\033[2J\047; rm \055rf x; \047')" && "#),
+        ("\\n\\u202e", r#"cd "$(printf './\n\342\200\256')" && "#),
     ]
     .into_iter()
     .enumerate()
