@@ -862,8 +862,11 @@ fn r33_what_lines_say_about_their_session() {
         ["'/home/alice/shop'|'fix'|'2.1.1'|1768213800000|1768213860000"]
     );
     assert_eq!(
-        home.all("SELECT hex(uuid), parent, is_sidechain FROM entries"),
-        ["'00000001000040008000000000000000'|NULL|0", "'00000002000040008000000000000000'|1|0",]
+        home.all("SELECT uuid, parent, is_sidechain FROM entries"),
+        [
+            "'00000001-0000-4000-8000-000000000000'|NULL|0",
+            "'00000002-0000-4000-8000-000000000000'|1|0",
+        ]
     );
 }
 
@@ -1104,17 +1107,17 @@ fn r110_each_kind_of_line_has_its_table() {
             &["'assistant'|'done'|1", "'assistant'|'reading'|1", "'user'|'read it'|1"],
         ),
         (
-            "SELECT c.call_id, c.name, c.target, c.is_error, hex(e.uuid), hex(r.uuid)
+            "SELECT c.call_id, c.name, c.target, c.is_error, e.uuid, r.uuid
                FROM tool_calls c JOIN entries e ON e.id = c.entry JOIN entries r ON r.id = c.result",
             &["'c1'|'read'|'/w/a.md'|0|'00000002'|'00000003'"],
         ),
         (
-            "SELECT c.custom_type, c.data, hex(e.uuid)
+            "SELECT c.custom_type, c.data, e.uuid
                FROM custom_entries c JOIN entries e ON e.id = c.id",
             &["'mark'|'{\"n\":1}'|'00000004'"],
         ),
         (
-            "SELECT summary, hex(first_kept), tokens_before FROM compactions",
+            "SELECT summary, first_kept, tokens_before FROM compactions",
             &["'short'|'00000002'|9"],
         ),
         ("SELECT sum(input), sum(output) FROM usage WHERE is_counted", &["6|9"]),
