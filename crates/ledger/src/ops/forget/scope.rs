@@ -166,23 +166,26 @@ fn names(
     rows: &[SessionRow],
     sessions: &[ForgottenSession],
 ) -> Result<Vec<[String; 3]>> {
-    let mut names = Vec::new();
-    for (row, session) in rows.iter().zip(sessions) {
-        let ForgottenSession { format, agent, session_id, .. } = session;
-        names.push([format.clone(), agent.clone(), session_id.clone()]);
-        let Some(known) = format::by_name(format) else { continue };
-        let paths: Vec<Vec<u8>> = conn
-            .prepare_cached(
-                "SELECT f.first_path
-                   FROM session_sources ss CROSS JOIN sources f ON f.id = ss.source
-                  WHERE ss.session = ?1",
-            )?
-            .query_map([*row], |row| row.get(0))?
-            .collect::<Result<_, _>>()?;
-        for path in paths {
-            let named = known.origin(&path).session;
-            if let Some(id) = named.filter(|id| known.without_thread(session_id) == Some(id)) {
-                names.push([format.clone(), agent.clone(), id]);
+    let name = |session: &ForgottenSession| {
+        [session.format.clone(), session.agent.clone(), session.session_id.clone()]
+    };
+    let mut names: Vec<[String; 3]> = sessions.iter().map(name).collect();
+    let mut statement = conn.prepare_cached(
+        "SELECT s.format, s.agent, s.session_id, f.first_path
+           FROM sessions s JOIN session_sources ss ON ss.session = s.id
+           JOIN sources f ON f.id = ss.source
+          WHERE s.id = ?1",
+    )?;
+    for row in rows {
+        let mut found = statement.query([row])?;
+        while let Some(found) = found.next()? {
+            let (name, agent, session_id): (String, String, String) =
+                (found.get(0)?, found.get(1)?, found.get(2)?);
+            let path: Vec<u8> = found.get(3)?;
+            let Some(format) = format::by_name(&name) else { continue };
+            let in_path = format.origin(&path).session;
+            if let Some(id) = in_path.filter(|id| format.without_thread(&session_id) == Some(id)) {
+                names.push([name, agent, id]);
             }
         }
     }

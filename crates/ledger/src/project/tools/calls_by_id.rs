@@ -198,6 +198,7 @@ mod tests {
 
     fn ledger(ids: &[&str]) -> Connection {
         let mut conn = Connection::open_in_memory().unwrap();
+        crate::file::ledger::set_up(&conn).unwrap();
         let tx = conn.transaction().unwrap();
         crate::file::schema::create_projection(&tx).unwrap();
         tx.execute("INSERT INTO tools VALUES (1, 'read', 0)", []).unwrap();
