@@ -85,9 +85,9 @@ pub(crate) fn path(path: impl AsRef<OsStr>) -> String {
 /// Quotes a word for a shell.
 ///
 /// Characters that a terminal must not see are escaped for `printf`, which every POSIX shell has. A
-/// shell removes newlines at the end of what a command prints, so these are escaped in `$'…'`, which
-/// is in POSIX since 2024. There is no single quote inside: an older shell reads another word, but
-/// never two.
+/// shell removes newlines at the end of what a command prints, so these are escaped in `$'…'`,
+/// which is in POSIX since 2024. There is no single quote inside: an older shell reads another
+/// word, but never two.
 pub(crate) fn quote(word: impl AsRef<OsStr>) -> String {
     let bytes = word.as_ref().as_bytes();
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_./:@%+=,".contains(&byte);

@@ -169,8 +169,8 @@ fn a_hard_link_to_a_secret_of_another_folder_is_not_stored() {
     }
 }
 
-/// Folders with secrets lie beside the roots, or are links, and one of their files has a second name
-/// as each kind of source.
+/// Folders with secrets lie beside the roots, or are links, and one of their files has a second
+/// name as each kind of source.
 #[test]
 fn a_hard_link_to_a_file_of_a_denied_folder_is_not_stored() {
     let names = [

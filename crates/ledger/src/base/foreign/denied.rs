@@ -24,9 +24,9 @@ const MOST_ENTRIES: usize = 20_000;
 /// The number of folders inside each other that are looked at in a denied folder.
 const MOST_LEVELS: usize = 16;
 
-/// Returns every file with a denied name below `roots`, beside them, or in another state folder beside
-/// them, and every file in a folder with a denied name there. If such a name is a link, its target is
-/// returned as well.
+/// Returns every file with a denied name below `roots`, beside them, or in another state folder
+/// beside them, and every file in a folder with a denied name there. If such a name is a link, its
+/// target is returned as well.
 pub(crate) fn denied_files<'p>(roots: impl IntoIterator<Item = &'p Path>) -> HashSet<FileId> {
     let mut files = HashSet::default();
     let mut trees: BTreeSet<PathBuf> = BTreeSet::new();
