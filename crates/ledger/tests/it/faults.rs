@@ -710,18 +710,18 @@ fn the_retention_of_transcripts_is_configured() {
             .findings
             .iter()
             .filter(|finding| finding.severity == quipu_ledger::wire::Severity::Warning)
-            .map(|finding| finding.what.clone())
+            .map(|finding| finding.advice.clone())
             .collect();
         (oldest.days_left, oldest.cleanup_from, warnings.join("; "))
     };
     let (days, from, warning) = asked(Retention::Assumed);
     assert_eq!((days, from.as_str()), (Some(4), "default"));
-    assert!(warning.contains("if it keeps them for its default of 30 days"), "{warning}");
+    assert!(warning.contains("its default is to keep them for 30 days"), "{warning}");
     let (days, from, warning) = asked(Retention::Days(90));
     assert_eq!((days, from.as_str(), warning.as_str()), (Some(64), "configuration", ""));
     let (days, _, warning) = asked(Retention::Days(28));
     assert_eq!(days, Some(2));
-    assert!(warning.ends_with("because `retention.claude-code` in the configuration is 28"));
+    assert!(warning.contains("`retention.claude-code` in the configuration is 28"), "{warning}");
     let (days, from, warning) = asked(Retention::Forever);
     assert_eq!((days, from.as_str(), warning.as_str()), (None, "configuration", ""));
 }

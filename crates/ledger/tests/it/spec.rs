@@ -1324,8 +1324,8 @@ fn r122_messages_are_rows_under_the_names_of_the_spec() {
         [
             "'0b6e6fb5-8d4f-4f38-9a7c-2f3a1f6f6f01'|'t1'|'user'|'ask'|NULL|NULL|NULL|NULL",
             "'a1b2c3d4'|'0b6e6fb5-8d4f-4f38-9a7c-2f3a1f6f6f01'|'assistant'|NULL|'opus'|'anthropic'|'anthropic-messages'|'toolUse'",
-            "'r1'|'a1b2c3d4'|'toolResult'|NULL|NULL|NULL|NULL|NULL",
             "'a2'|'r1'|'assistant'|'done'|'opus'|'anthropic'|NULL|'stop'",
+            "'r1'|'a1b2c3d4'|'toolResult'|NULL|NULL|NULL|NULL|NULL",
         ],
         "an answer without a model has the model in effect"
     );
@@ -1339,7 +1339,7 @@ fn r122_messages_are_rows_under_the_names_of_the_spec() {
 
 #[test]
 fn r122_the_index_is_a_view_under_the_names_of_the_spec() {
-    let index = r#"{"agent:main:telegram:dm:7":{"sessionId":"s1","updatedAt":5000,"sessionStartedAt":4000,"channel":"telegram","chatType":"direct","inputTokens":11,"outputTokens":12,"totalTokens":23,"contextTokens":99,"compactionCount":2,"lastTo":"telegram:7"}}"#;
+    let index = r#"{"agent:main:telegram:dm:7":{"sessionId":"s1","updatedAt":1770201000000,"sessionStartedAt":1770200000000,"channel":"telegram","chatType":"direct","inputTokens":11,"outputTokens":12,"totalTokens":23,"contextTokens":99,"compactionCount":2,"lastTo":"telegram:7"}}"#;
     let home = collected(&[
         (".openclaw/agents/main/sessions/s1.jsonl", &text(&[HEADER])),
         (".openclaw/agents/main/sessions/sessions.json", index),
@@ -1351,7 +1351,7 @@ fn r122_the_index_is_a_view_under_the_names_of_the_spec() {
                     last_to FROM session_index"
         ),
         [
-            "'agent:main:telegram:dm:7'|'s1'|'main'|5000|4000|'telegram'|'direct'|11|12|23|99|2|'telegram:7'"
+            "'agent:main:telegram:dm:7'|'s1'|'main'|1770201000000|1770200000000|'telegram'|'direct'|11|12|23|99|2|'telegram:7'"
         ]
     );
     let paths = home.all("SELECT path FROM files WHERE format = 'openclaw' ORDER BY path");

@@ -900,7 +900,7 @@ fn a60_progress_does_not_become_the_main_line() {
     );
     let lines = graph([(1, None), (2, Some(1))]) + &progress;
     let home = check_file(MAIN, lines.as_bytes(), &[]);
-    let leaf = "SELECT hex(e.uuid) FROM sessions s JOIN entries e ON e.id = s.leaf";
+    let leaf = "SELECT e.uuid FROM sessions s JOIN entries e ON e.id = s.leaf";
     assert!(
         home.one::<String>(leaf).starts_with("00000002"),
         "a hook's progress is not a tip: {}",
