@@ -193,6 +193,7 @@ fn a_hard_link_to_a_file_of_a_denied_folder_is_not_stored() {
         (".gnupg/private-keys-v1.d/one", None),
         ("dot/creds/inner/token", Some((".openclaw/credentials", "dot/creds"))),
         ("dot/keys/one", Some((".ssh/keys", "dot/keys"))),
+        ("dot/dev/credentials/one", Some((".openclaw-dev", "dot/dev"))),
     ];
     for (secret, link) in secrets {
         for is_import in [false, true] {

@@ -39,8 +39,9 @@ pub(crate) fn denied_files<'p>(roots: impl IntoIterator<Item = &'p Path>) -> Has
         for entry in beside.list().0 {
             let name = entry.name.as_bytes();
             let is_state = STATE.iter().chain([&own]).any(|state| name.starts_with(state));
-            if entry.kind == FileKind::Folder && is_state && !own.is_empty() {
-                trees.insert(parent.join(&entry.name));
+            let may_be_folder = matches!(entry.kind, FileKind::Folder | FileKind::Link);
+            if may_be_folder && is_state && !own.is_empty() && !names::is_denied(name) {
+                trees.extend(parent.join(&entry.name).canonicalize());
             } else if names::is_denied(name) {
                 add(&mut files, &beside, &entry.name, &parent.join(&entry.name));
             }
