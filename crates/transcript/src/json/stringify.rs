@@ -22,7 +22,7 @@ pub fn stringify(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// Returns true if [`stringify`] would leave this JSON as it is, as it does every line that
+/// Returns whether [`stringify()`] would leave this JSON as it is, as it does every line that
 /// JavaScript wrote. Looks only at spaces, escapes and numbers; whether names are numbers or repeat
 /// is not checked.
 pub fn is_stringified(line: &[u8]) -> bool {
