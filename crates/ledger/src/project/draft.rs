@@ -233,7 +233,7 @@ impl<'a> Drafter<'a> {
         Draft { entries, problems, same_as: None }
     }
 
-    /// Returns the hash by which a repeated entry is told from a new version.
+    /// Returns the hash that distinguishes a repeated entry from a new version of it.
     fn content(&self, line: &[u8]) -> i64 {
         let respelled = match self.format.respells_lines() && !is_stringified(line) {
             true => std::str::from_utf8(line).ok().map(stringify),

@@ -26,7 +26,7 @@ impl Disk {
         None
     }
 
-    /// Mounts a file with ext4, of which about 2 % are free for nobody.
+    /// Mounts a file with ext4. The file system reserves about 2 % of it, which no user can fill.
     fn mount_ext4(home: &Home) -> Option<Disk> {
         let folder = home.scratch("ext4");
         fs::create_dir_all(&folder).unwrap();

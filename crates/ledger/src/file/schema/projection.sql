@@ -111,6 +111,7 @@ CREATE UNIQUE INDEX kinds_by_all ON kinds
 
 -- Entries: the meaning of records. id = seq of the record; further entries of a welded line have
 -- ids above 2^40; negative: provisional, from the unterminated tail of generation -id.
+-- Ids are stored packed; each view writes them out, because SQLite has no functions of a schema.
 CREATE VIEW entries AS
     SELECT e.id, e.session,
            CASE WHEN typeof(e.uuid) <> 'blob' THEN e.uuid
