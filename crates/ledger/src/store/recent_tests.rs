@@ -1,6 +1,7 @@
 //! Tests that the context read from the end of a long session equals the context of all its lines.
 //!
-//! Plays random actions on a temporary ledger. Never reads a real session.
+//! Plays random actions on a temporary ledger. Here and not beside the tested code in `read`,
+//! because the sessions are written through the store, which is a layer above.
 
 use proptest::prelude::*;
 use quipu_transcript::context::At;
