@@ -11,6 +11,7 @@ use crate::home::*;
 use quipu_ledger::query::{Choice, Story, tree};
 use quipu_ledger::restore::Generations;
 use quipu_ledger::search::SearchRequest;
+use quipu_ledger::store::{Fork, Store};
 
 const OPENCLAW: &str = ".openclaw/agents/main/sessions/torture.jsonl";
 const HEADER: &str = "{\"type\":\"session\",\"version\":3,\"id\":\"torture\",\"timestamp\":\"2026-02-04T10:30:00.000Z\",\"cwd\":\"/p\"}\n";
@@ -324,6 +325,28 @@ fn a24_the_first_words_of_a_long_line_are_found() {
         let status = quipu_ledger::status::status(&home.open(), &home.roots()).unwrap();
         assert_eq!((status.too_long, status.partly_indexed), (1, answer.gaps.partly_indexed));
     }
+}
+
+/// The forks get lines of their own: the parent of the long line, a label, is not copied.
+#[test]
+fn a24_search_and_status_count_a_copied_long_line_once() {
+    let label = r#"{"type":"label","id":"bbbb0000","parentId":"aaaa0001","timestamp":"2026-02-04T10:30:00.000Z","targetId":"aaaa0001","label":"x"}"#;
+    let text = "words ".repeat((33 << 20) / 6);
+    let long = message_line("bbbb0001", Some("bbbb0000"), &text);
+    let home = check(format!("{label}\n{long}"), &[], &[("oversize", 1)]);
+    let store = Store::open(home.ledger_path()).unwrap();
+    for id in ["one", "two"] {
+        let fork = Fork { id: Some(id), at: Some("bbbb0001"), ..Fork::default() };
+        store.fork("torture", &fork).unwrap();
+    }
+    drop(store);
+    let own_lines = "SELECT count(*) FROM records WHERE length > 33 << 20 AND same_as IS NULL";
+    assert_eq!(home.one::<i64>(own_lines), 3);
+    let exact = SearchRequest { exact: Some("words".to_owned()), ..Default::default() };
+    let status = quipu_ledger::status::status(&home.open(), &home.roots()).unwrap();
+    let by_index = home.search(&request("words")).gaps.too_long;
+    let by_scan = home.search(&exact).gaps.too_long;
+    assert_eq!((by_index, by_scan), (status.too_long, status.too_long));
 }
 
 #[test]

@@ -285,13 +285,21 @@ impl Records<'_, '_> {
                 let looked_into = if too_long.is_some() { OVERSIZE_HEAD } else { length };
                 self.scanned.records += 1;
                 self.scanned.bytes += looked_into as u64;
-                self.scanned.too_long += u64::from(too_long.is_some());
+                // A copy whose entry is shown from another record is not counted, as in `status`.
+                let is_counted = too_long.is_some() && is_partly_indexed(self.conn, seq)?;
+                self.scanned.too_long += u64::from(is_counted);
             }
             let length = length.saturating_sub(skipped.get(&seq).copied().unwrap_or_default());
             records.push(Record { seq, length, too_long, info });
         }
         Ok(records)
     }
+}
+
+/// Returns true if the record's entry is marked as one that the index holds in part.
+fn is_partly_indexed(conn: &Connection, seq: Seq) -> Result<bool> {
+    let mark = "SELECT 1 FROM partly_indexed WHERE entry = ?1";
+    Ok(conn.prepare_cached(mark)?.exists([seq])?)
 }
 
 fn info(
