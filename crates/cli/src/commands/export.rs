@@ -25,10 +25,11 @@ use crate::reading::{self, Reading};
 
 /// Export sessions as Markdown, HTML, JSON, JSONL, CSV, or an agent's own files
 ///
-/// One session is written to standard output, or to a file with --to. Several
-/// (--project, or --all) need a folder: it gets one file per session, with its
-/// sub-agents, and an index page. `csv` is one table of all sessions. Existing
-/// files are not overwritten without --force.
+/// One session is written to standard output, or with --to to a file; a name
+/// that ends in `/` is a folder. Several sessions (--project, or --all) need a
+/// folder: it gets one file per session, with its sub-agents, and an index
+/// page. `csv` is one table of all sessions. Existing files are not
+/// overwritten without --force.
 ///
 /// `md` has one line per tool call; --tools shows more. `html` is one
 /// self-contained page with collapsed tool calls. `json` has everything that
@@ -62,7 +63,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FORMAT", value_enum)]
     format: Option<Kind>,
 
-    /// Write to this folder, or for one session to this file
+    /// Write to this folder, or for one session to this file; `-` is standard output
     #[arg(long, value_name = "PATH")]
     to: Option<PathBuf>,
 
@@ -82,17 +83,23 @@ pub(crate) struct Args {
 }
 
 impl Args {
+    /// Returns the path of --to; `None` for standard output.
+    fn path(&self) -> Option<&Path> {
+        self.to.as_deref().filter(|to| *to != Path::new("-"))
+    }
+
     fn kind(&self, is_json: bool) -> Result<Kind> {
-        let ending = self.to.as_deref().and_then(Path::extension).and_then(|name| name.to_str());
+        let to = self.path();
+        let ending = to.and_then(Path::extension).and_then(|name| name.to_str());
         let named = ending.and_then(|name| Kind::from_str(name, true).ok());
         let named = named.filter(|kind| !kind.is_agents());
         match (self.format, named) {
-            (Some(kind), _) if is_json && self.to.is_none() && kind != Kind::Json => {
+            (Some(kind), _) if is_json && to.is_none() && kind != Kind::Json => {
                 Err(CommandError::new("--json reports files that were written, and needs --to")
                     .hint("name a folder with --to, or use `--format json` for the session itself"))
             }
             (Some(kind), _) => Ok(kind),
-            (None, _) if is_json && self.to.is_none() => Ok(Kind::Json),
+            (None, _) if is_json && to.is_none() => Ok(Kind::Json),
             (None, named) => Ok(named.unwrap_or(Kind::Md)),
         }
     }
@@ -102,7 +109,7 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
     let kind = args.kind(context.is_json)?;
     let reading = reading::open(context, args.reading)?;
     let chosen = args.choose.choose(context, &reading)?;
-    let to = match &args.to {
+    let to = match args.path() {
         Some(to) => {
             let here = std::env::current_dir().unwrap_or_default();
             Some(paths::resolve(to, context.settings.home.as_deref(), &here)?)
@@ -138,22 +145,22 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
         drop(reading);
         return end(more, masked, context);
     };
-    let report = if is_file(&to, args, kind, chosen.is_one) {
-        folder::one_file(&mut exporter, &chosen.sessions, &to, args.force)?
-    } else {
-        folder::export(&mut exporter, &chosen, &to, args.force, context)?
-    };
+    let is_table = kind == Kind::Csv && to.extension().is_some_and(|ending| ending == "csv");
+    if names_a_file(&to, args) && (chosen.is_one || is_table) {
+        let (report, more) = folder::one_file(&mut exporter, &chosen.sessions, &to, args.force)?;
+        print_report(&report, &to, &reading, context)?;
+        warn_of_more(more, context);
+        return Ok(());
+    }
+    let report = folder::export(&mut exporter, &chosen, &to, args.force, context)?;
     print_report(&report, &to, &reading, context)
 }
 
-/// Returns whether `--to` names a file: it has an extension, and is not an existing folder.
-fn is_file(to: &Path, args: &Args, kind: Kind, is_one: bool) -> bool {
-    let ends_like_folder =
+/// Returns true if `--to` does not end in a slash and is not an existing folder.
+fn names_a_file(to: &Path, args: &Args) -> bool {
+    let ends_in_slash =
         args.to.as_ref().is_some_and(|to| to.as_os_str().as_encoded_bytes().ends_with(b"/"));
-    (is_one || kind == Kind::Csv)
-        && !ends_like_folder
-        && !to.is_dir()
-        && to.extension().and_then(|name| name.to_str()) == Some(kind.extension())
+    !ends_in_slash && !to.is_dir()
 }
 
 /// Shows everything to the redactor before anything is written. A secret may be recognised by the
@@ -195,17 +202,22 @@ fn to_stdout(
 /// Waits until everything was read, then adds what the person should know about it.
 fn end(more: usize, masked: Option<String>, context: &mut Context) -> Result<()> {
     context.output.finish()?;
-    if more > 0 {
-        let files = count(more as u64, "more file");
-        context.output.warn(
-            &format!("the session has {files}, which are not in this output"),
-            Some("--to writes all files to a folder"),
-        );
-    }
+    warn_of_more(more, context);
     if let Some(masked) = masked {
         context.output.note(&masked);
     }
     Ok(())
+}
+
+/// Prints a warning if the session has more files than the one that was written.
+fn warn_of_more(more: usize, context: &mut Context) {
+    if more > 0 {
+        let files = count(more as u64, "more file");
+        context.output.warn(
+            &format!("the session has {files}, which are not in this output"),
+            Some("--to FOLDER/ writes all files to a folder"),
+        );
+    }
 }
 
 /// Prints a summary of the export.

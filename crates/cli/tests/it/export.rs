@@ -185,12 +185,31 @@ fn one_session_is_a_file() {
     ");
     let html = fs::read_to_string(home.path("report.html")).unwrap();
     assert!(html.contains("default-src 'none'"));
-    snapshot!(home.run("export 00000001 --to folder --format json"), @"
+    snapshot!(home.run("export 00000001 --to folder/ --format json"), @"
     exit 0
     --- stdout
     1 session written to ~/folder: 1 file (5.57 kB)
     ");
     assert_eq!(files(&home.path("folder")).len(), 1);
+}
+
+#[test]
+fn a_name_without_a_slash_at_its_end_is_a_file_whatever_its_ending() {
+    let home = synced();
+    let markdown = home.run("export 00000001").stdout;
+    for name in ["x.txt", "y.MD", "z"] {
+        assert_eq!(home.run(&format!("export 00000001 --to {name}")).code, 0);
+        assert_eq!(fs::read_to_string(home.path(name)).unwrap(), markdown, "{name}");
+    }
+    assert_eq!(home.run("export 00000001 --to page.HTM").code, 0);
+    let page = fs::read_to_string(home.path("page.HTM")).unwrap();
+    assert!(page.starts_with("<!"), "the ending names the format: {page}");
+    assert_eq!(home.run("export 00000001 --to -").stdout, markdown);
+    assert!(!home.path("-").exists());
+    // An existing folder is used as one.
+    fs::create_dir(home.path("here")).unwrap();
+    assert_eq!(home.run("export 00000001 --to here").code, 0);
+    assert_eq!(files(&home.path("here")).len(), 1);
 }
 
 #[test]

@@ -19,25 +19,28 @@ use super::write::{Exporter, Failure};
 use crate::commands::Context;
 use crate::error::{CommandError, Result};
 
-/// Writes one file.
+/// Writes one file. Returns also how many more files of the session were not written.
 pub(super) fn one_file(
     exporter: &mut Exporter<'_>,
     sessions: &[(SessionRow, Session)],
     to: &Path,
     force: bool,
-) -> Result<ExportReport> {
+) -> Result<(ExportReport, usize)> {
     check_absent(&[to.to_owned()], force)?;
     let target = open_folder(to.parent().unwrap_or(Path::new("/")))?;
     let name = Path::new(to.file_name().unwrap_or_default());
-    let written =
-        write(&target, name, force, None, |out| exporter.write_all(sessions, out).map(|_| ()));
+    let mut more = 0;
+    let written = write(&target, name, force, None, |out| {
+        more = exporter.write_all(sessions, out)?;
+        Ok(())
+    });
     let bytes = written.map_err(|failure| explain(failure, to))?;
     let session = match sessions {
         [(_, session)] => Some(exporter.seen(session).id),
         _ => None,
     };
     let file = ExportedFile { path: to.display().to_string(), session, bytes };
-    Ok(report(exporter, sessions.len(), vec![file]))
+    Ok((report(exporter, sessions.len(), vec![file]), more))
 }
 
 /// Writes a file for each session, and an index page.
@@ -50,7 +53,8 @@ pub(super) fn export(
 ) -> Result<ExportReport> {
     let ending = exporter.kind.extension();
     if exporter.kind == Kind::Csv {
-        return one_file(exporter, &chosen.sessions, &to.join("sessions.csv"), force);
+        let path = to.join("sessions.csv");
+        return one_file(exporter, &chosen.sessions, &path, force).map(|(report, _)| report);
     }
     let ledger = exporter.ledger();
     let mut names = Names::default();

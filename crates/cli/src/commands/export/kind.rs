@@ -13,6 +13,7 @@ pub(super) enum Kind {
     #[value(alias = "markdown")]
     Md,
     /// One self-contained page.
+    #[value(alias = "htm")]
     Html,
     /// The session and its entries, in the same shape for every agent.
     Json,
