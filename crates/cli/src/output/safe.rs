@@ -3,11 +3,20 @@
 //! File names, session ids and error messages may contain anything, and a terminal obeys some of
 //! it.
 //! Characters that move the cursor, change colours, reorder text or are invisible are escaped.
+//! The two join controls are kept inside words and emoji: Persian, Hindi and emoji families need
+//! them.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-/// Escapes every character that a terminal would act on or hide.
+/// The zero-width non-joiner.
+const ZWNJ: char = '\u{200c}';
+
+/// The zero-width joiner.
+const ZWJ: char = '\u{200d}';
+
+/// Escapes every character that a terminal would act on or hide, except join controls between two
+/// visible characters that are not ASCII.
 ///
 /// Line breaks and tabs count too: one value stays on one line.
 pub(crate) fn safe(text: &str) -> Cow<'_, str> {
@@ -15,8 +24,14 @@ pub(crate) fn safe(text: &str) -> Cow<'_, str> {
         return Cow::Borrowed(text);
     }
     let mut shown = String::with_capacity(text.len() + 16);
-    for character in text.chars() {
+    let mut previous = ' ';
+    let mut characters = text.chars().peekable();
+    while let Some(character) = characters.next() {
+        let last = std::mem::replace(&mut previous, character);
         match character {
+            ZWNJ | ZWJ if joins(last) && characters.peek().copied().is_some_and(joins) => {
+                shown.push(character);
+            }
             '\n' => shown.push_str("\\n"),
             '\r' => shown.push_str("\\r"),
             '\t' => shown.push_str("\\t"),
@@ -49,6 +64,12 @@ pub(crate) fn safe_json(json: &str) -> Cow<'_, str> {
         }
     }
     Cow::Owned(escaped)
+}
+
+/// Returns true if a join control may stand next to the character. ASCII is excluded: no word
+/// needs a join control there, and an invisible character could make two names look alike.
+fn joins(character: char) -> bool {
+    !character.is_ascii() && !character.is_whitespace() && !is_unsafe(character)
 }
 
 /// Returns true for printable ASCII, which needs no closer look.
@@ -118,6 +139,24 @@ mod tests {
     fn direction_and_zero_width_are_written_out() {
         check("a\u{202e}b\u{2066}c\u{200b}d\u{feff}", "a\\u{202e}b\\u{2066}c\\u{200b}d\\u{feff}");
         check("tag \u{e0041}", "tag \\u{e0041}");
+    }
+
+    #[test]
+    fn join_controls_inside_words_and_emoji_stay() {
+        for text in
+            ["👨\u{200d}👩\u{200d}👧", "می\u{200c}خواهم", "क्\u{200d}ष", "🏳\u{fe0f}\u{200d}🌈"]
+        {
+            check(text, text);
+        }
+    }
+
+    #[test]
+    fn join_controls_that_hide_something_are_written_out() {
+        check("pay\u{200c}pal", "pay\\u{200c}pal");
+        check("\u{200d}é", "\\u{200d}é");
+        check("é\u{200d}", "é\\u{200d}");
+        check("é\u{200d}\u{200c}é", "é\\u{200d}\\u{200c}é");
+        check("é\u{200d}\u{202e}é", "é\\u{200d}\\u{202e}é");
     }
 
     #[test]
