@@ -268,7 +268,7 @@ fn a_backup_during_writes_is_a_snapshot() {
         assert!(fs::read(home.path(MAIN)).unwrap().starts_with(&held), "a beginning of the file");
     }
     for writer in &mut writers {
-        assert!(writer.try_wait().unwrap().is_none(), "a writer ended by itself");
+        child::assert_lives(&home, writer);
         writer.kill().unwrap();
         writer.wait().unwrap();
     }

@@ -58,26 +58,58 @@ pub(crate) fn trace_collect(home: &Home) -> Option<String> {
 }
 
 /// Starts a process without pipes. It begins at once.
+///
+/// Its errors go to a file, because a pipe that is not read could fill up; see [`assert_lives`].
 pub(crate) fn start_alone(home: &Home, task: &str) -> Child {
+    // A child that was killed may have left its marks.
+    for mark in [BEGUN, COLLECTED] {
+        _ = std::fs::remove_file(home.scratch(mark));
+    }
+    let errors = std::fs::File::create(home.scratch(ERRORS)).unwrap();
     let mut command = command(home, task);
-    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(errors);
     command.spawn().unwrap()
 }
+
+/// Exists since the child began its task.
+const BEGUN: &str = "begun";
+/// Exists since the child finished its first sync.
+const COLLECTED: &str = "collected";
+/// Holds what a child of [`start_alone`] wrote to its standard error.
+const ERRORS: &str = "child-errors";
 
 /// Waits until a process has begun its task, which it reports with [`begun`].
 #[track_caller]
 pub(crate) fn wait_until_begun(home: &Home, child: &mut Child) {
-    let mark = home.scratch("begun");
-    while !mark.exists() {
-        assert!(child.try_wait().unwrap().is_none(), "the child ended before it began");
+    wait_for(home, child, BEGUN);
+}
+
+/// Waits until a process with the task "collect until killed" has finished its first sync.
+#[track_caller]
+pub(crate) fn wait_until_collected(home: &Home, child: &mut Child) {
+    wait_for(home, child, COLLECTED);
+}
+
+#[track_caller]
+fn wait_for(home: &Home, child: &mut Child, mark: &str) {
+    while !home.scratch(mark).exists() {
+        assert_lives(home, child);
         std::thread::sleep(Duration::from_millis(1));
     }
-    std::fs::remove_file(mark).unwrap();
+}
+
+/// Asserts that a process has not ended by itself, and prints its errors if it has.
+#[track_caller]
+pub(crate) fn assert_lives(home: &Home, child: &mut Child) {
+    if let Some(status) = child.try_wait().unwrap() {
+        let errors = std::fs::read_to_string(home.scratch(ERRORS)).unwrap_or_default();
+        panic!("the child ended by itself: {status}\n{errors}");
+    }
 }
 
 /// Reports to the parent process that the task begins.
 fn begun(home: &Home) {
-    std::fs::write(home.scratch("begun"), "").unwrap();
+    std::fs::write(home.scratch(BEGUN), "").unwrap();
 }
 
 /// Starts a process and kills it after `time`.
@@ -134,6 +166,7 @@ fn run() {
             loop {
                 for _ in 0..9 {
                     home.sync();
+                    std::fs::write(home.scratch(COLLECTED), "").unwrap();
                 }
                 quipu_ledger::rebuild::rebuild(&mut home.open(), &mut |_, _| {}).unwrap();
             }

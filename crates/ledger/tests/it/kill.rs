@@ -116,17 +116,19 @@ fn round(seed: u64) {
         while kill == 0 && !home.ledger_path().exists() {
             std::thread::sleep(Duration::from_millis(1));
         }
-        // On a loaded machine, starting a process may take longer than its generation. Every eighth
-        // is killed while it starts.
-        if writer.prng.below(8) > 0 {
-            child::wait_until_begun(&home, &mut child);
+        // On a loaded machine, starting a process may take longer than the time until its kill, and
+        // so may a sync. Some are killed while they start, and some only after a sync.
+        match writer.prng.below(8) {
+            0 => {}
+            1 => child::wait_until_collected(&home, &mut child),
+            _ => child::wait_until_begun(&home, &mut child),
         }
         let end = Instant::now() + Duration::from_micros(writer.prng.below(36_000));
         while Instant::now() < end {
             writer.step();
             std::thread::sleep(Duration::from_micros(500));
         }
-        assert!(child.try_wait().unwrap().is_none(), "the child ended by itself");
+        child::assert_lives(&home, &mut child);
         child.kill().unwrap();
         child.wait().unwrap();
     }

@@ -1277,7 +1277,7 @@ fn killed_while_rows_are_collected() {
     let conn = writer(&home, DATABASE);
     let mut prng = Prng::new(3);
     let mut rows = [0_u32; 3];
-    for round in 0..60 {
+    for _ in 0..60 {
         let mut child = child::start_alone(&home, "collect until killed");
         let end = std::time::Instant::now() + Duration::from_micros(prng.below(40_000));
         while std::time::Instant::now() < end {
@@ -1289,7 +1289,7 @@ fn killed_while_rows_are_collected() {
             rows[session] += 1;
             std::thread::sleep(Duration::from_micros(300));
         }
-        assert!(child.try_wait().unwrap().is_none(), "the child ended by itself, round {round}");
+        child::assert_lives(&home, &mut child);
         child.kill().unwrap();
         child.wait().unwrap();
     }
