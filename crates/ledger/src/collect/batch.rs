@@ -151,6 +151,11 @@ impl Ends {
         Ends { head, last }
     }
 
+    /// Returns true if the fingerprint of the last bytes covers a single repeated byte.
+    pub(crate) fn end_in_a_run(&self) -> bool {
+        self.last.len() == MARKER && self.last.iter().all(|byte| Some(byte) == self.last.first())
+    }
+
     /// Adds the next bytes of the file.
     pub(crate) fn add(&mut self, bytes: &[u8]) {
         if self.head.len() < HEAD {

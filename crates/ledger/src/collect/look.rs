@@ -50,10 +50,14 @@ pub(crate) fn look(
     };
     // Growing in place is the common case. A replaced or touched file may differ anywhere.
     let is_grown_in_place = is_same_file && length > reached;
-    if !is_grown_in_place && !has_same_prefix(records, file, known, verified)? {
-        return Ok(Look::Other(otherwise));
-    }
-    Ok(Look::Grown(ends))
+    let is_same = if !is_grown_in_place {
+        has_same_prefix(records, file, known, verified)?
+    } else if ends.end_in_a_run() {
+        has_same_end(records, file, known, verified)?
+    } else {
+        true
+    };
+    Ok(if is_same { Look::Grown(ends) } else { Look::Other(otherwise) })
 }
 
 /// Returns the first and last bytes of a file whose content equals the ledger's.
@@ -83,6 +87,42 @@ fn same_ends(file: &View, known: &KnownSource, verified: &mut u64) -> Result<Opt
     *verified += (head.len() + last.len()) as u64;
     let is_same = print(&head) == known.head && print(&last) == known.marker;
     Ok(is_same.then(|| Ends::of(head, last)))
+}
+
+/// The number of bytes that are compared where the fingerprint covers a run of one byte.
+const RUN_COMPARED_BYTES: u64 = 64 << 10;
+
+/// Compares the file with the last bytes that the ledger has of it.
+///
+/// Where the last bytes are a run of one byte, a file that was truncated inside the run and grew
+/// again may have the same fingerprint.
+fn has_same_end(
+    records: &mut RecordReader<'_>,
+    file: &View,
+    known: &KnownSource,
+    verified: &mut u64,
+) -> Result<bool> {
+    // Only a run of newlines can end before the tail.
+    if known.tail_length == 0 {
+        return has_same_prefix(records, file, known, verified);
+    }
+    let conn = records.conn();
+    let _snapshot = Snapshot::of(conn)?;
+    let mut before = i64::MAX;
+    let mut compared = 0;
+    let mut buffer = Vec::new();
+    while compared < RUN_COMPARED_BYTES
+        && let Some((start, piece)) = tails::previous(conn, known.generation, before)?
+    {
+        buffer.resize(piece.len(), 0);
+        *verified += piece.len() as u64;
+        if !fills(file, &mut buffer, start.cast_unsigned())? || buffer != piece {
+            return Ok(false);
+        }
+        compared += piece.len() as u64;
+        before = start;
+    }
+    Ok(true)
 }
 
 /// Compares the file with everything the ledger has of it.

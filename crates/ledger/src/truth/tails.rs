@@ -93,21 +93,43 @@ pub(crate) fn next(
     generation: GenerationId,
     after: i64,
 ) -> Result<Option<(i64, Vec<u8>)>> {
-    conn.prepare_cached(
+    let after_it =
         "SELECT bytes, sum, length, start FROM tails WHERE generation = ?1 AND start > ?2
-          ORDER BY start LIMIT 1",
-    )?
-    .query_row((generation, after), |row| {
-        let mut bytes = Vec::new();
-        let read = with_piece(row, generation, &mut |piece| {
-            bytes.extend_from_slice(piece);
-            Ok(())
-        });
-        Ok((row.get(3)?, read.map(|()| bytes)))
-    })
-    .optional()?
-    .map(|(start, piece)| Ok((start, piece?)))
-    .transpose()
+                     ORDER BY start LIMIT 1";
+    piece(conn, after_it, generation, after)
+}
+
+/// Returns the last piece that starts before `before`, with its offset.
+pub(crate) fn previous(
+    conn: &Connection,
+    generation: GenerationId,
+    before: i64,
+) -> Result<Option<(i64, Vec<u8>)>> {
+    let before_it =
+        "SELECT bytes, sum, length, start FROM tails WHERE generation = ?1 AND start < ?2
+                      ORDER BY start DESC LIMIT 1";
+    piece(conn, before_it, generation, before)
+}
+
+/// Returns the piece that a query selects, with its offset.
+fn piece(
+    conn: &Connection,
+    query: &str,
+    generation: GenerationId,
+    offset: i64,
+) -> Result<Option<(i64, Vec<u8>)>> {
+    conn.prepare_cached(query)?
+        .query_row((generation, offset), |row| {
+            let mut bytes = Vec::new();
+            let read = with_piece(row, generation, &mut |piece| {
+                bytes.extend_from_slice(piece);
+                Ok(())
+            });
+            Ok((row.get(3)?, read.map(|()| bytes)))
+        })
+        .optional()?
+        .map(|(start, piece)| Ok((start, piece?)))
+        .transpose()
 }
 
 /// Removes all pieces.

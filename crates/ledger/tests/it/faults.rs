@@ -67,6 +67,36 @@ fn f25_truncated_and_regrown_to_the_same_length() {
     assert_eq!((home.hits("word13"), home.hits("word23")), (1, 1));
 }
 
+/// The bytes before the cursor are the same run before and after, so their fingerprint is too.
+#[test]
+fn f25_truncated_inside_a_run_of_one_byte_and_regrown() {
+    let run = "x".repeat(20_000);
+    let torn = |word: &str| format!("{}{{\"type\":\"user\",\"{word}\":\"{run}", lines(0..3));
+    let before = torn("torn");
+    let cut = before.len() - 15_000;
+    let after = [&before[..cut], "\"}\n", &torn("regrown")].concat();
+    for after in [after, torn("other") + &run] {
+        let home = Home::quick();
+        home.write(MAIN, &before);
+        home.sync();
+        home.write(MAIN, after);
+        assert_eq!(home.sync_and_check().rewritten, 1);
+        home.assert_restores_all(&[MAIN]);
+    }
+}
+
+#[test]
+fn f25_truncated_before_a_run_of_blank_lines_and_regrown() {
+    let blank = "\n".repeat(300);
+    let home = Home::quick();
+    home.write(MAIN, lines(0..30) + &blank);
+    home.sync();
+    // Only a line in the middle differs.
+    home.write(MAIN, lines(0..30).replace("word20", "word99") + &blank + &lines(40..41));
+    assert_eq!(home.sync_and_check().rewritten, 1);
+    home.assert_restores_all(&[MAIN]);
+}
+
 #[test]
 fn f26_truncated_and_regrown_between_two_looks_of_one_process() {
     let home = Home::quick();
