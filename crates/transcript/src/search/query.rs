@@ -10,11 +10,12 @@ use jiff::Zoned;
 use crate::entry::Role;
 use crate::when;
 
-/// The longest query in bytes. No person types a longer one, and each word costs an index lookup.
-pub const LONGEST: usize = 64 << 10;
+/// Maximum length of a query in bytes. No person types a longer one, and each word costs an index
+/// lookup.
+pub const MAX_QUERY_BYTES: usize = 64 << 10;
 
-/// The highest number of words and phrases in a query; each costs an index lookup.
-pub const MOST_CLAUSES: usize = 256;
+/// Maximum number of words and phrases in a query. Each costs an index lookup.
+pub const MAX_CLAUSES: usize = 256;
 
 /// A parsed query.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -158,10 +159,10 @@ impl fmt::Display for QueryError {
                 write!(f, "`{key}:{value}` is not a time; try 3d, yesterday or 2026-11-01")
             }
             QueryError::TooLong => {
-                write!(f, "the query is longer than {} KiB", LONGEST >> 10)
+                write!(f, "the query is longer than {} KiB", MAX_QUERY_BYTES >> 10)
             }
             QueryError::TooManyWords => {
-                write!(f, "the query has more than {MOST_CLAUSES} words")
+                write!(f, "the query has more than {MAX_CLAUSES} words")
             }
         }
     }
@@ -179,7 +180,7 @@ impl std::error::Error for QueryError {}
 /// # Ok::<(), query::QueryError>(())
 /// ```
 pub fn parse(text: &str, now: &Zoned) -> Result<Query, QueryError> {
-    if text.len() > LONGEST {
+    if text.len() > MAX_QUERY_BYTES {
         return Err(QueryError::TooLong);
     }
     let mut query = Query::default();
@@ -188,7 +189,7 @@ pub fn parse(text: &str, now: &Zoned) -> Result<Query, QueryError> {
         rest = after;
         query.add(&token, now)?;
     }
-    if query.clauses.len() > MOST_CLAUSES {
+    if query.clauses.len() > MAX_CLAUSES {
         return Err(QueryError::TooManyWords);
     }
     Ok(query)
@@ -201,7 +202,7 @@ impl Query {
         Query { clauses: vec![clause], ..Query::default() }
     }
 
-    /// Returns whether the query has no clauses and no filters.
+    /// Returns whether the query has no clauses, filters and places.
     pub fn is_empty(&self) -> bool {
         self.clauses.is_empty() && self.filters.is_empty() && self.places.is_empty()
     }

@@ -279,13 +279,13 @@ mod tests {
 
     #[test]
     fn r4_two_threads_of_one_id_are_two_sessions() {
-        let of = |name: &str| {
+        let session = |name: &str| {
             origin(format!("agents/main/sessions/{name}").as_bytes()).session.unwrap_or_default()
         };
-        assert_eq!(of("1906e15d-topic-7.jsonl"), "1906e15d-topic-7");
-        assert_eq!(of("1906e15d-topic-a%2Fb%20c.jsonl.reset.x"), "1906e15d-topic-a/b c");
-        assert_eq!(of("1906e15d-topic-%F0%9F%A6%9E.jsonl"), "1906e15d-topic-\u{1f99e}");
-        assert_eq!(of("1906e15d-topic-%zz.jsonl"), "1906e15d-topic-%zz");
+        assert_eq!(session("1906e15d-topic-7.jsonl"), "1906e15d-topic-7");
+        assert_eq!(session("1906e15d-topic-a%2Fb%20c.jsonl.reset.x"), "1906e15d-topic-a/b c");
+        assert_eq!(session("1906e15d-topic-%F0%9F%A6%9E.jsonl"), "1906e15d-topic-\u{1f99e}");
+        assert_eq!(session("1906e15d-topic-%zz.jsonl"), "1906e15d-topic-%zz");
     }
 
     #[test]
@@ -340,16 +340,16 @@ mod tests {
     }
 
     #[test]
-    fn the_database_and_the_sessions_in_it() {
+    fn the_database_and_the_sessions_in_it_are_claimed() {
         let database = "agents/main/agent/openclaw-agent.sqlite";
         assert_eq!(claim(database.as_bytes(), Node::File), Claim::Collect(Part::Database));
         for suffix in ["-wal", "-shm", "-journal"] {
             let beside = format!("{database}{suffix}");
             assert_eq!(claim(beside.as_bytes(), Node::File), Claim::Ignore);
         }
-        let of = origin(database.as_bytes());
-        assert_eq!((of.part, of.agent.as_deref()), (Part::Database, Some("main")));
-        assert_eq!(of.session, None);
+        let found = origin(database.as_bytes());
+        assert_eq!((found.part, found.agent.as_deref()), (Part::Database, Some("main")));
+        assert_eq!(found.session, None);
         for id in
             ["433d5b15-0000-4000-8000-000000000001", "../../etc", "a/b", ".", "%41", "\u{1f99e}"]
         {
@@ -365,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_transcript_although_it_lies_among_them() {
+    fn other_files_among_transcripts_are_not_taken_for_transcripts() {
         session_file("sessions.json", Claim::Collect(Part::Index));
         session_file("sessions.json.bak.3", Claim::LeaveOut("older copy of the session index"));
         session_file("sessions.jsonl", COLLECT);

@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_that_does_not_end_is_none() {
+    fn an_unclosed_list_is_ignored() {
         assert!(files(None, "<read-files>\n- a", "read-files").is_empty());
         assert!(files(None, "</read-files><read-files>", "read-files").is_empty());
     }
