@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn r60_every_kind_of_key() {
+    fn r60_every_kind_of_key_is_recognised() {
         let main = Some("main");
         let direct = |channel, account, peer| Kind::Direct { channel, account, peer };
         let group = |channel, sort, id| Kind::Group { channel, sort, id };
@@ -347,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn r60_topics_and_threads_behind_an_address() {
+    fn r60_topics_and_threads_after_an_address_are_found() {
         let group = |channel, sort, id| Kind::Group { channel, sort, id };
         let main = Some("main");
         check(

@@ -121,13 +121,13 @@ mod tests {
     use super::{count, minute, number};
 
     #[test]
-    fn times() {
+    fn times_are_formatted_in_utc() {
         assert_eq!(minute(1_770_193_116_233).as_deref(), Some("2026-02-04 08:18 UTC"));
         assert_eq!(minute(i64::MAX), None);
     }
 
     #[test]
-    fn thousands_are_apart() {
+    fn thousands_are_separated() {
         let shown = [0, 999, 1000, 12_345, 1_234_567, u64::MAX].map(number);
         assert_eq!(
             shown,

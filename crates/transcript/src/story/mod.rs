@@ -191,7 +191,7 @@ pub enum Piece<'a> {
     Words(Cow<'a, str>),
     /// Text that a program put beside it: a reminder, an opened file, facts about the sender.
     Attached {
-        /// What it is (`system-reminder`, `Sender`).
+        /// Its kind (`system-reminder`, `Sender`).
         label: Cow<'a, str>,
         /// Its text.
         text: Cow<'a, str>,
@@ -394,8 +394,8 @@ impl StoryItem<'_> {
             || self.pieces.iter().any(|piece| !matches!(piece, Piece::Result(_)))
     }
 
-    /// Returns who wrote a prompt, if it is not simply the human at the terminal: `automatic`,
-    /// `Ada via Telegram`.
+    /// Returns the author of a prompt, if that is not simply the human at the terminal:
+    /// `automatic`, `Ada via Telegram`.
     pub fn author(&self) -> Option<String> {
         if self.is_automatic {
             return Some("automatic".to_owned());

@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn r1_sessions_of_every_agent() {
+    fn r1_sessions_of_every_agent_are_claimed() {
         assert_eq!(claim(b"agents", Node::Directory), Claim::Enter);
         for agent in ["main", "work", "telegram", "\u{e9}t\u{e9}"] {
             assert_eq!(claim(format!("agents/{agent}").as_bytes(), Node::Directory), Claim::Enter);
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn r4_folders_of_archives() {
+    fn r4_folders_of_archives_are_searched() {
         const ID: &str = "13f7ee8b-4916-4c0c-a7c3-6a9d44685f32";
         let is = |path: &str, agent: &str, session: Option<&str>, archive| {
             assert_eq!(claim(path.as_bytes(), Node::File), COLLECT, "{path}");
@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn r8_what_is_left_out_is_named() {
+    fn r8_known_files_are_left_out_with_a_reason() {
         let is_left_out = |path: &str, node| {
             let claim = claim(path.as_bytes(), node);
             assert!(matches!(claim, Claim::LeaveOut(_)), "{path}: {claim:?}");

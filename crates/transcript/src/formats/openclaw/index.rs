@@ -348,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn r2_three_shapes_say_the_same() {
+    fn r2_three_shapes_give_the_same_binding() {
         let flat = one(r#"{"agent:main:main": {"sessionId": "s1", "updatedAt": 1770193116233,
             "model": "claude", "modelProvider": "anthropic", "totalTokens": 7}}"#);
         let wrapped = one(r#"{"version": 2, "agents": {"agent:main:main": {
@@ -375,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn r2_damage_is_said() {
+    fn r2_damage_is_reported() {
         for broken in ["", " \n", "{\"agent:main:main\": {\"sessionId\": \"s", "\0\0\0", "[1]", "7"]
         {
             let index = read(broken.as_bytes());
