@@ -280,7 +280,7 @@ const NEAR_SEPARATORS: &[(u32, u32)] = &[
 mod tests {
     use super::*;
 
-    /// Tokens that are tokenized again, as FTS5 does with those of a query, stay as they are.
+    /// Tokenizing a token again, as FTS5 does with the tokens of a query, does not change it.
     #[test]
     fn folding_twice_changes_nothing() {
         for char in ('\u{80}'..=char::MAX).filter(|char| matches!(class(*char), Class::Token(_))) {

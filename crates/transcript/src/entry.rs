@@ -40,7 +40,7 @@ pub struct Entry<'a> {
     pub api: Option<Cow<'a, str>>,
     /// The end of an assistant entry. `None` while a streamed answer continues.
     pub stop: Option<Stop>,
-    /// The reason of that end as written: `end_turn`, `toolUse`.
+    /// The reason for that end as written: `end_turn`, `toolUse`.
     pub stop_reason: Option<Cow<'a, str>>,
     /// Tokens and cost, if this entry carries usage.
     pub usage: Option<Usage>,
@@ -400,8 +400,8 @@ pub struct Usage {
 }
 
 impl Usage {
-    /// The highest number of tokens of one kind that a response is counted with. No response has
-    /// more; a larger number is nonsense and would overflow the sums.
+    /// Maximum number of tokens of one kind that a response is counted with. No response has more;
+    /// a larger number is nonsense and would overflow the sums.
     pub const MOST_TOKENS: u64 = 1 << 32;
 
     /// Returns whether a token count is above [`Usage::MOST_TOKENS`].

@@ -69,11 +69,12 @@ fields! {
 
 impl<'a> Message<'a> {
     /// Moves the message into `entry`: `role`, `blocks`, `model`, `provider`, `api`, `stop`,
-    /// `usage`, `response`, `marks.is_error`, and `time` unless it is already set. `written_role`
-    /// and `stop_reason` are set as the message has them.
+    /// `usage`, `response`, `marks.is_error`, `marks.is_interrupt`, and `time` unless it is already
+    /// set. `written_role` and `stop_reason` are set as the message has them.
     ///
     /// - The content of a tool's message becomes one [`Block::ToolResult`].
-    /// - An error message becomes text when the message has none.
+    /// - An error message becomes text when the message has none, unless a person stopped the
+    ///   answer.
     /// - A `bashExecution` becomes a user's text `! command`.
     /// - A role that this version does not know leaves `entry.role` unchanged.
     ///

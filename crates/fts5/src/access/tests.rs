@@ -1,4 +1,4 @@
-//! The check of the format: it passes with this SQLite, and fails for what it does not know.
+//! Tests the check of the format: it passes with this SQLite, and fails with any other format.
 
 use rusqlite::config::DbConfig;
 

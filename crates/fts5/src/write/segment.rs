@@ -52,7 +52,7 @@ pub(super) struct SegmentWriter {
     pages: SegmentPages,
     page_size: usize,
     page: LeafPage,
-    /// The last term, with the byte of the main index in front.
+    /// The last term, after the byte of the main index.
     term: Vec<u8>,
     /// The last page with a term, and the shortest prefix of its first term that is greater than
     /// the term before. The page is listed in `search_idx` when its last doclist is complete.

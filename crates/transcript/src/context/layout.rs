@@ -2,7 +2,7 @@
 //!
 //! pi takes the last line as the leaf and does not know `leaf` and `reset`; OpenClaw 2026.7.1 does
 //! not know `reset` and edits. So the leaf's line comes last and all others stay in their order.
-//! `leaf` lines, which hold nothing else, are left out. At each reset on the path to the leaf, a
+//! `leaf` lines, which only move the leaf, are left out. At each reset on the path to the leaf, a
 //! new file begins; entries that do not descend from the reset stay in the file before it. Entries
 //! that a reset keeps are in both files. A line stays unchanged wherever both readers interpret it
 //! as we do.
@@ -290,8 +290,8 @@ impl<'s> Work<'s> {
         files
     }
 
-    /// Returns the entry that marks the leaf as before the first entry: the line that moved it
-    /// there.
+    /// Returns the entry which marks that the leaf is before the first entry: the line that moved
+    /// it there.
     fn root(&mut self) -> Laid {
         let moved = self.session.rows.iter().rfind(|row| matches!(row.kind, Kind::Leaf(_)));
         let id = moved.and_then(|row| row.id.as_deref()).map(str::to_owned);

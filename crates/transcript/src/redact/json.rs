@@ -11,7 +11,7 @@ use super::{Redactor, find, merge};
 
 /// Maximum length in bytes of a string of base64 characters that is searched. Longer ones are
 /// binary data such as images.
-const MAX_TEXT_BYTES: usize = 1024;
+const MAX_BASE64_BYTES: usize = 1024;
 
 /// Maximum length in bytes of a value that is masked because of its key alone.
 const MAX_KEYED_BYTES: usize = 4096;
@@ -58,7 +58,7 @@ impl Redactor {
     /// as a secret.
     fn mask_string(&mut self, quoted: &str, key: Option<&str>) -> Option<String> {
         let inner = quoted.get(1..quoted.len().checked_sub(1)?)?;
-        if inner.len() > MAX_TEXT_BYTES && is_blob(inner) {
+        if inner.len() > MAX_BASE64_BYTES && is_blob(inner) {
             return None;
         }
         let text: Cow<'_, str> = if inner.contains('\\') {

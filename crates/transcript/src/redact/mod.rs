@@ -1,7 +1,7 @@
 //! Masks secrets: keys, tokens and passwords that ended up in a transcript.
 //!
 //! [`RULES`] lists the kinds of secrets. A secret becomes `[redacted:<rule>:<number>]`. Each rule
-//! counts from 1, in the order in which a [`Redactor`] first met the secrets; the same secret
+//! counts from 1, in the order in which a [`Redactor`] first found the secrets; the same secret
 //! always has the same number, so a reader still sees which places hold the same one.
 //!
 //! Some secrets are recognized only by the text around them (`password: …`). A caller can pass all
@@ -33,7 +33,7 @@ const MIN_CUT_BYTES: usize = 100;
 /// The number of bytes that a cut secret must share with a known one.
 const MIN_SHARED_BYTES: usize = 4;
 
-/// Masks secrets, and remembers those that it has met.
+/// Masks secrets, and remembers those that it has found.
 ///
 /// ```
 /// use quipu_transcript::redact::Redactor;
@@ -62,7 +62,7 @@ impl Redactor {
         Redactor::default()
     }
 
-    /// Rebuilds the finder, so that every secret met so far is found everywhere.
+    /// Rebuilds the finder, so that every known secret is found everywhere.
     pub fn rebuild_finder(&mut self) {
         if self.finder_knows == self.known.len() {
             return;
@@ -74,7 +74,7 @@ impl Redactor {
         self.found_by_finder = memorable.into_iter().map(|(_, name)| *name).collect();
     }
 
-    /// Returns the number of different secrets of each kind that were met.
+    /// Returns the number of different secrets of each kind that were found.
     pub fn counts(&self) -> impl Iterator<Item = (&'static str, u32)> + '_ {
         self.counts.iter().filter_map(|(rule, count)| Some((RULES.get(*rule)?.name, *count)))
     }

@@ -106,7 +106,7 @@ fn a_secret_that_was_cut_is_masked() {
         let before = rule.sample.0;
         for kept in [secret.len() * 3 / 4, secret.len() / 2] {
             let cut = format!("{before}{}…", &secret[..kept]);
-            // The redactor met the whole secret before.
+            // The redactor knows the whole secret.
             let mut redactor = Redactor::new();
             redactor.mask(&text);
             let masked = redactor.mask_cut(&cut).into_owned();

@@ -1,6 +1,6 @@
 //! Writes rows of text for spreadsheets (RFC 4180).
 //!
-//! A spreadsheet takes a cell that begins with `=`, `+`, `-`, `@` or a control character for a
+//! A spreadsheet treats a cell that begins with `=`, `+`, `-`, `@` or a control character as a
 //! formula, even in quotes. Such a cell gets a leading apostrophe, which spreadsheets do not show.
 //!
 //! No cell holds a control character: newlines, tabs and escapes are written out (`\n`, `\t`,
@@ -57,13 +57,13 @@ fn visible(cell: &str) -> Cow<'_, str> {
     Cow::Owned(shown)
 }
 
-/// Returns whether a spreadsheet could take a cell for a formula. White space and invisible
+/// Returns whether a spreadsheet could treat a cell as a formula. Whitespace and invisible
 /// characters are ignored, because some programs remove them first.
 pub fn is_formula(cell: &str) -> bool {
     let seen = cell.trim_start_matches(|character: char| {
         character.is_whitespace() || character.is_control() || character == '\u{feff}'
     });
-    // Some programs also take the full-width forms for formulas.
+    // Some programs also treat the full-width forms as formulas.
     seen.starts_with(['=', '+', '-', '@', '＝', '＋', '－', '＠'])
         || cell.starts_with(['\t', '\r', '\n', '\0'])
 }

@@ -26,7 +26,8 @@ pub fn sender_id(text: &str) -> Option<String> {
     let is_id = !id.is_empty()
         && id != EVERYBODY
         && id.len() <= MAX_SENDER_BYTES
-        // Spaces around an id are ignored; a line end inside one is a mistake.
+        // Spaces around an id are ignored; a control character, even a line end after it, is a
+        // mistake.
         && !text.chars().any(char::is_control);
     is_id.then_some(id)
 }

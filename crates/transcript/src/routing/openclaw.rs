@@ -276,7 +276,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// The highest number of tokens or minutes that is accepted.
+/// Maximum number of tokens or minutes.
 const MAX_NUMBER: f64 = 1e12;
 
 #[cfg(test)]

@@ -87,8 +87,8 @@ pub struct Settings {
     pub dm_scope: DmScope,
     /// The group conversations that share a session.
     pub group_scope: GroupScope,
-    /// A person's one name, with the person's ids on channels: `telegram:821071206`, or an id alone
-    /// for any channel.
+    /// The ids of each person, by the person's name: `telegram:821071206`, or an id alone for any
+    /// channel.
     pub identity_links: BTreeMap<String, Vec<String>>,
     /// The rules for starting a session over.
     pub resets: Resets,

@@ -1,7 +1,7 @@
 //! The query language: words, `"phrases"`, `-not`, `prefix*` and filters such as `project:shop`.
 //!
-//! Only a filter with an invalid value is an error. Everything that is not a filter is text to
-//! search for, with all its dashes, quotes and brackets.
+//! Only a filter with an invalid value, or a query that is too long, is an error. Everything that
+//! is not a filter is text to search for, with all its dashes, quotes and brackets.
 
 use std::fmt;
 
@@ -22,7 +22,8 @@ pub const MAX_CLAUSES: usize = 256;
 pub struct Query {
     /// Words and phrases. All must match, except negated ones, which must not.
     pub clauses: Vec<Clause>,
-    /// Conditions on a hit. Of several filters of one kind, one must hold.
+    /// Conditions on a hit. Of several filters of one kind, one must hold; of negated ones and of
+    /// times, all.
     pub filters: Vec<Filter>,
     /// The places to search; if empty, all but thinking and attached text.
     pub places: Vec<Place>,
@@ -202,7 +203,7 @@ impl Query {
         Query { clauses: vec![clause], ..Query::default() }
     }
 
-    /// Returns whether the query has no clauses, filters and places.
+    /// Returns whether the query has neither clauses nor filters nor places.
     pub fn is_empty(&self) -> bool {
         self.clauses.is_empty() && self.filters.is_empty() && self.places.is_empty()
     }

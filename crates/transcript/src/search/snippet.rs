@@ -93,7 +93,8 @@ pub fn around(text: &str, places: &[(usize, usize, usize)], width: usize) -> Sni
     one_line(text, from, to, places)
 }
 
-/// Returns an offset near `at`, at most `limit`, that does not cut a word.
+/// Returns the beginning of the next word after `at`, if there is one nearby and before `limit`;
+/// otherwise `at`.
 fn word_boundary(text: &str, at: usize, limit: usize) -> usize {
     let at = text.floor_char_boundary(at);
     if at == 0 {

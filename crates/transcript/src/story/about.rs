@@ -25,7 +25,7 @@ pub fn mentions_error(text: &str) -> bool {
 }
 
 /// Returns a summary of a call of the tool `name` on one line of at most `columns` columns. `None`
-/// if the tool's name must be enough.
+/// if no argument summarizes it.
 pub fn about(name: &str, input: &str, columns: usize) -> Option<String> {
     let fields: Fields<'_> = match serde_json::from_str(input) {
         Ok(fields) => fields,

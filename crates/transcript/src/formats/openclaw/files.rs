@@ -123,7 +123,7 @@ fn claim_transcript(name: &[u8]) -> Claim {
     }
 }
 
-/// Returns whether a folder holds archived transcripts. Imported ones exist in three locations.
+/// Returns whether a folder holds archived transcripts. Imported ones may be in four places.
 fn is_archive(folder: &[&[u8]]) -> bool {
     match folder {
         [b"agents", _, b"sessions", name] => *name == COLD || *name == IMPORTED,

@@ -102,7 +102,7 @@ fn r60_threads_and_topics_have_keys() {
         &with(inbound("slack", Chat::Channel, "C1"), thread("1712.5")),
         "agent:main:slack:channel:c1:thread:1712.5",
     );
-    // The form of the documents, for a thread whose channel is not known.
+    // The form of the documents, for a thread whose group is not known.
     check(
         &settings,
         &with(inbound("slack", Chat::Channel, ""), thread("1712.5")),

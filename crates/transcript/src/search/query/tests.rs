@@ -1,4 +1,4 @@
-//! Tests the meaning of queries, and that no text is an error.
+//! Tests the meaning of queries, and which of them are errors.
 
 use proptest::prelude::*;
 
