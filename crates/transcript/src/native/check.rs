@@ -159,10 +159,10 @@ pub(super) fn fields(type_name: &'static str, object: &Object<'_>) -> Result<(),
 }
 
 /// Checks the type of each field that is present.
-fn check_all(of: &'static str, object: &Object<'_>, fields: FieldTypes) -> Result<(), Refusal> {
+fn check_all(name: &'static str, object: &Object<'_>, fields: FieldTypes) -> Result<(), Refusal> {
     for (field, required) in fields {
         if let Some(Err(should)) = object.some(field).map(|value| required.check(value)) {
-            return Err(Refusal::Wrong { field, of: display_name(of), should });
+            return Err(Refusal::Wrong { field, of: display_name(name), should });
         }
     }
     Ok(())
