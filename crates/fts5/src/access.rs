@@ -1,8 +1,9 @@
 //! Decides whether FTS5's tables are read and written directly or through FTS5.
 //!
-//! SQLite does not promise the format of those tables. A version of SQLite with which the tests
-//! of this crate ran is known. With any other, a small table is written by FTS5 and read here, and
-//! the other way round, before the tables are touched; both must agree to the last bit of a score.
+//! SQLite does not promise the format of those tables. Versions of SQLite with which the tests of
+//! this crate ran are trusted. With any other version, this crate first reads a small table that
+//! FTS5 wrote, and FTS5 one that this crate wrote; all answers must be the same, to the last bit of
+//! a score.
 
 use std::sync::OnceLock;
 
@@ -42,17 +43,18 @@ impl Access {
 }
 
 /// The versions of SQLite with which the tests of this crate ran; the README lists them too.
-const TESTED: &[&str] = &["3.54.1"];
+const TESTED_VERSIONS: &[&str] = &["3.54.1"];
 
-/// Returns whether the format of the SQLite in this process is known. Takes a few milliseconds,
-/// once, if its version is not.
+/// Returns whether the format of the SQLite in this process is known. If the version was not
+/// tested, the first call takes a few milliseconds to check the format.
 fn is_sqlite_known() -> bool {
     static KNOWN: OnceLock<bool> = OnceLock::new();
-    *KNOWN
-        .get_or_init(|| TESTED.contains(&rusqlite::version()) || is_format_known().unwrap_or(false))
+    *KNOWN.get_or_init(|| {
+        TESTED_VERSIONS.contains(&rusqlite::version()) || is_format_known().unwrap_or(false)
+    })
 }
 
-/// Returns whether this SQLite writes what is read here, and reads what is written here.
+/// Returns whether this crate reads what this SQLite writes, and the other way round.
 fn is_format_known() -> Result<bool> {
     let theirs = sample()?;
     for (rowid, texts) in rows() {
@@ -84,8 +86,8 @@ fn is_format_known() -> Result<bool> {
         )?;
     }
     let expected = answers(&theirs, Access::Plain)?;
-    let is_found = expected.iter().all(|answer| !answer.is_empty());
-    Ok(is_found
+    let has_answers = expected.iter().all(|answer| !answer.is_empty());
+    Ok(has_answers
         && expected == answers(&theirs, Access::Direct)?
         && expected == answers(&ours, Access::Plain)?
         && expected == answers(&ours, Access::Direct)?)

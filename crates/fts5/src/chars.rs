@@ -18,18 +18,19 @@ pub(crate) enum Class {
 }
 
 /// Returns the class of a character beyond ASCII.
-pub(crate) fn class(of: char) -> Class {
+pub(crate) fn class(char: char) -> Class {
     static CLASSES: OnceLock<Vec<u32>> = OnceLock::new();
-    match CLASSES.get_or_init(classes).get(of as usize) {
+    match CLASSES.get_or_init(classes).get(char as usize) {
         Some(&SEPARATOR) => Class::Separator,
         Some(&DIACRITIC) => Class::Diacritic,
-        Some(folded) => Class::Token(char::from_u32(*folded).unwrap_or(of)),
-        None if is_in(FAR_SEPARATORS, of as u32) => Class::Separator,
-        None => Class::Token(of),
+        Some(folded) => Class::Token(char::from_u32(*folded).unwrap_or(char)),
+        None if is_in(FAR_SEPARATORS, char as u32) => Class::Separator,
+        None => Class::Token(char),
     }
 }
 
-/// Characters below this are looked up in a table: whole languages consist of them.
+/// Characters below this are looked up in a table, because nearly all text beyond ASCII consists of
+/// them.
 const TABLE_SIZE: u32 = 0x2_0000;
 const SEPARATOR: u32 = 0;
 const DIACRITIC: u32 = 1;
@@ -279,7 +280,7 @@ const NEAR_SEPARATORS: &[(u32, u32)] = &[
 mod tests {
     use super::*;
 
-    /// Tokens that are tokenized again, as FTS5 does with those of a query, stay as they are.
+    /// Tokenizing a token again, as FTS5 does with the tokens of a query, does not change it.
     #[test]
     fn folding_twice_changes_nothing() {
         for char in ('\u{80}'..=char::MAX).filter(|char| matches!(class(*char), Class::Token(_))) {

@@ -11,7 +11,7 @@ pub enum Error {
     #[error(transparent)]
     Sqlite(#[from] rusqlite::Error),
 
-    /// The index is malformed, or of a version that FTS5 does not know. It has to be derived again.
+    /// The index is malformed, or of a version that FTS5 does not know. It must be built again.
     #[error("{why}")]
     Index {
         /// The reason.

@@ -52,7 +52,7 @@ impl<'c> Index<'c> {
     }
 
     /// Returns at least the `limit` rows with the highest scores and all others that tie with the
-    /// last of them, in no particular order. The matches must be of [`find`](Self::find).
+    /// last of them, in no particular order. `matches` must come from [`find`](Self::find).
     pub fn best(&self, matches: &Matches, limit: usize) -> Result<Vec<Scored>> {
         match &self.source {
             Source::Direct(reader) => {
@@ -72,8 +72,8 @@ impl<'c> Index<'c> {
     }
 
     /// Returns the rows that hold a term in the columns of `mask`, and the candidates for the
-    /// `limit` best of them. `None` with [`Access::Plain`]: FTS5 scores all rows, so
-    /// [`find`](Self::find) and [`best`](Self::best) do as well.
+    /// `limit` best of them. `None` with [`Access::Plain`]: FTS5 scores all rows anyway, so use
+    /// [`find`](Self::find) and [`best`](Self::best).
     pub fn top_k_of_term(
         &self,
         term: &str,
@@ -106,8 +106,8 @@ impl<'c> Index<'c> {
         }
     }
 
-    /// Returns those of `rowids`, which ascend, that have tokens in the columns of `mask`, with the
-    /// mask of those columns.
+    /// Returns those of `rowids` that have tokens in the columns of `mask`, with the mask of those
+    /// columns. `rowids` must be in ascending order.
     pub fn rows_among(&self, rowids: &[RowId], mask: u8) -> Result<Vec<(RowId, u8)>> {
         if let Source::Plain(plain) = &self.source {
             let mut rows = plain.rows(mask)?;

@@ -3,15 +3,16 @@
 //! FTS5 indexes one row at a time on the thread that writes, and its `bm25()` looks up the length
 //! of every matching row. This crate reads and writes FTS5's own tables instead: bulk imports are
 //! tokenized and sorted on any thread and written as finished segments ([`PendingPostings`]), and
-//! searches read posting lists themselves and look up a few hundred lengths ([`Index`]). The result
-//! is FTS5's, byte for byte and bit for bit, and FTS5 goes on working with the same table.
+//! searches read posting lists themselves and look up a few hundred lengths ([`Index`]). Pages are
+//! byte for byte those of FTS5, scores are bit for bit those of `bm25()`, and FTS5 continues to
+//! work with the same table.
 //!
-//! That format is not a promise of SQLite's. [`Access::detect`] checks the SQLite in the process;
-//! if it does not agree, everything goes through `INSERT`, `MATCH` and `bm25()`, with the same
+//! SQLite does not promise this format. [`Access::detect`] checks the SQLite in the process; if its
+//! format is another one, everything goes through `INSERT`, `MATCH` and `bm25()`, with the same
 //! results. The README describes the format.
 //!
-//! The crate knows rows, columns and tokens: one table named `search` with [`COLUMNS`] columns.
-//! What a row means is the caller's business.
+//! The crate knows rows, columns and tokens: one table named `search` with [`COLUMNS`] columns. It
+//! does not know what a row means.
 //!
 //! ```
 //! use quipu_fts5::{Access, Index, PendingPostings, Phrase, PostingsBuilder, RowId};
@@ -72,8 +73,8 @@ pub use rowid_set::RowIdSet;
 pub use table::{ALL_COLUMNS, COLUMNS, configure, create, page_size};
 pub use write::{DocNumber, PendingPostings, PostingsBuilder, SegmentPages, SortedPostings};
 
-/// Returns the configuration of a property: this many cases, the same in every run, or as many
-/// random ones as `PROPTEST_CASES` says.
+/// Returns the configuration of a property test: `cases` cases that are the same in every run or,
+/// if `PROPTEST_CASES` is set, that number of random ones.
 #[cfg(test)]
 pub(crate) fn few_cases(cases: u32) -> proptest::test_runner::Config {
     use proptest::test_runner::{Config, RngSeed};

@@ -36,7 +36,8 @@ impl<'c> Plain<'c> {
         if wanted.is_empty() || wanted.iter().any(|phrase| phrase.tokens.is_empty()) {
             return Ok(Matches::default());
         }
-        // FTS5 refuses deep trees: neither of these grows with the number of phrases.
+        // FTS5 refuses deep expression trees. Chains of `AND` or `OR` stay flat, however many
+        // phrases they have.
         let (mut expression, excluded) = (join(wanted, " AND "), join(unwanted, " OR "));
         if !excluded.is_empty() {
             expression = format!("({expression}) NOT ({excluded})");
@@ -97,7 +98,8 @@ impl<'c> Plain<'c> {
     }
 
     /// Returns the rows that have tokens in the columns of `mask`, in ascending order, with the
-    /// mask of those columns. Reads the whole index: there is no SQL for the lengths of a row.
+    /// mask of those columns. Reads the whole index, because no SQL function returns the number of
+    /// tokens in each column of a row.
     pub(crate) fn rows(&self, mask: u8) -> Result<Vec<(RowId, u8)>> {
         self.conn.execute_batch(
             "CREATE VIRTUAL TABLE IF NOT EXISTS temp.search_instances
@@ -136,13 +138,13 @@ impl<'c> Plain<'c> {
     }
 }
 
-/// Joins phrases to an expression; empty if none has a token.
+/// Joins phrases into one expression, which is empty if none of them has a token.
 fn join(phrases: &[Phrase], operator: &str) -> String {
     let phrases = phrases.iter().filter(|phrase| !phrase.tokens.is_empty());
     phrases.map(quoted).collect::<Vec<_>>().join(operator)
 }
 
-/// Returns a phrase in FTS5's query language. Tokens hold no quotes: those separate tokens.
+/// Returns a phrase in FTS5's query language. A token never contains a quote, which is a separator.
 fn quoted(phrase: &Phrase) -> String {
     let star = if phrase.is_prefix { "*" } else { "" };
     format!("\"{}\"{star}", phrase.tokens.join(" "))

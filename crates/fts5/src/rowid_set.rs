@@ -1,13 +1,13 @@
-//! A set of rowids, one bit each. A frequent term has hundreds of thousands of rows, and what costs
-//! is memory that is touched for the first time.
+//! A set of rowids, one bit each. A frequent term has hundreds of thousands of rows, and most of
+//! the cost of such a set is memory that is used for the first time.
 
 use foldhash::HashSet;
 
 use crate::RowId;
 
-/// Rowids from here on, and negative ones, are kept in a hash set: they are few, or the index is
-/// damaged.
-const BITS: i64 = 1 << 28;
+/// Rowids below this are kept as bits. Larger and negative ones are kept in a hash set: there are
+/// few of them unless the index is damaged.
+const MAX_BITS: i64 = 1 << 28;
 
 /// A set of rowids.
 #[derive(Debug, Default)]
@@ -90,7 +90,7 @@ impl RowIdSet {
 
 /// Returns the index of the 64-bit word of a rowid, and its bit in it.
 fn place(rowid: RowId) -> Option<(usize, u64)> {
-    if !(0..BITS).contains(&rowid.0) {
+    if !(0..MAX_BITS).contains(&rowid.0) {
         return None;
     }
     Some((usize::try_from(rowid.0 >> 6).ok()?, 1 << (rowid.0 & 63)))
@@ -101,10 +101,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn holds_what_was_put_in() {
+    fn a_set_holds_exactly_the_rowids_that_were_inserted() {
         let mut set = RowIdSet::default();
         let rowids =
-            [-7, 0, 1, 63, 64, 65, 1_000_000, BITS - 1, BITS, 1 << 41, i64::MIN].map(RowId);
+            [-7, 0, 1, 63, 64, 65, 1_000_000, MAX_BITS - 1, MAX_BITS, 1 << 41, i64::MIN].map(RowId);
         for rowid in rowids.into_iter().chain(rowids) {
             set.insert(rowid);
         }
@@ -114,7 +114,7 @@ mod tests {
         let mut expected = rowids.to_vec();
         expected.sort_unstable();
         assert_eq!(all, expected);
-        for absent in [2, BITS + 1, -1].map(RowId) {
+        for absent in [2, MAX_BITS + 1, -1].map(RowId) {
             assert!(!set.contains(absent));
         }
         let mut negative: Vec<RowId> = set.negative().collect();

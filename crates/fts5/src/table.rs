@@ -1,5 +1,5 @@
-//! The full-text table and FTS5's own ("shadow") tables behind it: names, settings and well-known
-//! rows.
+//! The full-text table and FTS5's own ("shadow") tables behind it: names, settings and rows with
+//! fixed ids.
 //!
 //! The table is called `search`, has [`COLUMNS`] columns, no content (`content = ''`), deletes by
 //! tombstones (`contentless_delete = 1`) and uses the tokenizer `unicode61`. The README describes

@@ -5,8 +5,8 @@
 
 use crate::chars::{Class, class};
 
-/// Longest token in bytes. FTS5 cuts longer ones here, even inside a character.
-const LONGEST: usize = 32 << 10;
+/// Maximum length of a token in bytes. FTS5 cuts longer tokens here, even inside a character.
+const MAX_TOKEN_BYTES: usize = 32 << 10;
 
 /// Tokenizer that reuses its buffers from one text to the next.
 #[derive(Debug, Default)]
@@ -89,7 +89,7 @@ fn push(folded: &mut Vec<u8>, char: char) {
 }
 
 fn cut(word: &[u8]) -> &[u8] {
-    word.get(..LONGEST).unwrap_or(word)
+    word.get(..MAX_TOKEN_BYTES).unwrap_or(word)
 }
 
 /// The class of a byte.
@@ -174,11 +174,11 @@ mod tests {
     }
 
     #[test]
-    fn long_tokens_are_cut() {
+    fn long_tokens_are_cut_where_fts5_cuts_them() {
         let texts = || {
             ["x".repeat(40_000), "é".repeat(40_000), "木".repeat(20_000)]
                 .into_iter()
-                .chain([format!("{}木 after", "x".repeat(LONGEST - 1))])
+                .chain([format!("{}木 after", "x".repeat(MAX_TOKEN_BYTES - 1))])
                 .enumerate()
                 .map(|(id, text)| (id as i64, text))
         };

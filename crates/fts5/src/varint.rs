@@ -101,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_can_be_read() {
+    fn every_number_is_read_back_as_written() {
         let powers = (0..64).map(|bits| 1_u64 << bits);
         for number in powers.flat_map(|power| [power - 1, power, power + 1]).chain([u64::MAX]) {
             let mut bytes = Vec::new();
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_of_every_length() {
+    fn numbers_are_read_at_every_length() {
         let mut bytes = Bytes::new(&[0x05, 0x81, 0x00, 0xFF, 0x7F]);
         assert_eq!(bytes.number(), Some(5));
         assert_eq!(bytes.number(), Some(128));

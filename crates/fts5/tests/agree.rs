@@ -1,5 +1,4 @@
-//! Whatever happens to a table, reading its pages gives what FTS5 answers: rows, columns and
-//! scores.
+//! After any changes of a table, reading its pages finds the same rows, columns and scores as FTS5.
 
 #![expect(clippy::unwrap_used, reason = "a failed set-up fails the test")]
 
@@ -10,7 +9,7 @@ use rusqlite::Connection;
 /// A change of the table.
 #[derive(Debug, Clone)]
 enum Step {
-    /// Writes this many rows past FTS5.
+    /// Writes this many rows without FTS5.
     Bulk(usize),
     /// Inserts this many rows through FTS5.
     Insert(usize),
@@ -105,8 +104,8 @@ fn best(mut scored: Vec<Scored>, limit: usize) -> Vec<(RowId, f64)> {
     scored.iter().map(|scored| (scored.rowid, scored.score)).collect()
 }
 
-/// Returns the configuration of a property: this many cases, the same in every run, or as many
-/// random ones as `PROPTEST_CASES` says.
+/// Returns the configuration of a property test: `cases` cases that are the same in every run or,
+/// if `PROPTEST_CASES` is set, that number of random ones.
 fn few_cases(cases: u32) -> proptest::test_runner::Config {
     use proptest::test_runner::{Config, RngSeed};
     match std::env::var_os("PROPTEST_CASES") {
@@ -122,7 +121,7 @@ proptest! {
     #![proptest_config(few_cases(96))]
 
     #[test]
-    fn pages_say_what_fts5_answers(
+    fn direct_and_plain_access_give_the_same_answers(
         steps in proptest::collection::vec(step(), 1..16),
         texts in proptest::collection::vec(
             proptest::collection::vec(token(), 0..14).prop_map(|tokens| tokens.join(" ")), 3..30),
@@ -157,7 +156,7 @@ proptest! {
             for index in [&direct, &plain] {
                 let mut matches = quipu_fts5::Matches::without_phrases(all.iter().copied());
                 index.remove(&mut matches, unwanted, *mask).unwrap();
-                let kept = all.len() - matches.len();
+                let removed = all.len() - matches.len();
                 let any: Vec<RowId> = unwanted
                     .iter()
                     .flat_map(|phrase| {
@@ -167,7 +166,7 @@ proptest! {
                     .collect::<std::collections::BTreeSet<_>>()
                     .into_iter()
                     .collect();
-                prop_assert_eq!(kept, any.len());
+                prop_assert_eq!(removed, any.len());
             }
             let Some(Phrase { tokens, .. }) = wanted.first() else { continue };
             let (ours, theirs) = (

@@ -40,7 +40,7 @@ pub struct Entry<'a> {
     pub api: Option<Cow<'a, str>>,
     /// The end of an assistant entry. `None` while a streamed answer continues.
     pub stop: Option<Stop>,
-    /// The reason of that end as written: `end_turn`, `toolUse`.
+    /// The reason for that end as written: `end_turn`, `toolUse`.
     pub stop_reason: Option<Cow<'a, str>>,
     /// Tokens and cost, if this entry carries usage.
     pub usage: Option<Usage>,
@@ -291,7 +291,7 @@ pub enum Block<'a> {
     /// Text that a program put beside the words: an opened file, facts about the sender, a
     /// reminder, the output of a hook.
     Attached {
-        /// What it is (`ide_selection`, `Sender`, `file`).
+        /// Its kind (`ide_selection`, `Sender`, `file`).
         label: Cow<'a, str>,
         /// Its text, as written.
         text: Cow<'a, str>,
@@ -400,8 +400,8 @@ pub struct Usage {
 }
 
 impl Usage {
-    /// The highest number of tokens of one kind that a response is counted with. No response has
-    /// more; a larger number is nonsense and would overflow the sums.
+    /// Maximum number of tokens of one kind that a response is counted with. No response has more;
+    /// a larger number is nonsense and would overflow the sums.
     pub const MOST_TOKENS: u64 = 1 << 32;
 
     /// Returns whether a token count is above [`Usage::MOST_TOKENS`].
@@ -474,9 +474,9 @@ pub enum SessionFact<'a> {
     /// A title. The highest rank wins, and the last one among equals. An empty text removes the
     /// title.
     Title(TitleRank, Cow<'a, str>),
-    /// A summary of the conversation that ends at the entry `leaf`. Agents also write summaries of
-    /// other sessions into a file; this one is a title of the lowest rank, and only for the session
-    /// that has the leaf.
+    /// A summary of the conversation that ends at the entry `leaf`. It is a title of the lowest
+    /// rank, and only for the session that has the leaf, because agents also write summaries of
+    /// other sessions into a file.
     Summary {
         /// The text.
         title: Cow<'a, str>,
@@ -507,7 +507,7 @@ pub enum SessionFact<'a> {
     UsageTotal {
         /// The time at which the agent began to count. A fork continues the count of its original.
         since: Timestamp,
-        /// The sum of each model.
+        /// The total of each model.
         models: Vec<(Cow<'a, str>, Usage)>,
     },
 }

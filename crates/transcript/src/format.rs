@@ -82,8 +82,8 @@ pub trait Format: Sync {
         vec![session.to_owned()]
     }
 
-    /// Returns the name of the session of a thread, if threads have sessions of their own. The name
-    /// begins with the one of an empty thread.
+    /// Returns the name of the session of a thread, if threads have sessions of their own. With an
+    /// empty `thread`, returns the common beginning of these names.
     fn thread_session(&self, _id: &str, _thread: &str) -> Option<String> {
         None
     }

@@ -53,16 +53,17 @@ pub struct Binding {
 }
 
 /// The separator between a session's key and its sub-agent's id.
-const SUBAGENT: &str = ":subagent:";
+const SUBAGENT_SEPARATOR: &str = ":subagent:";
 
 impl Binding {
-    /// Builds the binding of `key` from these fields. Times of activity are not read from them.
+    /// Builds the binding of `key` from these fields. The caller adds the earlier sessions, the
+    /// time of activity and the values as written.
     pub fn of(key: &str, session: Option<String>, fields: Map<String, Value>) -> Binding {
         let text = |name: &str| {
             let text = fields.get(name).and_then(Value::as_str);
             text.filter(|text| !text.is_empty()).map(str::to_owned)
         };
-        let (is_subagent, parent_key) = match key.rsplit_once(SUBAGENT) {
+        let (is_subagent, parent_key) = match key.rsplit_once(SUBAGENT_SEPARATOR) {
             Some((parent, _)) => (true, Some(parent_of(parent))),
             None => (text("spawnedBy").is_some(), None),
         };
@@ -95,8 +96,8 @@ impl Binding {
     }
 }
 
-/// Returns the key of the parent session, which a sub-agent's key begins with. An agent's name
-/// alone stands for its main session.
+/// Returns the key of the parent session. `before` is the sub-agent's key up to `:subagent:`; an
+/// agent's name alone means the agent's main session.
 fn parent_of(before: &str) -> String {
     let is_agent = before.strip_prefix("agent:").is_some_and(|agent| !agent.contains(':'));
     if is_agent { format!("{before}:main") } else { before.to_owned() }

@@ -1,9 +1,9 @@
-//! Typed reading of JSON that no unexpected value can stop.
+//! Reads JSON into typed structs. No unexpected value stops the reader.
 //!
 //! [`fields!`] declares a struct of optional fields. Its reader skips unknown keys, takes the last
-//! of repeated keys, and turns a value of an unexpected type into `None`; the last two are noted in
-//! an [`Odd`]. Text borrows from the record unless it holds escapes. Only input that is not JSON is
-//! an error; the caller then tries to recover the record.
+//! of repeated keys, and turns a value of an unexpected type into `None`. Repeated keys and
+//! unexpected types are noted in an [`Odd`]. Text borrows from the record unless it holds escapes.
+//! Only input that is not JSON is an error; the caller then tries to recover the record.
 //!
 //! Nothing here knows any agent's format.
 
@@ -25,8 +25,8 @@ use crate::problem::{Problem, ProblemKind};
 ///
 /// An error means that `json` is not one JSON object; arrays and scalars are errors too.
 ///
-/// Such a struct has a field for every record type, one or two kilobytes in all, so it is filled in
-/// place and returned as a box.
+/// Such a struct has the fields of all record types, one or two kilobytes in all, so it is filled
+/// in place and returned in a box.
 pub(crate) fn object<'de, T: Fields<'de>>(
     json: &'de [u8],
     odd: &mut Odd,
@@ -156,7 +156,7 @@ pub(crate) trait Lenient<'de>: Sized {
         deserializer: D,
         odd: &mut Odd,
     ) -> Result<Parsed<Self>, D::Error> {
-        deserializer.deserialize_any(AnyVisitor { odd, of: PhantomData })
+        deserializer.deserialize_any(AnyVisitor { odd, target: PhantomData })
     }
 }
 
@@ -225,15 +225,15 @@ macro_rules! fields {
             #[allow(non_camel_case_types)]
             enum Index { $($field,)+ }
             // One bit per field: a repeated key is odd even if its first value was null.
-            let mut met = 0u64;
+            let mut seen_fields = 0u64;
             while let Some(key) = object.next_key_seed($crate::json::Key)? {
                 match &*key {
                     $($key => {
                         const BIT: u64 = 1 << Index::$field as u64;
-                        if met & BIT != 0 {
+                        if seen_fields & BIT != 0 {
                             odd.note($crate::problem::ProblemKind::DuplicateKey, $key);
                         }
-                        met |= BIT;
+                        seen_fields |= BIT;
                         self.$field = object.next_value_seed($crate::json::Value::new($key, odd))?;
                     })+
                     _ => $crate::json::skip_value(&mut object)?,
@@ -293,13 +293,13 @@ impl<'de> Visitor<'de> for Key {
 pub(crate) struct Value<'o, T> {
     key: &'static str,
     odd: &'o mut Odd,
-    of: PhantomData<T>,
+    target: PhantomData<T>,
 }
 
 impl<'o, T> Value<'o, T> {
     /// Returns a reader for the value of `key`.
     pub(crate) fn new(key: &'static str, odd: &'o mut Odd) -> Self {
-        Value { key, odd, of: PhantomData }
+        Value { key, odd, target: PhantomData }
     }
 }
 
@@ -321,7 +321,7 @@ impl<'de, T: Lenient<'de>> DeserializeSeed<'de> for Value<'_, T> {
 /// A visitor that accepts every JSON type and lets `T` convert it.
 struct AnyVisitor<'o, T> {
     odd: &'o mut Odd,
-    of: PhantomData<T>,
+    target: PhantomData<T>,
 }
 
 impl<T> From<Option<T>> for Parsed<T> {

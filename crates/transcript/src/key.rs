@@ -116,7 +116,7 @@ impl SessionKey {
     }
 
     /// Returns the thread that a transcript of the conversation may be named after: a topic or
-    /// thread behind an address, or one that is the address itself.
+    /// thread after an address, or one that is the address itself.
     pub fn named_thread(&self) -> Option<&str> {
         match self.kind() {
             Kind::Thread { id, .. } => Some(self.thread().unwrap_or(id)),
@@ -167,7 +167,7 @@ impl SessionKey {
     }
 
     /// Returns whether several people read the conversation: a group, channel or room, or a thread
-    /// that may belong to one. OpenClaw, too, looks for these words in keys of other forms.
+    /// that may belong to one. In keys of other forms it looks for these words, as OpenClaw does.
     pub fn is_group(&self) -> bool {
         match self.kind() {
             Kind::Group { .. } | Kind::Thread { .. } => true,
@@ -182,7 +182,8 @@ impl SessionKey {
     }
 
     /// Returns the spelling by which keys are compared: `dm` becomes `direct`, and letters become
-    /// lower case, except in the ids of Signal groups and Matrix rooms, which are case-sensitive.
+    /// lower case. Ids of topics and threads keep their case, and so do ids of Signal groups and of
+    /// Matrix groups and channels.
     pub fn canonical(&self) -> String {
         let agent = match self.agent() {
             Some(agent) => format!("agent:{}:", agent.to_lowercase()),
@@ -220,9 +221,10 @@ impl SessionKey {
     }
 
     /// Returns the only spelling that OpenClaw 2026.9.6 accepts: with an agent, and in lower case,
-    /// except for the id of a Signal group, and for the id and the thread of a Matrix room.
+    /// except for the id of a Signal group and for all that follows `matrix:group:` or
+    /// `matrix:channel:`.
     ///
-    /// One other spelling makes that release refuse all sessions of the agent.
+    /// A single key in another spelling makes that release refuse all sessions of the agent.
     pub fn for_openclaw(&self, agent: &str) -> String {
         let text = self.0.trim();
         let lower = text.to_lowercase();
@@ -300,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn r60_every_kind_of_key() {
+    fn r60_every_kind_of_key_is_recognised() {
         let main = Some("main");
         let direct = |channel, account, peer| Kind::Direct { channel, account, peer };
         let group = |channel, sort, id| Kind::Group { channel, sort, id };
@@ -345,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn r60_topics_and_threads_behind_an_address() {
+    fn r60_topics_and_threads_after_an_address_are_found() {
         let group = |channel, sort, id| Kind::Group { channel, sort, id };
         let main = Some("main");
         check(
@@ -364,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_as_openclaw_accepts_them() {
+    fn keys_are_spelled_as_openclaw_accepts_them() {
         for (key, written) in [
             ("agent:main:main", "agent:main:main"),
             (" Agent:Main:Telegram:DM:AbC ", "agent:main:telegram:dm:abc"),
@@ -384,7 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn groups_are_told_apart() {
+    fn groups_are_distinguished_from_other_keys() {
         let is_group = |key: &str| SessionKey::parse(key).is_group();
         for key in [
             "agent:main:telegram:group:-100",
@@ -401,7 +403,7 @@ mod tests {
     }
 
     #[test]
-    fn dm_and_direct_are_one() {
+    fn dm_and_direct_are_the_same_address() {
         let same =
             |a: &str, b: &str| SessionKey::parse(a).canonical() == SessionKey::parse(b).canonical();
         assert!(same("agent:main:telegram:dm:1", "agent:main:telegram:direct:1"));
@@ -425,7 +427,7 @@ mod tests {
         }
 
         #[test]
-        fn openclaws_spelling_stays(text in "(agent:[a-zA-Z]{0,3}:)?([a-zA-Z]{1,8}:|signal:|matrix:|group:|thread:|[0-9]:?){0,6}") {
+        fn openclaws_spelling_is_its_own_spelling(text in "(agent:[a-zA-Z]{0,3}:)?([a-zA-Z]{1,8}:|signal:|matrix:|group:|thread:|[0-9]:?){0,6}") {
             let once = SessionKey::parse(text).for_openclaw("main");
             let twice = SessionKey::parse(once.clone()).for_openclaw("main");
             prop_assert_eq!(once, twice);

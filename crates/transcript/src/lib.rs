@@ -67,8 +67,8 @@ pub mod when;
 
 pub use json::{is_stringified, stringify};
 
-/// Returns the configuration of a property: this many cases, the same in every run, or as many
-/// random ones as `PROPTEST_CASES` says.
+/// Returns the configuration of a property test: `cases` cases that are the same in every run or,
+/// if `PROPTEST_CASES` is set, that number of random ones.
 #[cfg(test)]
 pub(crate) fn few_cases(cases: u32) -> proptest::test_runner::Config {
     use proptest::test_runner::{Config, RngSeed};

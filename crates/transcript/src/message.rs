@@ -69,11 +69,12 @@ fields! {
 
 impl<'a> Message<'a> {
     /// Moves the message into `entry`: `role`, `blocks`, `model`, `provider`, `api`, `stop`,
-    /// `usage`, `response`, `marks.is_error`, and `time` unless it is already set. `written_role`
-    /// and `stop_reason` are the words of the message.
+    /// `usage`, `response`, `marks.is_error`, `marks.is_interrupt`, and `time` unless it is already
+    /// set. `written_role` and `stop_reason` are set as the message has them.
     ///
     /// - The content of a tool's message becomes one [`Block::ToolResult`].
-    /// - An error message becomes text when the message has none.
+    /// - An error message becomes text when the message has none, unless a person stopped the
+    ///   answer.
     /// - A `bashExecution` becomes a user's text `! command`.
     /// - A role that this version does not know leaves `entry.role` unchanged.
     ///
@@ -101,14 +102,15 @@ impl<'a> Message<'a> {
             _ => {}
         }
         let error = non_empty(self.error_message);
-        let says_nothing = !blocks.iter().any(|block| match block {
+        let has_no_answer = !blocks.iter().any(|block| match block {
             Block::Text(text) => !text.trim().is_empty(),
             Block::ToolCall(_) => true,
             _ => false,
         });
-        // When a person stops the agent, the client writes this text; it is not the agent's.
+        // When a person stops the agent, the client writes an error message, which is not an error
+        // of the agent.
         let is_aborted = entry.stop == Some(Stop::Aborted) && error.is_some();
-        entry.marks.is_interrupt |= is_aborted && says_nothing;
+        entry.marks.is_interrupt |= is_aborted && has_no_answer;
         if (error.is_some() && !is_aborted) || entry.stop == Some(Stop::Error) {
             entry.marks.is_error = true;
         }
@@ -212,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn content_as_string_list_object_or_null() {
+    fn content_may_be_a_string_a_list_an_object_or_null() {
         for (content, expected) in [
             (r#""a""#, "a"),
             (r#"["a",{"type":"text","text":"b"},{"text":"c"}]"#, "a\nb\nc"),
@@ -235,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn calls_by_all_their_names() {
+    fn tool_calls_are_read_under_all_their_names() {
         for (block, id) in [
             (r#"{"type":"toolCall","id":"1","name":"n","arguments":{"a":1}}"#, Some("1")),
             (
@@ -264,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn the_message_of_a_tool_is_one_result() {
+    fn a_tools_message_becomes_one_result() {
         let message = r#"{"role":"toolResult","toolCallId":"c","toolName":"read","isError":true,"content":[
             {"type":"text","text":"a"},{"type":"image","data":"eA==","mimeType":"image/png"},{"type":"text","text":"b"}]}"#;
         check(message, |entry| {
@@ -292,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn usage_in_all_shapes() {
+    fn usage_is_read_in_all_shapes() {
         let anthropic = usage(
             r#"{"input_tokens":1,"output_tokens":2,"cache_read_input_tokens":3,"cache_creation_input_tokens":4,"cache_creation":{"ephemeral_5m_input_tokens":1,"ephemeral_1h_input_tokens":3},"speed":"standard","iterations":[{}]}"#,
         );
@@ -314,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn more_tokens_than_there_can_be_are_a_problem() {
+    fn an_impossible_token_count_is_a_problem() {
         for (count, is_problem) in [("4294967296", false), ("4294967297", true)] {
             let message =
                 format!(r#"{{"role":"assistant","usage":{{"input":1,"cacheRead":{count}}}}}"#);

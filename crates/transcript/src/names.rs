@@ -148,8 +148,8 @@ fn without_backup_suffix(name: &[u8]) -> &[u8] {
     cut.and_then(|at| name.get(..at)).unwrap_or(name)
 }
 
-fn is_any(name: &[u8], of: &[&str]) -> bool {
-    of.iter().any(|one| name.eq_ignore_ascii_case(one.as_bytes()))
+fn is_any(name: &[u8], names: &[&str]) -> bool {
+    names.iter().any(|one| name.eq_ignore_ascii_case(one.as_bytes()))
 }
 
 fn starts_with(name: &[u8], with: &str) -> bool {
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_name_that_a_person_chose_is_free() {
+    fn a_denied_folder_name_is_allowed_only_where_a_person_chose_it() {
         assert!(is_denied(b"x/agents/telegram/sessions/x.jsonl"));
         assert!(is_denied(b"agents/main/telegram/x.jsonl"));
         assert!(is_denied(b"agents/.env/sessions/x.jsonl"));
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn any_bytes_are_fine() {
+    fn a_path_may_hold_any_bytes() {
         assert!(!is_denied(b"\xff\xfe/\xed\xa0\x80.jsonl"));
         assert!(is_denied(b"\xff/server.key"));
     }

@@ -14,15 +14,16 @@ use crate::time::Timestamp;
 pub use entry::Entry;
 pub use lines::{header, id_in, mirror, thinking_level_in, with_parent};
 
-/// An entry of more bytes than this is refused, because readers do not decode longer records whole.
-pub const LONGEST: usize = crate::record::DECODE_LIMIT - 4096;
+/// Maximum size of an entry in bytes. A longer one is refused, because readers do not decode longer
+/// records whole.
+pub const MAX_ENTRY_BYTES: usize = crate::record::DECODE_LIMIT - 4096;
 
-/// An entry that is nested deeper is refused: most JSON parsers stop at 128 levels, and exports
-/// nest an entry in another object.
-const DEEPEST: usize = 120;
+/// Maximum nesting of an entry. A deeper one is refused: most JSON parsers stop at 128 levels, and
+/// exports nest an entry in another object.
+const MAX_DEPTH: usize = 120;
 
-/// An id of more bytes than this is refused.
-const LONGEST_ID: usize = 128;
+/// Maximum length of an id in bytes.
+const MAX_ID_BYTES: usize = 128;
 
 /// The reason why an entry is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -31,10 +32,10 @@ pub enum Refusal {
     #[error("not a JSON object: {0}")]
     NotAnObject(String),
     /// The entry is too long.
-    #[error("the entry has {0} bytes; the limit is {LONGEST}")]
+    #[error("the entry has {0} bytes; the limit is {MAX_ENTRY_BYTES}")]
     TooLong(usize),
     /// The entry is nested deeper than readers go.
-    #[error("the entry is nested more than {DEEPEST} levels deep")]
+    #[error("the entry is nested more than {MAX_DEPTH} levels deep")]
     TooDeep,
     /// The type is unknown to readers.
     #[error("unknown entry type {0:?}; use `custom` for data of your own")]
@@ -57,7 +58,7 @@ pub enum Refusal {
     },
     /// The id cannot be used.
     #[error(
-        "an id must have 1 to {LONGEST_ID} printable characters, must not be `root` and must not begin with #"
+        "an id must have 1 to {MAX_ID_BYTES} printable characters, must not be `root` and must not begin with #"
     )]
     Id,
 }
@@ -105,7 +106,7 @@ impl NewEntry {
     /// Checks an entry, or a bare message (an object with a role and no type).
     pub fn read(json: &str) -> Result<NewEntry, Refusal> {
         let json = json.trim();
-        if json.len() > LONGEST {
+        if json.len() > MAX_ENTRY_BYTES {
             return Err(Refusal::TooLong(json.len()));
         }
         if is_too_deep(json) {
@@ -208,7 +209,7 @@ impl NewEntry {
         Ok(())
     }
 
-    /// Returns the entry of a tool result with the id of its call.
+    /// Returns this tool result with the id of its call.
     #[must_use]
     pub fn of_call(&self, id: &str) -> NewEntry {
         let mut entry = self.clone();
@@ -247,7 +248,7 @@ impl NewEntry {
 
 impl NewEntry {
     /// Returns whether `line` is this entry as it was written before. The id, the parent and the
-    /// times do not count, nor does where a branch summary was written from: the leaf has moved
+    /// times are not compared, nor is the `fromId` of a branch summary, because the leaf has moved
     /// since.
     pub fn is_written_as(&self, line: &str) -> bool {
         let written = Object::read(line.trim_end());
@@ -296,8 +297,8 @@ fn has_same_fields(one: &Object<'_>, other: &Object<'_>) -> bool {
             .all(|(name, value)| other.get(name).is_some_and(|other| is_same(value, other)))
 }
 
-/// Returns whether two values are the same. Numbers are compared as they are written: as floats,
-/// numbers that differ in their last digits would be the same.
+/// Returns whether two values are the same. Numbers are compared as written, because floats could
+/// not distinguish numbers that differ only in their last digits.
 fn is_same(one: &RawValue, other: &RawValue) -> bool {
     let elements = |value: &RawValue| serde_json::from_str::<Vec<Box<RawValue>>>(value.get()).ok();
     match (one.get().as_bytes().first(), other.get().as_bytes().first()) {
@@ -318,7 +319,7 @@ fn is_same(one: &RawValue, other: &RawValue) -> bool {
     }
 }
 
-/// Returns whether lists and objects are nested more than [`DEEPEST`] deep.
+/// Returns whether lists and objects are nested more than [`MAX_DEPTH`] deep.
 fn is_too_deep(json: &str) -> bool {
     let (mut depth, mut in_text, mut bytes) = (0_usize, false, json.bytes());
     while let Some(byte) = bytes.next() {
@@ -329,7 +330,7 @@ fn is_too_deep(json: &str) -> bool {
             b']' | b'}' if !in_text => depth = depth.saturating_sub(1),
             _ => {}
         }
-        if depth > DEEPEST {
+        if depth > MAX_DEPTH {
             return true;
         }
     }
@@ -397,7 +398,7 @@ fn with_time(message: Json<'_>, now: Timestamp) -> Json<'_> {
 fn id_of(value: &RawValue) -> Result<String, Refusal> {
     let id = text(value).ok_or(Refusal::Id)?;
     let is_good = !id.is_empty()
-        && id.len() <= LONGEST_ID
+        && id.len() <= MAX_ID_BYTES
         && !id.chars().any(char::is_control)
         // `root` is the place before the first entry; `#` begins the name of an entry without an
         // id.
@@ -438,7 +439,7 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_is_known_again_by_what_it_brought() {
+    fn a_repeated_entry_is_recognised_by_its_own_fields() {
         let written =
             |json: &str| NewEntry::read(json).unwrap().line("0000000a", Some("00000009"), NOW);
         let is_again =
@@ -497,7 +498,7 @@ mod tests {
     }
 
     #[test]
-    fn shapes_of_the_documents_become_pis() {
+    fn shapes_of_openclaws_documents_become_pi_shapes() {
         let written = line(r#"{"type":"custom:x","timestamp":1706976000000,"data":1}"#);
         let expected = concat!(
             r#"{"type":"custom","id":"0000000a","parentId":"00000009","#,
@@ -509,7 +510,7 @@ mod tests {
         assert!(result.lacks_call);
         let written = result.of_call("c1").line("0000000a", None, NOW);
         assert!(written.contains(r#""toolCallId":"c1""#), "{written}");
-        // A retry brings no id, too.
+        // A retry also comes without the id of the call.
         assert!(result.is_written_as(&written));
     }
 
@@ -595,7 +596,7 @@ mod tests {
         }
         let deep = format!(r#"{{"role":"user","content":{}{}}}"#, "[".repeat(200), "]".repeat(200));
         assert!(matches!(NewEntry::read(&deep), Err(Refusal::TooDeep)));
-        let long = format!(r#"{{"role":"user","content":"{}"}}"#, "a".repeat(LONGEST));
+        let long = format!(r#"{{"role":"user","content":"{}"}}"#, "a".repeat(MAX_ENTRY_BYTES));
         assert!(matches!(NewEntry::read(&long), Err(Refusal::TooLong(_))));
     }
 

@@ -164,7 +164,7 @@ mod tests {
         let for_hour = Tokens { cache_write_1h: 400_000, ..MILLION };
         let expected = 5.0 + 25.0 + 0.5 + 0.6 * 6.25 + 0.4 * 10.0;
         check("claude-opus-4-5-20251101", plain, for_hour, Some(expected));
-        // An hour's part above the whole is nonsense, and costs as much as the whole.
+        // A one-hour part that is larger than the whole is nonsense, and is priced as the whole.
         let nonsense = Tokens { cache_write_1h: u64::MAX, ..MILLION };
         check("claude-opus-4-5", plain, nonsense, Some(5.0 + 25.0 + 0.5 + 10.0));
     }
@@ -175,7 +175,7 @@ mod tests {
         let input = Tokens { input: 1_000_000, ..Tokens::default() };
         check("claude-opus-4-6", fast, input, Some(30.0));
         check("claude-opus-5-5", fast, input, Some(8.0));
-        // No price is published for a fast Haiku; it is not priced as a slow one.
+        // No price is published for fast Haiku. It does not get the price of the ordinary service.
         check("claude-haiku-4-5", fast, input, None);
         let over = |prompt_over| Service { is_fast: false, prompt_over };
         check("claude-sonnet-4-5", over(100_000), input, Some(3.0));
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn prompts_are_told_apart_at_the_tier() {
+    fn a_prompt_of_exactly_a_tiers_size_does_not_exceed_it() {
         assert_eq!(
             [100_000, 100_001, 200_000, 200_001, 272_001].map(prompt_over),
             [0, 100_000, 100_000, 200_000, 272_000]
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn no_name_stands_twice_in_the_list() {
+    fn no_name_is_listed_twice() {
         let mut names: Vec<&str> =
             LIST.iter().flat_map(|(names, _)| names.iter().copied()).collect();
         let all = names.len();

@@ -4,16 +4,17 @@
 //! project folder (the *slug*) is made from that path and loses information, so it is compared and
 //! never decoded.
 
-/// The longest slug in bytes. Longer slugs end in a hash that differs between releases.
-const LONGEST_SLUG: usize = 200;
+/// Maximum length in bytes of a slug without a hash. Longer paths are cut here and end in a hash
+/// that differs between releases.
+const MAX_SLUG_BYTES: usize = 200;
 
-/// Returns the names in a path. A path of Windows has backslashes between them.
+/// Returns the names in a path. A Windows path may have backslashes between them.
 pub fn folders(path: &str) -> impl DoubleEndedIterator<Item = &str> {
     path.split(separators(path))
 }
 
-/// Returns the characters between the names of a path: backslashes too, if it begins with a drive
-/// letter or with the name of a server.
+/// Returns the characters that separate the names of a path. The backslash is one if the path
+/// begins with a drive letter or with the name of a server.
 fn separators(path: &str) -> &'static [char] {
     let has_drive = path.get(1..3).is_some_and(|drive| matches!(drive, r":\" | ":/"));
     if has_drive || path.starts_with(r"\\") { &['/', '\\'] } else { &['/'] }
@@ -144,8 +145,8 @@ fn loose(text: &str, typed: &str, name: &str, parts: &[String]) -> Option<Closen
     is_near.then_some(Closeness::Guess)
 }
 
-/// Returns whether `short` is `long` with letters left out, but not the first, and not most of
-/// them.
+/// Returns whether `short` is `long` with some letters left out. The first letter and more than
+/// half of all letters must be present.
 fn is_abbreviated(long: &str, short: &str) -> bool {
     let mut letters = long.chars();
     long.chars().next() == short.chars().next()
@@ -176,8 +177,8 @@ fn is_slug_of(slug: &str, path: &str) -> bool {
         .chars()
         .map(|character| if character.is_ascii_alphanumeric() { character } else { '-' })
         .collect();
-    if new.len() > LONGEST_SLUG {
-        return new.get(..LONGEST_SLUG).is_some_and(|start| slug.starts_with(start));
+    if new.len() > MAX_SLUG_BYTES {
+        return new.get(..MAX_SLUG_BYTES).is_some_and(|start| slug.starts_with(start));
     }
     slug == new || slug == path.replace('/', "-")
 }
@@ -211,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn the_closest_comes_first() {
+    fn a_closer_match_ranks_higher() {
         let path = "/home/x/dev/shop-api";
         assert_eq!(close("shop-api", "", path), Some(Closeness::Whole));
         assert_eq!(close("shop", "", path), Some(Closeness::Start));
@@ -233,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn both_ways_to_write_a_slug() {
+    fn both_spellings_of_a_slug_match() {
         assert!(close("/a/b.c", "-a-b.c", "").is_some());
         assert!(close("/a/b.c", "-a-b-c", "").is_some());
         assert!(close("/a/b", "-a-b-c", "").is_none());
@@ -244,14 +245,14 @@ mod tests {
 
     #[test]
     fn a_worktree_belongs_to_its_repository() {
-        for (path, of) in [
+        for (path, expected) in [
             ("/home/x/shop/.claude/worktrees/blue", "/home/x/shop"),
             ("/home/x/shop/.claude/worktrees/blue/src", "/home/x/shop"),
             ("/home/x/shop-worktrees/blue", "/home/x/shop"),
             (r"C:\Users\x\shop\.claude\worktrees\blue", r"C:\Users\x\shop"),
             (r"C:\Users\x\shop-worktrees\blue", r"C:\Users\x\shop"),
         ] {
-            assert_eq!(repository(path), of, "{path}");
+            assert_eq!(repository(path), expected, "{path}");
             assert_eq!(close("shop", "", path), Some(Closeness::Whole), "{path}");
         }
         assert_eq!(close("/home/x/shop", "", "/home/x/shop-worktrees/a"), Some(Closeness::Whole));
@@ -271,18 +272,18 @@ mod tests {
     }
 
     #[test]
-    fn a_path_of_windows_has_folders() {
+    fn a_windows_path_has_folders() {
         let names = |path| folders(path).rfind(|name| !name.is_empty());
         assert_eq!(names(r"C:\Users\x\proj"), Some("proj"));
         assert_eq!(names(r"\\server\share\proj\"), Some("proj"));
         assert_eq!(names("C:/Users/x/proj"), Some("proj"));
-        // A backslash is an ordinary letter of other paths.
+        // In other paths a backslash is part of a name.
         assert_eq!(names(r"/home/x/a\b"), Some(r"a\b"));
         assert_eq!(close("proj", "", r"C:\Users\x\proj"), Some(Closeness::Whole));
     }
 
     #[test]
-    fn nothing_is_no_name() {
+    fn an_empty_name_matches_no_project() {
         assert_eq!(close("", SLUG, "/a"), None);
         assert_eq!(close("--", "-a--b", ""), Some(Closeness::Part));
         assert!(!Name::new("").is_in("anything"));

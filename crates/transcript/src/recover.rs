@@ -34,7 +34,7 @@ pub(crate) fn read(
 }
 
 /// Decodes the head of a record of `length` bytes: the complete records in it, and the fields of
-/// the last record before the head ends.
+/// the last one that are complete before the head ends.
 pub(crate) fn read_head(
     format: &dyn Format,
     origin: &Origin,
@@ -258,7 +258,7 @@ impl<'r> Recovery<'r> {
         let end = self.filler_end(from);
         let filler = self.line.get(from..end).unwrap_or_default();
         self.nuls += memchr::memchr_iter(0, filler).count();
-        self.marks += memchr::memchr_iter(MARK[0], filler).count();
+        self.marks += memchr::memchr_iter(BYTE_ORDER_MARK[0], filler).count();
         end
     }
 
@@ -268,7 +268,10 @@ impl<'r> Recovery<'r> {
         loop {
             match self.peek(at) {
                 Some(0 | b' ' | b'\t' | b'\r' | b'\n') => at += 1,
-                Some(byte) if byte == MARK[0] && self.line.get(at..at + 3) == Some(&MARK) => {
+                Some(byte)
+                    if byte == BYTE_ORDER_MARK[0]
+                        && self.line.get(at..at + 3) == Some(&BYTE_ORDER_MARK) =>
+                {
                     at += 3
                 }
                 _ => return at,
@@ -283,7 +286,7 @@ impl<'r> Recovery<'r> {
     /// Returns the problems, one of each kind, without any text of the line.
     fn problems(&self) -> Vec<Problem> {
         let mut problems = Vec::new();
-        let mut say = |count: usize, kind, what: &str| {
+        let mut add = |count: usize, kind, what: &str| {
             if count > 0 {
                 problems.push(Problem::new(kind, format!("{count} {what}")));
             }
@@ -295,23 +298,23 @@ impl<'r> Recovery<'r> {
                     format!("{} bytes of {name}", self.line.len()),
                 )];
             }
-            Some(Instead::NotObject) => say(self.line.len(), ProblemKind::NotObject, "bytes"),
-            None if self.records == 0 => say(self.leftover, ProblemKind::Opaque, "bytes"),
+            Some(Instead::NotObject) => add(self.line.len(), ProblemKind::NotObject, "bytes"),
+            None if self.records == 0 => add(self.leftover, ProblemKind::Opaque, "bytes"),
             None => {
-                say(self.fragments, ProblemKind::Fragment, "bytes before a record");
-                say(self.leftover, ProblemKind::Opaque, "bytes after the last record");
+                add(self.fragments, ProblemKind::Fragment, "bytes before a record");
+                add(self.leftover, ProblemKind::Opaque, "bytes after the last record");
             }
         }
         if self.records > 1 {
-            say(self.records, ProblemKind::Welded, "records");
+            add(self.records, ProblemKind::Welded, "records");
         }
-        say(self.nuls, ProblemKind::NulRun, "bytes");
-        say(self.marks, ProblemKind::ByteOrderMark, "marks");
-        say(self.oddities.control_characters, ProblemKind::ControlCharacter, "characters");
-        say(self.oddities.invalid_utf8, ProblemKind::InvalidUtf8, "bytes");
-        say(self.oddities.lone_surrogates, ProblemKind::LoneSurrogate, "escapes");
-        say(self.oddities.out_of_range, ProblemKind::NumberRange, "numbers");
-        say(self.oddities.too_deep, ProblemKind::TooDeep, "subtrees");
+        add(self.nuls, ProblemKind::NulRun, "bytes");
+        add(self.marks, ProblemKind::ByteOrderMark, "marks");
+        add(self.oddities.control_characters, ProblemKind::ControlCharacter, "characters");
+        add(self.oddities.invalid_utf8, ProblemKind::InvalidUtf8, "bytes");
+        add(self.oddities.lone_surrogates, ProblemKind::LoneSurrogate, "escapes");
+        add(self.oddities.out_of_range, ProblemKind::NumberRange, "numbers");
+        add(self.oddities.too_deep, ProblemKind::TooDeep, "subtrees");
         problems
     }
 }
@@ -337,7 +340,7 @@ impl Evidence {
 }
 
 /// A byte-order mark in UTF-8.
-const MARK: [u8; 3] = [0xEF, 0xBB, 0xBF];
+const BYTE_ORDER_MARK: [u8; 3] = [0xEF, 0xBB, 0xBF];
 
 /// First bytes of files that are not lines of text.
 const MAGIC: &[(&[u8], &str)] = &[
@@ -355,8 +358,8 @@ fn encoding(line: &[u8]) -> Option<&'static str> {
     known.or_else(|| is_utf16(line).then_some("UTF-16"))
 }
 
-/// Returns true for UTF-16: its JSON is mostly ASCII, so every other byte is NUL. In a run of NULs,
-/// both halves are empty.
+/// Returns true for UTF-16: its JSON is mostly ASCII, so every other byte is NUL. In a mere run of
+/// NUL bytes, every byte is.
 fn is_utf16(line: &[u8]) -> bool {
     let sample = line.get(..line.len().min(128)).unwrap_or_default();
     let (pairs, _) = sample.as_chunks::<2>();

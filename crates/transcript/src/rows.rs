@@ -1,8 +1,8 @@
 //! Paths of sessions that are rows of a database: each gets a path as if it were a file in a folder
 //! with the database's name, so that all rules for files apply to it.
 
-/// The longest name in bytes; file systems stop at 255, and suffixes need room.
-const LONGEST_NAME: usize = 180;
+/// Maximum length of a name in bytes. File systems allow 255; the rest is for suffixes.
+const MAX_NAME_BYTES: usize = 180;
 
 /// Returns the file name, without an extension, for a session id. Bytes that could change the path
 /// are percent-encoded; `session` decodes the name. `None` for an empty id or one that is too long.
@@ -11,13 +11,13 @@ pub fn file_name(session: &str) -> Option<String> {
     for (at, byte) in session.bytes().enumerate() {
         match byte {
             b'0'..=b'9' | b'A'..=b'Z' | b'a'..=b'z' | b'-' | b'_' => name.push(char::from(byte)),
-            // A dot would end the id in a name like `x.jsonl.reset`, and a leading dot hides a
-            // file.
+            // A leading dot would hide the file, and `.jsonl` in an id would look like the end of
+            // the id, as in `x.jsonl.reset`.
             b'.' if at > 0 && !session.contains(".jsonl") => name.push('.'),
             _ => name.push_str(&format!("%{byte:02X}")),
         }
     }
-    (!name.is_empty() && name.len() <= LONGEST_NAME).then_some(name)
+    (!name.is_empty() && name.len() <= MAX_NAME_BYTES).then_some(name)
 }
 
 /// Returns the session id that a name was made from.

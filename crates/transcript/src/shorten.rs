@@ -1,11 +1,11 @@
-//! Shortens the strings of a JSON line while it comes in pieces, so that a line of any length can
-//! be looked at: ids, types and calls stay whole wherever they are in it.
+//! Shortens the long strings of a JSON line that is read in pieces, so that a line of any length
+//! can be decoded: ids, types and calls stay whole wherever they are.
 //!
 //! Knows strings and escapes only. Never checks whether the line is JSON: the decoder does that.
 
 use crate::record::{DECODE_LIMIT, OVERSIZE_HEAD};
 
-/// A line whose strings are cut behind their first [`OVERSIZE_HEAD`] bytes.
+/// A line whose strings are cut after their first [`OVERSIZE_HEAD`] bytes.
 #[derive(Debug, Default)]
 pub struct Shortened {
     line: Vec<u8>,
@@ -19,13 +19,13 @@ enum Place {
     Outside,
     /// Inside a string. Holds the number of bytes kept of it.
     Inside(usize),
-    /// Behind a backslash.
+    /// After a backslash.
     Escape(usize),
     /// In the digits of a `\u` escape. Holds the bytes kept and the number of digits left.
     Digits(usize, u8),
     /// In the part of a string that is cut off.
     Cut,
-    /// Behind a backslash there.
+    /// After a backslash in that part.
     CutEscape,
     /// The shortened line is longer than a line may be.
     TooLong,
@@ -40,7 +40,7 @@ impl Shortened {
             let place = self.place.next(byte);
             self.place = match (place, self.place) {
                 (Place::Cut, Place::Inside(_) | Place::Cut) => {
-                    // Nothing matters there but a quote or a backslash.
+                    // Only a quote or a backslash matters in the part that is cut off.
                     rest = rest
                         .get(memchr::memchr2(b'"', b'\\', rest).unwrap_or(rest.len())..)
                         .unwrap_or_default();
@@ -70,7 +70,7 @@ impl Shortened {
         self.line.is_empty()
     }
 
-    /// Returns the shortened line; an empty one if that would be too long itself.
+    /// Returns the shortened line, or an empty one if even that is longer than [`DECODE_LIMIT`].
     pub fn finish(self) -> Vec<u8> {
         self.line
     }
@@ -83,7 +83,8 @@ impl Place {
             (Place::Outside, _) => Place::Outside,
             (Place::Inside(_) | Place::Cut, b'"') => Place::Outside,
             (Place::Inside(kept), b'\\') => Place::Escape(kept + 1),
-            // Not within a character, nor between the two halves of one.
+            // Never cuts inside a character or before an escape, which may be the second half of a
+            // character.
             (Place::Inside(kept), _) if kept >= OVERSIZE_HEAD && !(0x80..0xC0).contains(&byte) => {
                 Place::Cut
             }
@@ -125,7 +126,7 @@ mod tests {
                     let cut = cut.as_str().unwrap();
                     assert!(long.starts_with(cut), "{unit:?}");
                     let is_cut = cut.len() < long.len();
-                    // A run of escapes has no place to be cut at.
+                    // A run of escapes is never cut.
                     assert_eq!(is_cut, !matches!(unit, "\\" | "\"" | "\u{1}"), "{unit:?}");
                 }
             }
@@ -135,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_is_bounded() {
+    fn the_length_of_a_shortened_line_is_bounded() {
         for pattern in [&b"\"aa\","[..], b"\"\\n", b"[", b"\"\xe4\xb8\xad"] {
             let part: Vec<u8> = pattern.iter().copied().cycle().take(1 << 20).collect();
             let mut short = Shortened::default();

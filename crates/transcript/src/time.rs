@@ -20,7 +20,7 @@ impl Timestamp {
             return Some(time);
         }
         let text = text.trim_ascii();
-        // No longer text is a time, and jiff should not parse a megabyte.
+        // Longer text is never a time, and jiff should not parse a megabyte.
         if text.is_empty() || text.len() > 64 {
             return None;
         }
@@ -48,7 +48,8 @@ impl Timestamp {
         (EARLIEST..=LATEST).contains(&millis).then_some(Timestamp(millis))
     }
 
-    /// Formats the time like JavaScript's `toISOString`; empty if no calendar reaches it.
+    /// Formats the time like JavaScript's `toISOString`. Returns an empty text for a time outside
+    /// of jiff's range.
     pub fn to_iso(self) -> String {
         let instant = jiff::Timestamp::from_millisecond(self.0);
         instant.map(|time| time.strftime("%Y-%m-%dT%H:%M:%S%.3fZ").to_string()).unwrap_or_default()
@@ -168,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn text_with_and_without_a_zone() {
+    fn text_is_read_with_and_without_a_zone() {
         check("2026-01-31T07:26:10.958Z", Some(1_769_844_370_958));
         check("2026-01-31T07:26:10Z", Some(1_769_844_370_000));
         check("2026-01-31t07:26:10.958123z", Some(1_769_844_370_958));
@@ -186,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn the_edges_of_four_digit_years() {
+    fn the_years_0_to_9999_are_read() {
         check("0000-01-01T00:00:00.000Z", Some(EARLIEST));
         check("0000-01-01T00:00:00Z", Some(EARLIEST));
         check("9999-12-31T23:59:59.999Z", Some(LATEST));
@@ -196,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_time() {
+    fn text_that_is_no_time_is_refused() {
         for text in ["", " ", "null", "yesterday", "292278994-08-17T07:12:55.807Z", "-1"] {
             check(text, None);
         }
@@ -208,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_by_magnitude() {
+    fn the_size_of_a_number_shows_its_unit() {
         let is = |number: f64, millis| {
             assert_eq!(Timestamp::from_number(number).map(|time| time.0), millis, "{number}");
         };

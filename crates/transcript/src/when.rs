@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn days_begin_where_the_person_is() {
+    fn days_begin_in_the_time_zone_of_now() {
         assert_eq!(parsed("today").unwrap(), "2026-11-15T23:00:00Z");
         assert_eq!(parsed("yesterday").unwrap(), "2026-11-14T23:00:00Z");
         assert_eq!(parsed("2026-07-01").unwrap(), "2026-06-30T22:00:00Z");
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_day_belongs_to_a_range() {
+    fn a_range_includes_its_last_day() {
         assert_eq!(end("2026-07-01").unwrap(), "2026-07-01T22:00:00Z");
         assert_eq!(end("2026-10").unwrap(), "2026-10-31T23:00:00Z");
         assert_eq!(end("today").unwrap(), "2026-11-16T23:00:00Z");
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_nothing() {
+    fn nonsense_is_not_a_time() {
         for text in
             ["", "soon", "3", "d", "99999999999999999999d", "999999999y", "2026-13-01", "日"]
         {

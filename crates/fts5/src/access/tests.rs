@@ -1,11 +1,12 @@
-//! The check of the format: it passes with this SQLite, and fails for what it does not know.
+//! Tests the check of the format: it passes with this SQLite, and fails with any other format.
 
 use rusqlite::config::DbConfig;
 
 use super::*;
 
-/// Fills a table through SQL and returns what both ways of reading answer.
-fn both(change: &str) -> (Result<Vec<Answer>>, Vec<Answer>) {
+/// Fills a table through SQL and then applies `change` to FTS5's own tables. Returns the answers of
+/// direct reading after the change, and those of FTS5 before it.
+fn answers_around(change: &str) -> (Result<Vec<Answer>>, Vec<Answer>) {
     let conn = sample().unwrap();
     for (rowid, [a, b, c, d, e]) in rows() {
         conn.execute(
@@ -24,12 +25,12 @@ fn both(change: &str) -> (Result<Vec<Answer>>, Vec<Answer>) {
 #[test]
 fn the_format_of_this_sqlite_is_known() {
     assert!(is_format_known().unwrap());
-    let (direct, expected) = both("");
+    let (direct, expected) = answers_around("");
     assert_eq!(direct.unwrap(), expected);
     assert!(expected.iter().all(|answer| !answer.is_empty()));
 }
 
-/// Anything that is written differently changes an answer or is refused.
+/// A table in another format is refused, or gives another answer.
 #[test]
 fn another_format_is_noticed() {
     for change in [
@@ -39,7 +40,7 @@ fn another_format_is_noticed() {
         "UPDATE search_docsize SET sz = x'01' || sz",
         "DROP TABLE search_idx",
     ] {
-        let (direct, expected) = both(change);
+        let (direct, expected) = answers_around(change);
         assert!(direct.is_err() || direct.is_ok_and(|direct| direct != expected), "{change}");
     }
 }
@@ -71,11 +72,14 @@ fn a_table_of_another_version_is_left_to_fts5() {
     assert_eq!(Access::detect(&conn).unwrap(), Access::Plain);
 }
 
-/// Fails after an upgrade of SQLite, until the README and `TESTED` list the new version.
+/// Fails after an upgrade of SQLite, until the README and `TESTED_VERSIONS` list the new version.
 #[test]
 fn this_sqlite_is_listed() {
     let readme = include_str!("../../README.md");
     let version = rusqlite::version();
     assert!(readme.contains(&format!("| {version} |")), "SQLite {version} is not in the README");
-    assert!(TESTED.contains(&version), "SQLite {version} is not among those that were tested");
+    assert!(
+        TESTED_VERSIONS.contains(&version),
+        "SQLite {version} is not among those that were tested"
+    );
 }

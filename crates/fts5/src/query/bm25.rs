@@ -2,7 +2,7 @@
 //!
 //! The score of a row falls with its length. Positions give a minimum length and so an upper bound
 //! of the score. Rows are scored in descending order of the bound, each with a lookup of its
-//! length, until no bound that is left reaches the worst of the best scores.
+//! length, until all remaining bounds are below the worst of the best scores.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
@@ -74,7 +74,8 @@ pub(super) fn max_length(count: f64, weight: f64, average_length: f64) -> f64 {
     ((count * (K1 + 1.0) / weight - count) / K1 - (1.0 - B)) / B * average_length
 }
 
-/// Number of candidates that are scored before all rows are put in order.
+/// Minimum number of candidates in the first attempt. Only if these do not decide the result, all
+/// rows become candidates.
 const FIRST_CANDIDATES: usize = 1024;
 
 /// Returns the number of candidates to score first where `limit` rows are wanted.
@@ -107,8 +108,8 @@ pub(crate) fn best(
     Ok(among(conn, weights, matches, limit, bounds().collect())?.1)
 }
 
-/// Scores only the candidates with the highest bounds. Returns `None` if another row could be
-/// among the best all the same.
+/// Returns the `limit` best of `matches`, which hold only the rows with the highest bounds. Returns
+/// `None` if a row that is not in `matches` could be among the best.
 pub(super) fn best_of_candidates(
     conn: &Connection,
     weights: &Weights,
@@ -128,7 +129,8 @@ fn bounds(weights: &Weights, matches: &Matches) -> impl Iterator<Item = Candidat
     })
 }
 
-/// Returns the best of the candidates, and true if no row with a lower bound can be among them.
+/// Returns the best of the candidates, and true if no row with a lower bound than theirs can be
+/// among the best.
 fn among(
     conn: &Connection,
     weights: &Weights,

@@ -1,6 +1,6 @@
 //! Keeps the k candidates with the highest score bounds.
 //!
-//! Knows nothing of rows: the caller computes the bounds.
+//! Knows nothing about rows: the caller computes the bounds.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
@@ -43,9 +43,9 @@ pub(crate) struct BoundedHeap<T> {
 pub(crate) enum Offered {
     /// The heap was not full.
     Added,
-    /// It replaced the lowest candidate.
+    /// The candidate replaced the one with the lowest bound.
     Replaced,
-    /// Its bound is not above the lowest.
+    /// The candidate's bound is not above the lowest in the heap.
     Rejected,
 }
 
@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_highest_are_kept() {
+    fn the_candidates_with_the_highest_bounds_are_kept() {
         let mut highest = BoundedHeap::new(2);
         let mut offer = |bound: f64| highest.offer(Candidate { bound, item: () });
         assert_eq!(offer(1.0), Offered::Added);

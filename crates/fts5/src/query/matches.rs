@@ -19,11 +19,12 @@ pub struct Phrase {
 #[derive(Debug, Default)]
 pub struct Matches {
     list: Vec<Posting>,
-    /// Count of each phrase but the first, row by row.
+    /// Number of occurrences of each phrase but the first, row by row.
     others: Vec<u32>,
     /// Number of rows in the whole index that hold each phrase.
     hits: Vec<usize>,
-    /// The expression by which FTS5 found them, with [`Access::Plain`](crate::Access::Plain).
+    /// The expression with which FTS5 found the rows, only with
+    /// [`Access::Plain`](crate::Access::Plain).
     expression: Option<String>,
 }
 
@@ -91,7 +92,7 @@ impl Matches {
         Ok(())
     }
 
-    /// Keeps the rows for which `keep` returns true; it cannot fail.
+    /// Keeps the rows for which `keep` returns true, given a rowid and the columns it was found in.
     pub fn retain(&mut self, mut keep: impl FnMut(RowId, u8) -> bool) {
         let kept: Result<(), std::convert::Infallible> =
             self.try_retain(|rowid, columns| Ok(keep(rowid, columns)));
@@ -108,12 +109,12 @@ impl Matches {
         Matches { list, ..Matches::default() }
     }
 
-    /// Makes matches of all rows for which FTS5 finds an expression true.
+    /// Makes matches of the rows that FTS5 found with an expression.
     pub(crate) fn of_expression(list: Vec<Posting>, expression: String) -> Matches {
         Matches { list, expression: Some(expression), ..Matches::default() }
     }
 
-    /// Returns the expression with which FTS5 found them.
+    /// Returns the expression with which FTS5 found the rows.
     pub(crate) fn expression(&self) -> Option<&str> {
         self.expression.as_deref()
     }
@@ -150,7 +151,8 @@ pub(crate) fn find(
     unwanted: &[Phrase],
     mask: u8,
 ) -> Result<Matches> {
-    // Long phrases are rare: all rows of the longest are listed, of the others only those in it.
+    // A long phrase is usually rare, so the longest is read first and in full. From the other
+    // phrases only rows that the phrases before hold are listed.
     let mut order: Vec<usize> = (0..wanted.len()).collect();
     order.sort_by_key(|at| {
         let letters = wanted.get(*at).map(|phrase| phrase.tokens.iter().map(String::len).sum());

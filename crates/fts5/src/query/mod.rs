@@ -10,7 +10,8 @@ pub(crate) mod top_k;
 use crate::RowId;
 use crate::read::Occurrences;
 
-/// A phrase in one row: 16 bytes, because a frequent term has hundreds of thousands.
+/// A row that holds a phrase. It has only 16 bytes, because a frequent term has hundreds of
+/// thousands of rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Posting {
     /// The row.

@@ -1,8 +1,8 @@
 //! Finds the best rows of a single term while its doclist is read.
 //!
-//! A frequent term has hundreds of thousands of rows. All of them are kept as one bit each;
-//! poslists are kept, and mostly even decoded, only where they can give a higher score than the
-//! lowest of the candidates so far. `bm25` then looks up the lengths of the candidates.
+//! A frequent term has hundreds of thousands of rows. Every row is kept as one bit. A poslist is
+//! kept, and usually even decoded, only if its row can score higher than the lowest candidate so
+//! far. `bm25` then looks up the lengths of the candidates.
 
 use rusqlite::Connection;
 
@@ -20,7 +20,7 @@ pub struct TopK {
     candidates: BoundedHeap<Posting>,
     /// A row with fewer occurrences cannot be a candidate.
     min_count: usize,
-    /// For each number of occurrences: a longer row cannot be a candidate.
+    /// For each number of occurrences, the maximum length of a row that can be a candidate.
     max_lengths: [f64; COUNTS],
     /// Number of replacements so far.
     replaced: usize,
@@ -30,7 +30,8 @@ pub struct TopK {
     hits: usize,
 }
 
-/// Rows with at least this many occurrences are always decoded.
+/// Size of the table of maximum lengths. A poslist with at least this many occurrences is always
+/// decoded.
 const COUNTS: usize = 64;
 
 /// Recomputes the pruning thresholds after this many replacements.
@@ -122,7 +123,7 @@ impl TopK {
     /// some length scores less than the lowest candidate. A row is at least as long as its number
     /// of occurrences.
     fn recompute_thresholds(&mut self) {
-        /// More than rounding errors amount to.
+        /// A factor larger than any rounding error.
         const MARGIN: f64 = 1.0 + 1e-9;
         let Some(lowest) = self.candidates.lowest() else { return };
         let average = self.totals.average();

@@ -3,15 +3,15 @@
 //!
 //! A page has a header (offset of the first rowid that belongs to a term of an earlier page; offset
 //! where the terms end), then terms with their doclists, then the offsets of the terms. A doclist
-//! goes on in the next page where there is no room, even in the middle of a poslist. The comment at
+//! that does not fit continues on the next page, even in the middle of a poslist. The comment at
 //! the head of `fts5_index.c` describes the format.
 
 use crate::table::malformed;
 use crate::varint::Bytes;
 use crate::{Result, RowId};
 
-/// Called with each row of a doclist and its poslist. A trait, so that it is inlined into the walk:
-/// a frequent term has hundreds of thousands of rows.
+/// A function that is called with each row of a doclist and its poslist. It is a trait so that the
+/// compiler inlines it: a frequent term has hundreds of thousands of rows.
 pub(super) trait Visit: FnMut(RowId, &[u8]) -> Result<()> {}
 
 impl<F: FnMut(RowId, &[u8]) -> Result<()>> Visit for F {}
@@ -20,14 +20,14 @@ impl<F: FnMut(RowId, &[u8]) -> Result<()>> Visit for F {}
 pub(super) struct TermWalk<'w> {
     term: &'w [u8],
     is_prefix: bool,
-    /// True while the doclist of a matching term goes on.
+    /// True while the doclist of a matching term continues.
     is_inside: bool,
     rowid: i64,
-    /// The beginning of a poslist that goes on in the next page, and how many bytes are missing.
+    /// The beginning of a poslist that continues on the next page, and the number of missing bytes.
     cut: Option<(Vec<u8>, usize)>,
 }
 
-/// The state of a walk: whether it needs the next page.
+/// The next step of a walk: to read another page, or none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Next {
     Page,

@@ -1,9 +1,10 @@
 //! Reads posting lists straight from FTS5's tables, without FTS5.
 //!
 //! `bm25()` looks up the length of every matching row, which is where FTS5 spends its time on a
-//! frequent term. Positions give an upper bound of a row's score (`query::bm25`), so that only a
-//! few lengths have to be looked up; FTS5 hands positions to C code only. Its tables are ordinary
-//! ones whose format is documented in its source. They are never written here.
+//! frequent term. The positions of a term give an upper bound of a row's score (`query::bm25`), so
+//! that only a few lengths have to be looked up. FTS5 passes positions to extensions in C only, so
+//! they are read from its tables, which are ordinary tables with a format that its source
+//! documents. This module never writes them.
 
 mod leaf;
 mod poslist;
@@ -35,7 +36,7 @@ pub(crate) struct Positions<'p> {
 }
 
 impl<'p> Positions<'p> {
-    /// Takes the positions in the columns of `mask` from a poslist.
+    /// Wraps a poslist, of which only the columns of `mask` count.
     #[inline]
     pub(crate) fn of(bytes: &'p [u8], mask: u8) -> Positions<'p> {
         Positions { bytes, mask }
@@ -89,7 +90,8 @@ impl<'m, T, F: Fn(&T) -> RowId> Members<'m, T, F> {
     }
 }
 
-/// Returns how many items at the beginning of a list are `before`: a galloping search.
+/// Returns the number of items at the beginning of a list for which `before` is true, by a
+/// galloping search.
 pub(crate) fn skip<T>(list: &[T], before: impl Fn(&T) -> bool) -> usize {
     let (mut low, mut step) = (0, 1);
     while list.get(low + step).is_some_and(&before) {
@@ -174,8 +176,8 @@ impl<'c> Reader<'c> {
                 }
                 Ok(())
             })?;
-            // Expects the same share of rows in the other segments: a list that grows and moves
-            // touches twice the memory.
+            // Reserves memory as if the other segments had the same share of rows: a list that
+            // grows and moves uses twice the memory.
             let is_first = seen == 0;
             seen += segment.rows;
             if is_first && seen > 0 {
@@ -200,7 +202,7 @@ impl<'c> Reader<'c> {
             Ok(())
         })?;
         postings.sort_unstable_by_key(|posting| posting.rowid);
-        // Several terms with the prefix in one row.
+        // A row with several terms that have the prefix is listed once.
         postings.dedup_by(|later, kept| {
             let is_same = later.rowid == kept.rowid;
             if is_same {
@@ -212,7 +214,8 @@ impl<'c> Reader<'c> {
     }
 
     fn several(&self, tokens: &[String], is_prefix: bool, mask: u8) -> Result<Vec<Posting>> {
-        // Long tokens are rare, and only rows of the rarest are of interest in the other lists.
+        // A long token is usually rare, so the longest is read first. In the other lists only rows
+        // that hold all tokens so far matter.
         let mut order: Vec<usize> = (0..tokens.len()).collect();
         order.sort_by_key(|at| std::cmp::Reverse(tokens.get(*at).map_or(0, String::len)));
         let mut lists: Vec<PositionLists> =
@@ -239,7 +242,7 @@ impl<'c> Reader<'c> {
                 list.positions(cursor, rowid, mask, found)?;
                 is_everywhere &= !found.is_empty();
             }
-            if is_everywhere && let Some(occurrences) = in_a_row(&positions) {
+            if is_everywhere && let Some(occurrences) = phrase_occurrences(&positions) {
                 postings.push(Posting { rowid, occurrences });
             }
         }
@@ -318,7 +321,7 @@ impl<'c> Reader<'c> {
                 return Ok(());
             }
         }
-        // Either the last page was read, or pages are missing.
+        // The pages end here. That is an error before the last page of the segment.
         match expected > segment.page_id(segment.last_page) {
             true => Ok(()),
             false => Err(malformed()),
@@ -326,7 +329,7 @@ impl<'c> Reader<'c> {
     }
 }
 
-/// Returns a term as the index spells it: those of the main index begin with a `0`.
+/// Returns a term as the index spells it: terms of the main index begin with the character `0`.
 fn key(term: &str) -> Vec<u8> {
     [b"0", term.as_bytes()].concat()
 }
@@ -365,8 +368,8 @@ impl PositionLists {
     }
 }
 
-/// Finds the positions at which the tokens of a phrase follow each other.
-fn in_a_row(positions: &[Vec<u64>]) -> Option<Occurrences> {
+/// Returns the occurrences of a phrase: the places where its tokens follow each other.
+fn phrase_occurrences(positions: &[Vec<u64>]) -> Option<Occurrences> {
     let (first, others) = positions.split_first()?;
     let (mut count, mut min_length, mut columns) = (0, 0, 0);
     for start in first {
@@ -385,7 +388,7 @@ fn in_a_row(positions: &[Vec<u64>]) -> Option<Occurrences> {
     (count > 0).then(|| Occurrences::new(count, min_length, columns))
 }
 
-/// Looks up how many tokens rows have.
+/// Looks up the number of tokens of a row.
 pub(crate) struct Lengths<'c> {
     statement: CachedStatement<'c>,
 }

@@ -6,7 +6,7 @@ use crate::table::{ALL_COLUMNS, COLUMNS};
 use crate::varint::Bytes;
 
 /// The facts about a poslist that ranking needs. Packed, because a frequent term has hundreds of
-/// thousands.
+/// thousands of poslists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Occurrences {
     count: u32,
@@ -119,14 +119,15 @@ pub(super) fn max_count(poslist: &[u8]) -> usize {
     }
 }
 
-/// Returns whether a position is in the columns of `mask`. Reads no further than it must.
+/// Returns whether a position is in the columns of `mask`. The first bytes nearly always decide;
+/// otherwise the whole poslist is decoded.
 #[inline]
 pub(super) fn is_in(poslist: &[u8], mask: u8) -> Option<bool> {
     // Positions of the first column come first and have no mark.
     if mask & 1 == 1 && poslist.first().is_some_and(|first| *first != 1) {
         return Some(true);
     }
-    // A mark names the column of the positions behind it.
+    // A mark names the column of the positions that follow it.
     if let [1, column @ 1..=7, _, ..] = poslist
         && mask >> column & 1 == 1
     {
@@ -166,7 +167,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn columns_are_distinguished() {
+    fn positions_are_counted_by_column() {
         // Column 0: 3 and 10; column 2: 0.
         let poslist = [5, 9, 1, 2, 2];
         let found = occurrences(&poslist, 0b111).unwrap();

@@ -17,7 +17,7 @@ pub(super) struct Segment {
     pub(super) id: i64,
     pub(super) first_page: i64,
     pub(super) last_page: i64,
-    /// Number of rows that it was written with.
+    /// Number of rows when it was written.
     pub(super) rows: u64,
     /// The first and the last transaction whose rows it holds.
     origins: (i64, i64),
@@ -51,12 +51,13 @@ impl Totals {
     }
 }
 
-/// Reads the segments, in the order of writing.
+/// Reads the segments, oldest first.
 pub(super) fn read(conn: &Connection) -> Result<Vec<Segment>> {
     let Some(record) = block(conn, STRUCTURE)? else { return Err(malformed()) };
     let mut segments = Vec::new();
     for (segment, tombstone_pages) in decode(&record).ok_or_else(malformed)? {
-        // A segment that is being merged loses its pages from the front; 0 when all are gone.
+        // While a segment is merged, FTS5 deletes its pages from the first on. `first_page` is 0
+        // when all are deleted.
         if segment.first_page > 0 {
             let tombstones = tombstones(conn, segment.id, tombstone_pages)?;
             segments.push(Segment { tombstones, ..segment });
@@ -118,8 +119,8 @@ fn decode(record: &[u8]) -> Option<Vec<(Segment, i64)>> {
     Some(segments)
 }
 
-/// Reads the rows of a segment that were deleted: a hash table over some pages, of which only the
-/// filled slots matter.
+/// Reads the deleted rows of a segment. They are stored as a hash table over one or more pages;
+/// only its filled slots matter here.
 fn tombstones(conn: &Connection, segment: i64, pages: i64) -> Result<HashSet<i64>> {
     let mut tombstones = HashSet::default();
     if pages == 0 {

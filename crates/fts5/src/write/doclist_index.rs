@@ -4,7 +4,7 @@
 
 use crate::{RowId, varint};
 
-/// The doclist index of the current term, and the finished pages of all.
+/// The doclist index of the current term, and the finished pages of all terms.
 pub(super) struct DoclistIndex {
     page_size: usize,
     levels: Vec<Level>,
@@ -19,7 +19,7 @@ struct Level {
 }
 
 impl Level {
-    /// Returns the first rowid in its page, which follows a flag and a page number.
+    /// Returns the first rowid of the page. It is stored after a flag and a page number.
     fn first(&self) -> RowId {
         let mut bytes = varint::Bytes::new(self.bytes.get(1..).unwrap_or_default());
         bytes.number();
@@ -50,7 +50,8 @@ impl DoclistIndex {
             let Some([level, above, ..]) = self.levels.get_mut(at..) else { return };
             let is_full = level.bytes.len() >= self.page_size;
             if is_full {
-                // A full page is not the root, or no longer: the level above gets one.
+                // A full page is not the root, or no longer the root: the level above gets an entry
+                // for it.
                 if let Some(flag) = level.bytes.first_mut() {
                     *flag = 1;
                 }
@@ -91,7 +92,8 @@ impl DoclistIndex {
         }
     }
 
-    /// Ends the term. Returns true if its doclist index is kept: only if it `is_wanted`.
+    /// Ends the term. Keeps its doclist index only if `is_wanted`, and returns whether there is
+    /// one.
     pub(super) fn end(&mut self, is_wanted: bool) -> bool {
         let mut has_any = false;
         for (at, level) in self.levels.iter_mut().enumerate() {

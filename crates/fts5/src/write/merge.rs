@@ -14,8 +14,8 @@ use crate::{Error, Result, RowId};
 #[derive(Debug, Default)]
 pub(super) struct Batch {
     pub(super) postings: SortedPostings,
-    /// Rowid of each document, positive and ascending; 0 if it is not indexed. Half the size of an
-    /// `Option`, and looked up for every posting.
+    /// Rowid of each document, positive and ascending; 0 if it is not indexed. Zero instead of an
+    /// `Option` halves the memory, which is read for every posting.
     rowids: Vec<i64>,
 }
 
@@ -47,9 +47,9 @@ impl Batch {
     }
 }
 
-/// The next term of a batch. Ordered in reverse: the least is on top of a max-heap.
+/// The next term of a batch. The order is reversed, so that the least term is on top of a max-heap.
 struct Head<'p> {
-    /// The term's first eight bytes, which nearly always decide.
+    /// The term's first eight bytes, which nearly always decide the order.
     first: u64,
     term: &'p [u8],
     batch: usize,
@@ -88,7 +88,8 @@ fn head(batches: &[Batch], batch: usize, rank: usize) -> Option<Head<'_>> {
     Some(Head { first: first_bytes(term), term, batch, rank, doclist })
 }
 
-/// Merges batches, which are in the order of their rowids, into leaf pages of `page_size` bytes.
+/// Merges batches into leaf pages of `page_size` bytes. The batches must be in the order of their
+/// rowids.
 pub(super) fn merge(batches: &[Batch], page_size: usize) -> Result<SegmentPages> {
     let mut segment = SegmentWriter::new(page_size);
     let heads = (0..batches.len()).filter_map(|batch| head(batches, batch, 0));

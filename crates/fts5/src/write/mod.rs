@@ -1,10 +1,10 @@
-//! Writes the index of many rows at once, past FTS5.
+//! Writes the index of many rows at once, without FTS5.
 //!
 //! FTS5 indexes one row at a time, on the thread that writes. Here any thread tokenizes and sorts
 //! (`postings`); the writer only assigns rowids, merges the sorted postings and writes one finished
-//! segment per transaction (`segment`, `structure`) into FTS5's own tables. FTS5 goes on from
-//! there: tests compare every posting with what FTS5 writes, and have it search, delete, merge and
-//! check.
+//! segment per transaction (`segment`, `structure`) into FTS5's own tables. FTS5 continues from
+//! there: tests compare every posting with what FTS5 writes, and run its searches, deletions,
+//! merges and integrity checks on the result.
 
 mod doclist_index;
 mod merge;
@@ -24,14 +24,14 @@ pub use postings::{DocNumber, PostingsBuilder, SortedPostings};
 pub use segment::SegmentPages;
 use structure::Structure;
 
-/// Bytes of postings that may be pending; beyond that they are written.
-const MAX_PENDING: usize = 8 << 20;
+/// Size of pending postings, in bytes, at which they are written to the table.
+const MAX_PENDING_BYTES: usize = 8 << 20;
 
-/// Bytes of postings from which on merging is worth a separate thread.
-const WORTH_A_THREAD: usize = 256 << 10;
+/// Size of pending postings, in bytes, from which merging them is worth a separate thread.
+const MIN_BYTES_FOR_THREAD: usize = 256 << 10;
 
-/// Pages that are merged by each write where there are very many segments: several times as many as
-/// a write adds.
+/// Number of pages that each write merges while there are very many segments: several times as many
+/// as a write adds.
 const CROWDED_MERGE_PAGES: i64 = 4096;
 
 /// Postings that are not in the table yet.
@@ -48,7 +48,7 @@ impl PendingPostings {
     /// Begins a batch: the documents of one [`PostingsBuilder`]. Writes earlier batches to the
     /// table first if they use too much memory.
     pub fn begin_batch(&mut self, conn: &Connection) -> Result<()> {
-        if self.weight() >= MAX_PENDING {
+        if self.weight() >= MAX_PENDING_BYTES {
             let pages = self.merge(page_size(conn)?)?;
             self.write(conn, &pages)?;
         }
@@ -77,7 +77,7 @@ impl PendingPostings {
 
     /// Returns whether merging is worth a separate thread.
     pub fn is_worth_a_thread(&self) -> bool {
-        self.weight() >= WORTH_A_THREAD
+        self.weight() >= MIN_BYTES_FOR_THREAD
     }
 
     /// Merges all batches into leaf pages of `page_size` bytes, without using the database.
@@ -89,19 +89,19 @@ impl PendingPostings {
         self.batches.iter().map(Batch::weight).sum()
     }
 
-    /// Writes all batches to the table as one segment, of the pages that they were merged into.
+    /// Writes all batches to the table as one segment. `pages` is what [`merge`](Self::merge)
+    /// returned for them.
     pub fn write(&mut self, conn: &Connection, pages: &SegmentPages) -> Result<()> {
         let batches = std::mem::take(&mut self.batches);
         if batches.iter().all(Batch::is_empty) {
             return Ok(());
         }
-        // FTS5 writes what it holds in memory and drops its copies of both records, so that it
-        // reads them again when it next needs them: `merge` drops the structure, `flush` the
-        // averages.
+        // Makes FTS5 write what it holds in memory and drop its copies of both records, so that it
+        // reads them again later: `flush` drops the averages, `merge` the structure.
         conn.prepare_cached("INSERT INTO search (search) VALUES ('flush')")?.execute([])?;
         conn.prepare_cached("INSERT INTO search (search, rank) VALUES ('merge', 0)")?.execute([])?;
         // As a guard against hostile SQL, SQLite lets FTS5 alone write to its tables. Between these
-        // two lines this connection runs no SQL but that of this crate.
+        // two calls the connection runs only SQL of this crate.
         conn.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, false)?;
         let written = write(conn, &batches, pages);
         conn.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;

@@ -1,8 +1,8 @@
 //! Builds the sorted posting lists of a batch of documents, on any thread.
 //!
 //! While documents come in, only (term number, position) pairs are recorded. At the end the terms
-//! are sorted and the pairs follow them by a counting sort, which touches less memory than one
-//! growing list per term would.
+//! are sorted, and then the pairs by a counting sort, which uses less memory than one growing list
+//! per term.
 
 use foldhash::fast::RandomState;
 use std::hash::BuildHasher;
@@ -38,11 +38,11 @@ pub struct PostingsBuilder {
 }
 
 /// Shift of the upper half: a term or document number.
-const UPPER: u32 = 32;
+const UPPER_SHIFT: u32 = 32;
 /// Shift of the column; the position is below it. A document may have 2^28 tokens per column.
-const COLUMN: u32 = 28;
+const COLUMN_SHIFT: u32 = 28;
 /// Mask of column and position.
-const LOWER: u64 = (1 << UPPER) - 1;
+const LOWER_MASK: u64 = (1 << UPPER_SHIFT) - 1;
 
 impl PostingsBuilder {
     /// Adds a document: the text of each column.
@@ -50,10 +50,10 @@ impl PostingsBuilder {
         let number = u32::try_from(self.sizes.len()).unwrap_or(u32::MAX);
         let mut sizes = Sizes::default();
         for (column, (text, size)) in texts.into_iter().zip(&mut sizes).enumerate() {
-            let mut place = (column as u64) << COLUMN;
+            let mut place = (column as u64) << COLUMN_SHIFT;
             let first = place;
             self.tokenizer.each(text, |term| {
-                self.occurrences.push(u64::from(self.terms.number(term)) << UPPER | place);
+                self.occurrences.push(u64::from(self.terms.number(term)) << UPPER_SHIFT | place);
                 place += 1;
             });
             *size = (place - first) as u32;
@@ -70,7 +70,7 @@ impl PostingsBuilder {
     /// Sorts what was added and starts over, with the same buffers.
     pub fn finish(&mut self) -> SortedPostings {
         let order = self.terms.in_order();
-        // Where the occurrences of each term begin in the sorted list.
+        // The place of the next occurrence of each term in the sorted list.
         let mut next = vec![0_u32; order.len()];
         let mut end = 0_u32;
         for (_, number) in &order {
@@ -83,11 +83,13 @@ impl PostingsBuilder {
         self.sorted.resize(self.occurrences.len(), 0);
         let mut occurrences = self.occurrences.iter();
         for (document, sizes) in self.sizes.iter().enumerate() {
-            let document = (document as u64) << UPPER;
+            let document = (document as u64) << UPPER_SHIFT;
             for occurrence in occurrences.by_ref().take(sizes.iter().sum::<u32>() as usize) {
-                let Some(next) = next.get_mut((occurrence >> UPPER) as usize) else { continue };
+                let Some(next) = next.get_mut((occurrence >> UPPER_SHIFT) as usize) else {
+                    continue;
+                };
                 if let Some(slot) = self.sorted.get_mut(*next as usize) {
-                    *slot = document | occurrence & LOWER;
+                    *slot = document | occurrence & LOWER_MASK;
                 }
                 *next += 1;
             }
@@ -119,17 +121,18 @@ fn encode(occurrences: &[u64], list: &mut Vec<u8>) {
     let mut last_document = 0;
     let mut rest = occurrences;
     while let Some(first) = rest.first() {
-        let document = first >> UPPER;
+        let document = first >> UPPER_SHIFT;
         varint::push(list, document - last_document);
         last_document = document;
         let size_at = list.len();
         list.push(0);
         let (mut column, mut position) = (0, 0);
         while let Some((occurrence, others)) = rest.split_first()
-            && occurrence >> UPPER == document
+            && occurrence >> UPPER_SHIFT == document
         {
-            let here = occurrence & LOWER;
-            let (its_column, its_position) = (here >> COLUMN, here & ((1 << COLUMN) - 1));
+            let here = occurrence & LOWER_MASK;
+            let (its_column, its_position) =
+                (here >> COLUMN_SHIFT, here & ((1 << COLUMN_SHIFT) - 1));
             if its_column != column {
                 list.push(1);
                 list.push(its_column as u8);
@@ -189,7 +192,8 @@ struct Terms {
     seeds: [u64; 2],
     bytes: Vec<u8>,
     list: Vec<Term>,
-    /// Upper half of the hash, and the number plus one; 0 is a free slot. More than half are free.
+    /// Upper half of the hash, and the term's number plus one. 0 is a free slot; more than half of
+    /// the slots are free.
     slots: Vec<u64>,
 }
 

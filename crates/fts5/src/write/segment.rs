@@ -52,14 +52,14 @@ pub(super) struct SegmentWriter {
     pages: SegmentPages,
     page_size: usize,
     page: LeafPage,
-    /// The last term, with the byte of the main index in front.
+    /// The last term, after the byte of the main index.
     term: Vec<u8>,
-    /// The last page with a term, and the shortest prefix of that term that is greater than the
-    /// term before. It is listed in `search_idx` when its last doclist is complete.
-    listed: Option<(i64, Vec<u8>)>,
-    /// Pages without a term since.
+    /// The last page with a term, and the shortest prefix of its first term that is greater than
+    /// the term before. The page is listed in `search_idx` when its last doclist is complete.
+    unlisted: Option<(i64, Vec<u8>)>,
+    /// Number of pages without a term after that page.
     termless_pages: usize,
-    /// The rowid that was written last, if it is of the same term.
+    /// The last rowid that was written for the current term.
     last_rowid: Option<RowId>,
     doclist_index: DoclistIndex,
 }
@@ -101,7 +101,7 @@ impl SegmentWriter {
             page_size,
             page: LeafPage::new(1),
             term: Vec::new(),
-            listed: Some((1, Vec::new())),
+            unlisted: Some((1, Vec::new())),
             termless_pages: 0,
             last_rowid: None,
             doclist_index: DoclistIndex::new(page_size),
@@ -126,11 +126,11 @@ impl SegmentWriter {
             shared = common;
             varint::push(&mut self.page.bytes, shared as u64);
         } else if self.page.number != 1 {
-            // Enough of the term to tell it from the one before.
+            // Enough of the term to distinguish it from the term before.
             let mut first = vec![MAIN_INDEX];
             first.extend_from_slice(term.get(..common).unwrap_or(term));
             self.list_page();
-            self.listed = Some((self.page.number, first));
+            self.unlisted = Some((self.page.number, first));
         }
         varint::push(&mut self.page.bytes, (length - shared) as u64);
         match shared.checked_sub(1) {
@@ -211,11 +211,11 @@ impl SegmentWriter {
         self.pages.data.push((page.number, page.bytes));
     }
 
-    /// Lists the last page with a term in `search_idx`: its doclists are complete.
+    /// Lists the last page with a term in `search_idx`, now that its doclists are complete.
     fn list_page(&mut self) {
         let has_index = self.doclist_index.end(self.termless_pages >= INDEXED_PAGES);
         self.termless_pages = 0;
-        if let Some((page, first)) = self.listed.take() {
+        if let Some((page, first)) = self.unlisted.take() {
             self.pages.index.push((first, page << 1 | i64::from(has_index)));
         }
     }
@@ -229,7 +229,7 @@ impl SegmentWriter {
         if self.pages.leaves > 0 {
             self.list_page();
         }
-        // Their ids are above those of all leaves.
+        // The ids of doclist index pages are above those of all leaves.
         self.pages.data.append(&mut self.doclist_index.pages());
         self.pages
     }

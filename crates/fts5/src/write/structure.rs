@@ -11,9 +11,9 @@ use crate::varint::{self, Bytes};
 use crate::{Error, Result};
 
 /// From this number of segments on, large ones are merged too.
-const CROWDED: usize = 1000;
-/// A segment of at least this many pages is large.
-const LARGE: u64 = 64;
+const CROWDED_SEGMENTS: usize = 1000;
+/// Minimum number of pages of a large segment.
+const LARGE_SEGMENT_PAGES: u64 = 64;
 /// The lowest level for large segments. FTS5 merges four segments of a level into one of the next,
 /// so small segments reach this level only after tens of thousands of commits.
 const LARGE_LEVEL: usize = 8;
@@ -138,7 +138,7 @@ impl Structure {
 
     /// Returns whether the number of segments is too high to leave large ones unmerged.
     pub(super) fn is_crowded(&self) -> bool {
-        self.segments().count() >= CROWDED
+        self.segments().count() >= CROWDED_SEGMENTS
     }
 
     /// Adds a segment.
@@ -153,23 +153,23 @@ impl Structure {
             deleted: 0,
             rows,
         };
-        if pages >= LARGE { self.add_large(segment) } else { self.add_small(segment) }
+        if pages >= LARGE_SEGMENT_PAGES { self.add_large(segment) } else { self.add_small(segment) }
     }
 
-    /// Adds a large segment above all small ones, with few on a level: FTS5 would merge them, a
-    /// little with each commit that follows, so that a row added after a large import would cost
-    /// the more the larger the import was. A search reads every segment either way.
+    /// Adds a large segment above all small ones, with few on a level. Otherwise FTS5 would merge
+    /// them, a little with each later commit, and adding a row would cost more after a larger
+    /// import. A search reads every segment either way.
     ///
-    /// A level expresses only which segments are older and which are merged together, so the
-    /// existing levels can move up. A level that is being merged stays below the one it is merged
-    /// into: that one is not empty, and only empty levels are dropped.
+    /// The level of a segment determines only its age relative to others and which segments are
+    /// merged together, so the existing levels can move up. A level that is being merged stays
+    /// below the one it is merged into: that one is not empty, and only empty levels are dropped.
     fn add_large(&mut self, segment: SegmentInfo) {
-        let most = if self.is_crowded() { usize::MAX } else { LARGE_PER_LEVEL };
+        let max_segments = if self.is_crowded() { usize::MAX } else { LARGE_PER_LEVEL };
         let empty = self.levels.iter().take_while(|level| level.segments.is_empty()).count();
         if let Some(newest) = self.levels.get_mut(empty)
             && empty >= LARGE_LEVEL
             && newest.merging == 0
-            && newest.segments.len() < most
+            && newest.segments.len() < max_segments
         {
             newest.segments.push(segment);
             return;
@@ -180,8 +180,8 @@ impl Structure {
         self.levels.extend(above.into_iter().filter(|level| !level.segments.is_empty()));
     }
 
-    /// Adds a small segment where FTS5 adds one. Segments of upper levels that are no larger come
-    /// down to it, so that segments of about the same size are merged.
+    /// Adds a small segment where FTS5 would add it. Segments of upper levels that are no larger
+    /// move down to its level, so that segments of about the same size are merged.
     fn add_small(&mut self, segment: SegmentInfo) {
         let pages = segment.pages();
         if self.levels.is_empty() {
@@ -214,11 +214,11 @@ impl Structure {
 
 /// Adds rows and their tokens to the averages record.
 pub(super) fn add_to_averages(conn: &Connection, rows: u64, tokens: [u64; COLUMNS]) -> Result<()> {
-    let held = block(conn, AVERAGES)?.unwrap_or_default();
-    let mut held = Bytes::new(&held);
+    let record = block(conn, AVERAGES)?.unwrap_or_default();
+    let mut record = Bytes::new(&record);
     let mut bytes = Vec::new();
     for added in [rows].into_iter().chain(tokens) {
-        varint::push(&mut bytes, held.number().unwrap_or(0) + added);
+        varint::push(&mut bytes, record.number().unwrap_or(0) + added);
     }
     put_block(conn, AVERAGES, &bytes)
 }

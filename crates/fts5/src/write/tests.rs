@@ -28,14 +28,14 @@ fn insert(conn: &Connection, (id, [a, b, c, d, e]): &Row) {
     .unwrap();
 }
 
-/// Writes rows past FTS5, in batches of `size` rows.
+/// Writes rows without FTS5, in batches of `size` rows.
 fn write(conn: &Connection, rows: &[Row], size: usize) {
     let mut pending = PendingPostings::default();
     let mut builder = PostingsBuilder::default();
     for batch in rows.chunks(size) {
         pending.begin_batch(conn).unwrap();
         for (id, texts) in batch {
-            // A document without a rowid in between.
+            // A document that gets no rowid and so is not indexed.
             builder.add(["never", "in", "the", "index", "of"]);
             let number = builder.add(texts.each_ref().map(String::as_str));
             pending.set_rowid(number, RowId(*id));
@@ -112,7 +112,7 @@ fn pages_are_those_that_fts5_writes() {
     }
 }
 
-/// Has FTS5 skip pages of a term whose doclist index has several levels.
+/// Runs queries for which FTS5 skips pages of a term whose doclist index has several levels.
 #[test]
 fn fts5_skips_pages_by_the_doclist_index() {
     let rows = sample(5000);
@@ -153,8 +153,8 @@ fn large_segments_are_not_merged_by_the_commits_that_follow() {
     assert!(each < 20, "{each} rows were written for one insert");
 }
 
-/// Fills the index with large segments: later imports merge some, so that there is always a free
-/// id.
+/// Fills the index with large segments, of which later imports merge some, so that there is always
+/// a free id.
 #[test]
 fn very_many_segments_are_merged_by_the_imports_that_follow() {
     let conn = table(32);
@@ -185,7 +185,7 @@ fn very_many_segments_are_merged_by_the_imports_that_follow() {
 /// A change of the index.
 #[derive(Debug, Clone)]
 enum Step {
-    /// Writes this many rows past FTS5, in batches of this size.
+    /// Writes this many rows without FTS5, in batches of this size.
     Bulk(usize, usize),
     Insert(usize),
     /// Deletes one row in this many.
@@ -211,10 +211,10 @@ fn step() -> impl Strategy<Value = Step> {
 proptest! {
     #![proptest_config(crate::few_cases(48))]
 
-    /// Mixes writes past FTS5 with its own inserts, deletions, merges, commits and rollbacks on one
-    /// connection.
+    /// Mixes writes without FTS5 and FTS5's own inserts, deletions, merges, commits and rollbacks
+    /// on one connection.
     #[test]
-    fn fts5_goes_on_from_what_is_written_here(
+    fn fts5_continues_from_what_is_written_here(
         steps in proptest::collection::vec(step(), 1..24),
         page_size in prop_oneof![32..80_usize, Just(8000)],
         texts in proptest::collection::vec("([a-e]{1,3}[ .é]){0,12}", 4..40),

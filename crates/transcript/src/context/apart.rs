@@ -3,11 +3,12 @@
 use std::num::NonZero;
 use std::thread;
 
-/// Bytes below which one thread is faster than starting another.
-const WORTH_A_THREAD: usize = 256 << 10;
+/// Minimum number of bytes for each thread. Starting a thread for less would take longer than the
+/// work.
+const BYTES_PER_THREAD: usize = 256 << 10;
 
-/// The highest number of threads. More would wait for memory, not for processors.
-const MOST_THREADS: usize = 4;
+/// Maximum number of threads. More would wait for memory, not for processors.
+const MAX_THREADS: usize = 4;
 
 /// Applies `work` to the items and returns the results in order. `weight` returns the bytes of an
 /// item.
@@ -18,7 +19,7 @@ pub(super) fn map<T: Sync, R: Send>(
 ) -> Vec<R> {
     let total: usize = items.iter().map(&weight).sum();
     let processors = thread::available_parallelism().map_or(1, NonZero::get);
-    let parts = (total / WORTH_A_THREAD).clamp(1, processors.min(MOST_THREADS));
+    let parts = (total / BYTES_PER_THREAD).clamp(1, processors.min(MAX_THREADS));
     let mut rest = items;
     let mut shares = Vec::with_capacity(parts);
     while shares.len() + 1 < parts {
@@ -52,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn everything_is_done_once_and_in_order() {
+    fn each_item_is_mapped_once_and_in_order() {
         for count in [0, 1, 7, 1000] {
             let items: Vec<usize> = (0..count).collect();
             for weight in [0, 1, 10_000] {

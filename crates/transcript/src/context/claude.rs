@@ -165,9 +165,9 @@ fn tree(rows: &[Row]) -> Tree {
         }
     }
     // In a sub-agent's own file every line is a sidechain.
-    let speaks = |row: &&Row| matches!(who(row), Who::User | Who::Assistant | Who::Queued);
-    let is_all_side = rows.iter().filter(speaks).all(|row| row.is_side);
-    let leaf = rows.iter().rposition(|row| speaks(&row) && (is_all_side || !row.is_side));
+    let is_message = |row: &&Row| matches!(who(row), Who::User | Who::Assistant | Who::Queued);
+    let is_all_side = rows.iter().filter(is_message).all(|row| row.is_side);
+    let leaf = rows.iter().rposition(|row| is_message(&row) && (is_all_side || !row.is_side));
     Tree { parents, is_entry, leaf }
 }
 

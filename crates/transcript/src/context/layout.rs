@@ -2,7 +2,7 @@
 //!
 //! pi takes the last line as the leaf and does not know `leaf` and `reset`; OpenClaw 2026.7.1 does
 //! not know `reset` and edits. So the leaf's line comes last and all others stay in their order.
-//! `leaf` lines, which hold nothing else, are left out. At each reset on the path to the leaf, a
+//! `leaf` lines, which only move the leaf, are left out. At each reset on the path to the leaf, a
 //! new file begins; entries that do not descend from the reset stay in the file before it. Entries
 //! that a reset keeps are in both files. A line stays unchanged wherever both readers interpret it
 //! as we do.
@@ -54,7 +54,8 @@ pub struct Laid {
     pub(super) parent: Option<String>,
     /// True if a side entry becomes part of the conversation.
     pub(super) joins: bool,
-    /// True if the entry stores its original line when it is changed because a file begins with it.
+    /// True for an entry at the beginning of a file. If it is written differently there, it also
+    /// stores its original line.
     pub(super) keeps_original: bool,
     pub(super) what: Written,
 }
@@ -78,8 +79,9 @@ pub(super) enum Written {
         first_kept: Option<String>,
     },
     Other,
-    /// The model or thinking level, repeated from the file before.
+    /// The model, repeated from the file before.
     Model(Model),
+    /// The thinking level, repeated from the file before.
     Thinking(String),
     /// A repeated thinking level, which gives the reader an entry to find as the leaf.
     Foothold(String),
@@ -133,8 +135,8 @@ impl Session {
         }
     }
 
-    /// Returns the rows of the path that a reset explicitly keeps; of the messages, only those of
-    /// the conversation.
+    /// Returns the rows that a reset explicitly keeps: the messages of users, models and tools on
+    /// the path since its first kept entry.
     fn explicitly_kept(
         &self,
         tree: &Tree,
@@ -209,12 +211,12 @@ impl<'s> Work<'s> {
         }
     }
 
-    /// Returns the places where the path starts over.
+    /// Returns the resets on the path, at each of which a new file begins.
     fn breaks(&self) -> Vec<Break> {
         let kind = |place: usize| Some(&self.row(*self.path.get(place)?)?.kind);
         let mut breaks: Vec<Break> = Vec::new();
         for place in (0..self.path.len()).filter(|at| matches!(kind(*at), Some(Kind::Reset(_)))) {
-            // The last model and thinking level before a reset belong to it.
+            // Changes of the model and thinking level directly before a reset belong to it.
             let mut start = place;
             while let Some(before) = start.checked_sub(1)
                 && matches!(kind(before), Some(Kind::ModelChange(_) | Kind::Thinking(_)))
@@ -249,7 +251,7 @@ impl<'s> Work<'s> {
             let known = path.iter().rposition(|row| self.is_known(*row));
             let tail: HashSet<usize> = path.iter().skip(known.unwrap_or(0)).copied().collect();
             rows.retain(|row| !tail.contains(row));
-            // No entry precedes the first reset.
+            // If no entry precedes the reset, there is no file before it.
             if ended.is_some() && rows.is_empty() && tail.is_empty() {
                 continue;
             }
@@ -288,8 +290,8 @@ impl<'s> Work<'s> {
         files
     }
 
-    /// Returns the entry that marks the leaf as before the first entry: the line that moved it
-    /// there.
+    /// Returns the entry which marks that the leaf is before the first entry: the line that moved
+    /// it there.
     fn root(&mut self) -> Laid {
         let moved = self.session.rows.iter().rfind(|row| matches!(row.kind, Kind::Leaf(_)));
         let id = moved.and_then(|row| row.id.as_deref()).map(str::to_owned);
@@ -348,15 +350,16 @@ impl<'s> Work<'s> {
         Some(Laid { line: Some(row.line), id, parent, joins, keeps_original: false, what })
     }
 
-    /// Returns the first entry that the leaf's compaction keeps, if it does not name an id that all
-    /// readers know; its own id if it keeps nothing.
+    /// Returns the id of the first entry that a compaction keeps; its own id if it keeps nothing.
+    /// `None` if the compaction already names an id that all readers know, or is not the one in
+    /// effect at the leaf.
     fn kept(&self, row: usize, kept: &Kept) -> Option<String> {
         let first = kept.first.as_ref().filter(|_| kept.first_index.is_none());
         let found = first.and_then(|id| self.tree.find(&self.session.rows, id));
-        let says_id = first.is_some() && found.is_none_or(|row| self.is_known(row));
-        let says_nothing =
+        let names_known_id = first.is_some() && found.is_none_or(|row| self.is_known(row));
+        let is_unspecified =
             first.is_none() && kept.first_index.is_none() && kept.compacted.is_none();
-        if says_id || says_nothing || self.compaction != Some(row) {
+        if names_known_id || is_unspecified || self.compaction != Some(row) {
             return None;
         }
         let place = self.path.iter().position(|other| *other == row)?;
@@ -373,7 +376,8 @@ impl<'s> Work<'s> {
         let Some(Row { kind: Kind::Reset(kept), .. }) = reset else { return Vec::new() };
         let kept = self.session.explicitly_kept(self.tree, &self.path, began.reset, kept);
         let kept = self.answered(kept);
-        // The kept entries may begin with one that is not written here.
+        // The first kept entry may be a result that is left out here. The reset then names the
+        // first one that is written.
         let first = kept.first().and_then(|row| self.ids.get(*row)).map(str::to_owned);
         let reset = self.path.get(began.reset).copied();
         self.firsts.extend(reset.zip(first));

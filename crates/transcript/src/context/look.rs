@@ -1,5 +1,5 @@
-//! Checks quickly if a message already has pi's shape and can stay as written, and what pairing
-//! needs from it. One pass, no allocation of values.
+//! Checks in one pass whether a message already has pi's shape, so that it can stay as written, and
+//! returns what pairing needs from it. Decodes no values.
 //!
 //! A message with any oddity fails the check and is then decoded field by field, as in `messages`
 //! and [`super::pairing`].
@@ -59,7 +59,7 @@ impl<'de> Lenient<'de> for Content<'de> {
         let (mut calls, mut is_odd) = (Vec::new(), false);
         while let Some(block) = list.next_element_seed(Value::<Block<'_>>::new("content", odd))? {
             match block {
-                Some(block) if block.is_pis() => calls.extend(block.call()),
+                Some(block) if block.has_pi_shape() => calls.extend(block.call()),
                 _ => is_odd = true,
             }
         }
@@ -69,7 +69,7 @@ impl<'de> Lenient<'de> for Content<'de> {
 
 impl<'a> Block<'a> {
     /// Returns whether `shapes::content` would leave it unchanged.
-    fn is_pis(&self) -> bool {
+    fn has_pi_shape(&self) -> bool {
         match self.type_name.as_deref().unwrap_or_default() {
             "tool_use"
             | "toolUse"
@@ -209,7 +209,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_look_sees_what_reading_sees(message in message()) {
+        fn the_quick_check_agrees_with_decoding(message in message()) {
             let Some(seen) = look(&message) else { return Ok(()) };
             let raw = serde_json::from_str::<Box<serde_json::value::RawValue>>(&message).unwrap();
             let mut read = Vec::new();
@@ -226,7 +226,7 @@ mod tests {
                 messages.iter().map(|message| message.json().to_owned()).collect()
             };
             prop_assert_eq!(json(&quick), json(&slow));
-            // A result of its own call: names and pairs in the same way.
+            // As a result of its own call, it gets the same name and the same place.
             let call = r#"{"role":"assistant","content":[{"type":"toolCall","id":"c","name":"t"}]}"#;
             let call = || Message::new(serde_json::from_str(call).unwrap());
             let raw = serde_json::from_str::<Box<serde_json::value::RawValue>>(&message).unwrap();

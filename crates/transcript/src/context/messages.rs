@@ -9,7 +9,7 @@ use super::{Message, Seen, shapes};
 use crate::json::object::{Json, Object, text};
 use crate::time::Timestamp;
 
-/// The state that messages are made with.
+/// Makes messages from lines, and remembers what later lines need.
 #[derive(Debug, Default)]
 pub(crate) struct Maker {
     /// Names of the called tools by call id, for results without a tool name.
@@ -101,7 +101,8 @@ impl Maker {
         }
     }
 
-    /// Converts the content of a message of the conversation into pi's shape.
+    /// Converts the content of a message of the conversation into pi's shape. Returns whether
+    /// anything changed.
     fn fit(&mut self, role: &str, object: &mut Object<'_>, results: &mut Vec<Message>) -> bool {
         let mut is_changed = false;
         let Some(written) = object.some("content").map(ToOwned::to_owned) else {
@@ -163,6 +164,7 @@ impl Maker {
         finish(&line, message, out);
     }
 
+    /// Adds the summary of an abandoned branch.
     pub(crate) fn branch_summary(
         &self,
         line: &str,
@@ -181,6 +183,7 @@ impl Maker {
         finish(&line, message, out);
     }
 
+    /// Adds an extension's message.
     pub(crate) fn custom(&self, line: &str, edit: Option<&RawValue>, out: &mut Vec<Message>) {
         let Some(line) = Object::read(line) else { return };
         let mut message = Object::default();
@@ -219,7 +222,7 @@ fn copy(from: &Object<'_>, to: &mut Object<'_>, keys: &[&'static str]) {
     }
 }
 
-/// Adds the line's time, in milliseconds.
+/// Adds a message, with the time of its line in milliseconds.
 fn finish(line: &Object<'_>, mut message: Object<'_>, out: &mut Vec<Message>) {
     if let Some(time) = line.get("timestamp").and_then(time_of) {
         message.put("timestamp", &time);

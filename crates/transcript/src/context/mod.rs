@@ -5,10 +5,10 @@
 //! order, and makes messages of them. So neither memory nor time grows with lines outside the
 //! context, and nothing here recurses.
 //!
-//! Messages are returned in pi's shapes, exactly as written wherever the record already has them.
-//! A [`Reader`] follows the rules of one agent; its format supplies it. Deliberate differences
+//! Messages are returned in pi's shapes, exactly as written wherever the record already has them. A
+//! [`Reader`] follows the rules of one agent; its format supplies it. Deliberate differences
 //! between the agents' own readers and ours are listed in docs/store.md. [`pairing`] is a separate
-//! step after it.
+//! step after that.
 
 mod apart;
 mod claude;
@@ -115,14 +115,12 @@ impl Message {
 /// The facts about a message that pairing needs, so that it is not decoded again.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Seen {
+    /// Not decoded yet.
     Unread,
     /// Neither calls nor a result.
     Nothing,
     /// Ids of calls, with the names of their tools.
-    Calls {
-        calls: Vec<(String, String)>,
-        is_broken: bool,
-    },
+    Calls { calls: Vec<(String, String)>, is_broken: bool },
     /// A real result of the call with this id.
     Result {
         id: String,
@@ -200,9 +198,10 @@ impl Session {
         Some(self.reader.rules().plan(&self.rows, &self.models, &tree, leaf, &path))
     }
 
-    /// Returns the plan for the leaf if no earlier line can change it: a compaction or a reset is
-    /// on the path, and these lines hold the entries that it keeps and the model. The flag is false
-    /// if the thinking level is set by an earlier line. `None` for a reader without
+    /// Returns the plan for the leaf of a session of which only the last lines were added, if no
+    /// earlier line can change it: a compaction or a reset is on the path, and these lines hold the
+    /// entries that it keeps and the model. The flag is false if none of these lines sets the
+    /// thinking level, so that an earlier line may set it. `None` for a reader without
     /// [`Reader::plain_types`].
     pub fn plan_of_the_end(&self) -> Option<(Plan, bool)> {
         if self.reader.plain_types().is_empty() {
@@ -217,16 +216,16 @@ impl Session {
             Some(id) => tree.find(&self.rows, id).is_some(),
             None => kept.compacted.is_none(),
         };
-        let says_model = |kind: &Kind| {
+        let sets_model = |kind: &Kind| {
             matches!(kind, Kind::ModelChange(_) | Kind::Message { model: Some(_), .. })
         };
-        if !is_here || kept.first_index.is_some() || !path.iter().filter_map(kind).any(says_model) {
+        if !is_here || kept.first_index.is_some() || !path.iter().filter_map(kind).any(sets_model) {
             return None;
         }
         let mut kinds = path.iter().filter_map(kind);
-        let says_thinking = kinds.any(|kind| matches!(kind, Kind::Thinking(_)));
+        let sets_thinking = kinds.any(|kind| matches!(kind, Kind::Thinking(_)));
         let plan = plan::of_path(&self.rows, &self.models, &tree, tree.leaf, &path);
-        Some((plan, says_thinking))
+        Some((plan, sets_thinking))
     }
 
     fn tree(&self) -> Tree {

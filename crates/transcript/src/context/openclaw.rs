@@ -44,7 +44,7 @@ struct Scan<'a> {
     /// True for `leaf` rows that name an unknown id.
     is_void: Vec<bool>,
     leaf: Option<usize>,
-    /// The row that the writer appended to last, if that is not the leaf.
+    /// The row that was appended last, or the one that a `leaf` row names instead.
     append: Option<usize>,
     /// Marks the rows of one walk, to detect a cycle.
     walked: Vec<u32>,
@@ -78,7 +78,8 @@ impl<'a> Scan<'a> {
         let appended_to = self.append.and_then(|row| rows.get(row)).map(|row| row.id.as_deref());
         let next = match &row.parent {
             Parent::Implicit => continues_previous(),
-            // A row that names the row last appended to continues from the leaf, if they differ.
+            // A row whose parent is the last appended row, or the root if there is none, continues
+            // from the leaf.
             Parent::Root if appended_to.is_none() && !row.is_side => continues_previous(),
             Parent::Root => Next::Nothing,
             Parent::Id(id) => {
@@ -158,11 +159,11 @@ impl<'a> Scan<'a> {
         }
     }
 
-    /// Returns the entry with this id, or the one that its row links to. Rows on the way are then
+    /// Returns the entry with this id, or the one that its row links to. Skipped rows are then
     /// linked to it directly, so that a long chain is walked once.
     fn resolve(&mut self, id: &'a str) -> Option<usize> {
         self.walk += 1;
-        let mut way = Vec::new();
+        let mut skipped = Vec::new();
         let mut id = id;
         let end = loop {
             if let Some(entry) = self.entries.get(id) {
@@ -173,14 +174,14 @@ impl<'a> Scan<'a> {
                 Some(walked) if *walked != self.walk => *walked = self.walk,
                 _ => break Next::Nothing,
             }
-            way.push(row);
+            skipped.push(row);
             match self.next.get(row).copied() {
                 Some(Next::Id(further)) => id = further,
                 Some(end) => break end,
                 None => break Next::Nothing,
             }
         };
-        for row in way {
+        for row in skipped {
             set(&mut self.next, row, end);
         }
         match end {
@@ -191,8 +192,8 @@ impl<'a> Scan<'a> {
     }
 }
 
-fn set<T>(of: &mut [T], index: usize, value: T) {
-    if let Some(place) = of.get_mut(index) {
+fn set<T>(list: &mut [T], index: usize, value: T) {
+    if let Some(place) = list.get_mut(index) {
         *place = value;
     }
 }

@@ -17,11 +17,11 @@ use super::{Message, Seen, shapes};
 use crate::json::object::{Object, list};
 
 /// The text of a synthetic result, exactly as OpenClaw writes it.
-const MISSING: &str = "[openclaw] missing tool result in session history; inserted synthetic error \
+const MISSING_RESULT_TEXT: &str = "[openclaw] missing tool result in session history; inserted synthetic error \
                        result for transcript repair.";
 
 /// The field that marks a synthetic result.
-const MARK: &str = "openclawSyntheticMissingToolResult";
+const SYNTHETIC_FIELD: &str = "openclawSyntheticMissingToolResult";
 
 /// The changes that pairing made.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -118,9 +118,9 @@ pub fn pair(messages: Vec<Message>) -> (Vec<Message>, Repairs) {
             out.extend(message);
             continue;
         };
-        let said_at = out.len();
+        let caller_at = out.len();
         out.extend(message);
-        let mut behind = index + 1;
+        let mut expected = index + 1;
         for call in caller.calls {
             let found = call.result.and_then(|result| {
                 let message = messages.get_mut(result)?.take()?;
@@ -128,14 +128,14 @@ pub fn pair(messages: Vec<Message>) -> (Vec<Message>, Repairs) {
             });
             match found {
                 Some((result, message)) => {
-                    repairs.moved += usize::from(result != behind);
-                    behind = result + 1;
+                    repairs.moved += usize::from(result != expected);
+                    expected = result + 1;
                     out.push(named(message, &call.id, &call.name));
                 }
                 None if caller.is_broken => {}
                 None => {
                     repairs.added += 1;
-                    let time = out.get(said_at).and_then(time_of);
+                    let time = out.get(caller_at).and_then(time_of);
                     out.extend(missing(&call, time.as_deref()));
                 }
             }
@@ -193,13 +193,15 @@ fn is_synthetic(result: &Object<'_>) -> bool {
         return false;
     }
     let details = result.get("details").and_then(|details| Object::read(details.get()));
-    if details.is_some_and(|details| details.get(MARK).is_some_and(|mark| mark.get() == "true")) {
+    if details.is_some_and(|details| {
+        details.get(SYNTHETIC_FIELD).is_some_and(|mark| mark.get() == "true")
+    }) {
         return true;
     }
     let blocks = result.get("content").and_then(list).unwrap_or_default().into_iter();
     blocks
         .filter_map(|block| Object::read(block.get()))
-        .any(|block| block.text("text").is_some_and(|text| text == MISSING))
+        .any(|block| block.text("text").is_some_and(|text| text == MISSING_RESULT_TEXT))
 }
 
 /// Returns the time of a message as written.
@@ -234,8 +236,8 @@ fn missing(call: &Call, time: Option<&RawValue>) -> Option<Message> {
     message.put("role", &"toolResult");
     message.put("toolCallId", &call.id);
     message.put("toolName", &if call.name.is_empty() { "unknown" } else { &call.name });
-    message.put("content", &json!([{"type": "text", "text": MISSING}]));
-    message.put("details", &json!({ MARK: true }));
+    message.put("content", &json!([{"type": "text", "text": MISSING_RESULT_TEXT}]));
+    message.put("details", &json!({ SYNTHETIC_FIELD: true }));
     message.put("isError", &true);
     if let Some(time) = time {
         message.set("timestamp", Cow::Borrowed(time));

@@ -171,8 +171,8 @@ impl Plan {
         }
     }
 
-    /// Keeps the messages of users and the model since a reset's first kept entry, and the results
-    /// of kept calls.
+    /// Notes the calls of a message that a reset keeps. A result is removed again unless its call
+    /// is kept. `first` is the index of the first message that the line added.
     fn keep(&mut self, first: usize, is_result: bool) {
         let out = &mut self.context.messages;
         if is_result {

@@ -91,7 +91,7 @@ impl fmt::Debug for Reader {
 }
 
 /// The types of pi's lines that each add one entry to the path.
-const PLAIN: &[&str] = &[
+const PLAIN_TYPES: &[&str] = &[
     "message",
     "model_change",
     "thinking_level_change",
@@ -132,7 +132,7 @@ impl Rules for Pi {
     }
 
     fn plain_types(&self) -> &'static [&'static str] {
-        PLAIN
+        PLAIN_TYPES
     }
 }
 
@@ -163,7 +163,7 @@ impl Rules for OpenClaw {
     }
 
     fn plain_types(&self) -> &'static [&'static str] {
-        PLAIN
+        PLAIN_TYPES
     }
 
     fn has_native_lines(&self) -> bool {

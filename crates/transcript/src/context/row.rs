@@ -61,7 +61,7 @@ pub(crate) enum Parent {
 /// The type of a line.
 #[derive(Debug)]
 pub(crate) enum Kind {
-    /// The header, with its version where it is a number.
+    /// The header, with its version.
     Header(Version),
     Message {
         role: Role,
@@ -120,7 +120,7 @@ impl Version {
     }
 }
 
-/// Returns the version of the first header. Without a header, the other lines decide.
+/// Returns the version of the first header. A session without a header is read as version 3.
 pub(crate) fn version(rows: &[Row]) -> Version {
     rows.iter()
         .find_map(|row| match row.kind {
@@ -157,7 +157,7 @@ pub(crate) struct LeafMove {
     pub(crate) target: Option<Option<Box<str>>>,
     /// The parent of the next line, if the record has it.
     pub(crate) append: Option<Option<Box<str>>>,
-    /// True if its mode is known.
+    /// True if its mode is known and its append parent is valid.
     pub(crate) is_known: bool,
 }
 
@@ -264,7 +264,7 @@ pub(crate) fn read(line: &str, number: usize, models: &mut Models) -> Option<Row
     Some(Row { line: number, id, parent, kind, is_side })
 }
 
-/// Returns a line without the characters around its JSON.
+/// Returns a line without spaces and byte-order marks around its JSON.
 pub(crate) fn clean(line: &str) -> &str {
     line.trim_start_matches('\u{feff}').trim()
 }
@@ -308,11 +308,11 @@ impl Line<'_> {
                         id => boxed(id).map(Some),
                     })
                 };
-                let says_append = self.append_parent.is_some();
+                let has_append = self.append_parent.is_some();
                 let append = place(self.append_parent);
                 Kind::Leaf(LeafMove {
                     target: place(self.target),
-                    is_known: is_mode_known && (append.is_some() || !says_append),
+                    is_known: is_mode_known && (append.is_some() || !has_append),
                     append,
                 })
             }

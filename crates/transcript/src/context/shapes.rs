@@ -145,7 +145,8 @@ fn image(object: &mut Object<'_>) -> bool {
     true
 }
 
-/// Converts a result inside a user's message into a separate message. `name` is the tool's.
+/// Converts a result inside a user's message into a separate message. `name` is the tool's name,
+/// for a result that does not have it.
 pub(super) fn result(
     block: &Object<'_>,
     name: Option<&str>,

@@ -9,10 +9,13 @@ use super::tree::Tree;
 pub(super) struct Window {
     /// The compaction or reset.
     pub(super) boundary: Option<usize>,
+    /// The entries before the boundary that stay.
     pub(super) kept: Vec<usize>,
+    /// The entries after the boundary.
     pub(super) after: Vec<usize>,
 }
 
+/// Returns the part of a path that is in the context.
 pub(super) fn window(rows: &[Row], tree: &Tree, path: &[usize]) -> Window {
     let kind = |place: &usize| path.get(*place).and_then(|row| rows.get(*row)).map(|row| &row.kind);
     let is_boundary =
@@ -31,7 +34,7 @@ pub(super) fn window(rows: &[Row], tree: &Tree, path: &[usize]) -> Window {
     };
     Window {
         boundary: path.get(place).copied(),
-        // The summary brings the system prompt, if there is one.
+        // A system prompt comes with the summary, not with the kept entries.
         kept: before.iter().skip(first).filter(|row| !is_system(row)).copied().collect(),
         after: rest.iter().skip(1).copied().collect(),
     }
@@ -60,7 +63,7 @@ pub(super) fn first_kept(rows: &[Row], tree: &Tree, before: &[usize], kept: &Kep
     found.unwrap_or(before.len())
 }
 
-/// Returns the index after the first `count` messages.
+/// Returns the index of the next message after the first `count` messages.
 fn after_messages(rows: &[Row], before: &[usize], count: u64) -> Option<usize> {
     let is_message =
         |row: &usize| rows.get(*row).is_some_and(|row| matches!(row.kind, Kind::Message { .. }));

@@ -11,7 +11,7 @@ use crate::json::object::Object;
 use crate::json::stringify;
 
 /// The custom type of an entry that replaces a removed one, so that no model sees it.
-const REMOVED: &str = "quipu.removed";
+const REMOVED_TYPE: &str = "quipu.removed";
 
 /// The values of a file's header.
 #[derive(Debug, Clone, Copy)]
@@ -31,8 +31,8 @@ pub struct Head<'a> {
 /// The header field for [`Head::own`].
 pub const OWN_ID: &str = "quipuSession";
 
-/// The header field for [`Head::continues_previous`]. The reset that begins the file may come after
-/// its children, because the leaf comes last.
+/// The header field for [`Head::continues_previous`]. The first line does not show it: the reset
+/// that begins the file may come after its children, because the leaf comes last.
 pub const CONTINUES_FIELD: &str = "quipuGoesOn";
 
 /// The field that marks an entry without a line of the session: [`REPEATED_SETTING`] if it repeats
@@ -95,8 +95,8 @@ impl Writer {
             object.put("cwd", &"");
             object
         });
-        let says_version = object.get("version").is_some_and(|version| version.get() == "3");
-        if !says_version {
+        let is_version_3 = object.get("version").is_some_and(|version| version.get() == "3");
+        if !is_version_3 {
             object.put("version", &3);
         }
         object.put("id", &head.id);
@@ -263,15 +263,15 @@ impl Writer {
 
 /// Returns whether a line already has the id and parent that it must have.
 fn is_placed(laid: &Laid, object: &Object<'_>) -> bool {
-    let says_parent = match object.get("parentId") {
+    let has_parent = match object.get("parentId") {
         None => false,
         Some(written) if written.get() == "null" => laid.parent.is_none(),
         Some(written) => crate::json::object::text(written).as_deref() == laid.parent.as_deref(),
     };
-    says_parent && object.text("id").is_some_and(|id| id == laid.id)
+    has_parent && object.text("id").is_some_and(|id| id == laid.id)
 }
 
-/// Returns an entry in the same place that no model sees.
+/// Returns an entry that no model sees, in the place of a removed one.
 fn removed(laid: &Laid, object: &Object<'_>) -> String {
     let mut data = Object::default();
     data.put("entry", object);
@@ -279,7 +279,7 @@ fn removed(laid: &Laid, object: &Object<'_>) -> String {
     let message = object.get("message").and_then(|message| Object::read(message.get()));
     let word = |name: &str| message.as_ref()?.text(name).map(Cow::into_owned);
     match (word("role").as_deref(), word("provider"), word("model")) {
-        // The answering model stays the one in use.
+        // The model that answered stays the model in use.
         (Some("assistant"), Some(provider), Some(model)) => {
             line.put("type", &"model_change");
             line.put("provider", &provider);
@@ -287,7 +287,7 @@ fn removed(laid: &Laid, object: &Object<'_>) -> String {
         }
         _ => line.put("type", &"custom"),
     }
-    line.put("customType", &REMOVED);
+    line.put("customType", &REMOVED_TYPE);
     line.put("data", &data);
     line.put("id", &laid.id);
     line.put("parentId", &laid.parent);

@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ids_come_back_from_paths_and_lead_nowhere() {
+    fn ids_are_read_back_from_paths_and_never_leave_their_folder() {
         for id in ["a", "main", "../../etc", "a/b", "agent:x", "%2F", "ü", ".", "x.jsonl"] {
             let path = transcript_path(id, id).unwrap_or_default();
             let origin = Native.origin(path.as_bytes());

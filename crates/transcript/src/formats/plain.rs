@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use crate::entry::{Block, Entry};
 use crate::problem::{Problem, ProblemKind};
 
-/// The number of bytes in which a NUL byte marks a file as binary, as in grep.
+/// Number of bytes at the beginning of a file in which a NUL byte marks it as binary, as in grep.
 const BINARY_PROBE: usize = 8 << 10;
 
 /// Returns the text of a file, or `None` if it is binary; adds oddities to the entry.

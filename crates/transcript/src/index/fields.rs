@@ -59,7 +59,7 @@ pub enum Holds {
     Number,
     /// True or false.
     Flag,
-    /// Milliseconds since 1970; the spec's older shape has ISO text.
+    /// Milliseconds since 1970, or ISO text in an older shape.
     Time,
     /// A text or a number.
     TextOrNumber,
@@ -246,7 +246,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_name_stands_once() {
+    fn every_name_is_listed_once() {
         let mut names: Vec<&str> = FIELDS.iter().map(|field| field.name).collect();
         names.sort_unstable();
         let all = names.len();

@@ -1,5 +1,5 @@
-//! A JSON object whose values stay as they were written, in their order. Messages are changed field
-//! by field, so numbers keep their digits, and deep nesting costs nothing.
+//! A JSON object whose values stay as written, in their order. Messages are changed field by field,
+//! so numbers keep their digits, and deeply nested values are never decoded.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -13,6 +13,7 @@ use super::Key;
 /// A value as written, owned or borrowed from the record.
 pub(crate) type Json<'a> = Cow<'a, RawValue>;
 
+/// The fields of an object, in order.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Object<'a>(Vec<(Cow<'a, str>, Json<'a>)>);
 

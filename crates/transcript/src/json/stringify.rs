@@ -4,9 +4,9 @@
 
 use std::borrow::Cow;
 
-/// Values that are nested deeper stay as they are written, so that recursion cannot exhaust the
-/// stack.
-const DEEPEST: usize = 256;
+/// Maximum nesting. Text that is nested deeper stays as written, so that recursion cannot exhaust
+/// the stack.
+const MAX_DEPTH: usize = 256;
 
 /// Returns the JSON text in JavaScript's spelling; the text itself if it is not JSON or is nested
 /// too deeply.
@@ -22,9 +22,9 @@ pub fn stringify(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// Returns whether [`stringify()`] would leave this JSON as it is, as it does every line that
-/// JavaScript wrote. Looks only at spaces, escapes and numbers; whether names are numbers or repeat
-/// is not checked.
+/// Returns whether [`stringify()`] would leave this JSON unchanged, as it does with every line that
+/// JavaScript wrote. Checks only spaces, escapes and numbers, not names that are numbers or
+/// repeated.
 pub fn is_stringified(line: &[u8]) -> bool {
     let mut at = 0;
     while let Some(byte) = line.get(at) {
@@ -49,7 +49,7 @@ pub fn is_stringified(line: &[u8]) -> bool {
     true
 }
 
-/// Returns true if a number has digits only, or a point as JavaScript would write it.
+/// Returns true for a number that has only digits, or is a fraction as JavaScript would write it.
 fn is_plain_number(number: &[u8]) -> bool {
     /// The length up to which a double has all digits of a number with a point.
     const MAX_EXACT_BYTES: usize = 16;
@@ -97,7 +97,7 @@ impl<'a> Reader<'a> {
         self.byte()
     }
 
-    /// Passes the next byte if it is the given one.
+    /// Skips the next byte if it is `byte`. Returns whether it was.
     fn skip(&mut self, byte: u8) -> bool {
         let is_it = self.peek() == Some(byte);
         self.at += usize::from(is_it);
@@ -106,7 +106,7 @@ impl<'a> Reader<'a> {
 
     /// Writes the next value; returns `None` where it is nested too deeply.
     fn value(&mut self, out: &mut String, depth: usize) -> Option<()> {
-        if depth > DEEPEST {
+        if depth > MAX_DEPTH {
             return None;
         }
         match self.peek()? {
@@ -143,8 +143,9 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Writes an object: names of array elements first, in their order, and of a repeated name the
-    /// last value, in the first one's place.
+    /// Writes an object in JavaScript's order: first the names that are array indexes, in ascending
+    /// order, then the others as written. A repeated name has its last value, in the place of the
+    /// first.
     fn object(&mut self, out: &mut String, depth: usize) -> Option<()> {
         self.at += 1;
         let mut fields: Vec<(Cow<'a, str>, String)> = Vec::new();
@@ -189,7 +190,7 @@ impl<'a> Reader<'a> {
         Some(())
     }
 
-    /// Passes a string and returns it with its quotes.
+    /// Skips a string and returns it with its quotes.
     fn string(&mut self) -> Option<&'a str> {
         let start = self.at;
         let bytes = self.text.as_bytes();
@@ -206,7 +207,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Returns the number of an array element, if a field has such a name.
+/// Returns the array index that a field's name is, if it is one.
 fn element(name: &str) -> Option<u32> {
     let number: u32 = name.parse().ok().filter(|number| *number < u32::MAX)?;
     (number.to_string() == name).then_some(number)
@@ -217,7 +218,7 @@ fn write_string(raw: &str, out: &mut String) {
     let text = if is_plain { None } else { serde_json::from_str::<String>(raw).ok() };
     match text.and_then(|text| serde_json::to_string(&text).ok()) {
         Some(text) => out.push_str(&text),
-        // Without escapes it is its own spelling. A lone surrogate is escaped in both.
+        // Text without escapes stays as written, and so does text with a lone surrogate.
         None => out.push_str(raw),
     }
 }
@@ -226,8 +227,8 @@ fn write_string(raw: &str, out: &mut String) {
 fn write_word(word: &str, out: &mut String) {
     let digits = word.strip_prefix('-').unwrap_or(word);
     let is_integer = digits.bytes().all(|byte| byte.is_ascii_digit());
-    let most = word.bytes().take_while(|byte| !matches!(byte, b'e' | b'E'));
-    let significant = most.filter(u8::is_ascii_digit).count();
+    let mantissa = word.bytes().take_while(|byte| !matches!(byte, b'e' | b'E'));
+    let significant = mantissa.filter(u8::is_ascii_digit).count();
     match word.parse::<f64>() {
         Ok(_) if is_integer && digits == "0" => out.push('0'),
         Ok(number) if number.is_finite() && !is_integer && significant <= 17 => {
@@ -237,7 +238,8 @@ fn write_word(word: &str, out: &mut String) {
     }
 }
 
-/// Writes a number as JavaScript does: digits up to 10^21, and an exponent beyond that.
+/// Writes a number as JavaScript does: digits only from 10^-6 up to 10^21, and with an exponent
+/// outside of that range.
 fn write_number(number: f64, out: &mut String) {
     if number == 0.0 {
         return out.push('0');
@@ -259,7 +261,7 @@ mod tests {
 
     /// Checked against Node.js: `JSON.stringify(JSON.parse(text))`.
     #[test]
-    fn as_javascript_writes() {
+    fn json_is_written_as_javascript_writes_it() {
         for (text, expected) in [
             (r#" { "a" : [ 1 , 2 ] , "b" : { } } "#, r#"{"a":[1,2],"b":{}}"#),
             (
@@ -277,7 +279,8 @@ mod tests {
         ] {
             assert_eq!(stringify(text), expected, "{text}");
         }
-        // Numbers that a double cannot hold keep their digits, and other text is left alone.
+        // Numbers that a double cannot hold keep their digits, and text that is not JSON stays
+        // unchanged.
         for text in ["[12345678901234567890]", "[1e400]", "not json", "", "{\"a\":1"] {
             assert_eq!(stringify(text), text);
         }
@@ -286,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn what_javascript_wrote_is_recognised() {
+    fn text_that_javascript_wrote_is_recognised() {
         for text in [
             r#"{"a":[1,-2.5,0,10,0.1,true,null,{}],"b":"x \n\"\\ \té"}"#,
             r#"{"cost":0.0129045,"n":1770193116233}"#,
@@ -314,7 +317,7 @@ mod tests {
         #![proptest_config(crate::few_cases(512))]
 
         #[test]
-        fn what_is_recognised_is_left_alone(
+        fn recognised_text_is_left_unchanged(
             number in "-?(0|[1-9][0-9]{0,3})(\\.[0-9]{1,18})?([eE][0-9])?",
             string in "(\\\\[/nu\"]|[ax ]){0,8}",
         ) {
@@ -326,7 +329,7 @@ mod tests {
         }
 
         #[test]
-        fn once_is_enough(text in "[\\[\\]{}:, \"a0-9.eE\\\\u-]{0,40}", string in ".*", number: f64) {
+        fn a_second_pass_changes_nothing(text in "[\\[\\]{}:, \"a0-9.eE\\\\u-]{0,40}", string in ".*", number: f64) {
             for text in [text, serde_json::json!({"a b": [string, number]}).to_string()] {
                 let once = stringify(&text).into_owned();
                 prop_assert_eq!(stringify(&once), once.as_str());
@@ -334,7 +337,7 @@ mod tests {
         }
 
         #[test]
-        fn values_stay(string in ".*", number in -1e300_f64..1e300, key in "[a-z0-9]{1,3}") {
+        fn values_do_not_change(string in ".*", number in -1e300_f64..1e300, key in "[a-z0-9]{1,3}") {
             let value = serde_json::json!([string, {key: null}]);
             let pretty = serde_json::to_string_pretty(&value).unwrap();
             let back: serde_json::Value = serde_json::from_str(&stringify(&pretty)).unwrap();

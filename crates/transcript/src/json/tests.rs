@@ -60,7 +60,7 @@ fn unknown_keys_are_skipped_whatever_they_hold() {
 }
 
 #[test]
-fn null_is_the_same_as_absent_except_where_it_says_something() {
+fn null_counts_as_absent_except_in_nullable_fields() {
     let json = r#"{"text":null,"count":null,"time":null,"raw":null,"there":null,"list":null,"inner":null,"parent":null}"#;
     check(json, |sample, problems| {
         assert!(sample.text.is_none() && sample.count.is_none() && sample.time.is_none());
@@ -73,7 +73,7 @@ fn null_is_the_same_as_absent_except_where_it_says_something() {
 }
 
 #[test]
-fn numbers_of_every_kind() {
+fn numbers_are_converted_or_noted() {
     for (json, expected) in [
         ("7", Some(7)),
         ("7.0", Some(7)),
@@ -138,7 +138,7 @@ fn raw_json_is_kept_as_written() {
 }
 
 #[test]
-fn only_one_object_is_an_object() {
+fn anything_but_exactly_one_object_is_an_error() {
     for json in
         ["", "[]", "null", "1", r#""a""#, "{} {}", "{}x", r#"{"text":"a"#, r#"{"text":"\ud800"}"#]
     {

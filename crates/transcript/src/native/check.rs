@@ -87,10 +87,10 @@ const ROLES: &[(&str, bool, FieldTypes)] = &[
 ];
 
 /// Reasons for a reset, in OpenClaw's words.
-const RESETS: &[&str] = &["new", "reset", "idle", "daily", "cron-stale"];
+const RESET_REASONS: &[&str] = &["new", "reset", "idle", "daily", "cron-stale"];
 
 /// Token counts in usage: pi's names, and those of OpenClaw's documents.
-const TOKENS: &[&str] = &[
+const TOKEN_FIELDS: &[&str] = &[
     "input",
     "output",
     "cacheRead",
@@ -107,11 +107,11 @@ const TOKENS: &[&str] = &[
 ];
 
 /// Block types that call a tool.
-const CALLS: &[&str] =
+const CALL_TYPES: &[&str] =
     &["toolCall", "toolUse", "functionCall", "tool_call", "tool_use", "function_call"];
 
 /// Fields in which different programs store the id of a call.
-const CALL_IDS: &[&str] =
+const CALL_ID_FIELDS: &[&str] =
     &["id", "call_id", "toolCallId", "toolUseId", "tool_call_id", "tool_use_id"];
 
 impl ValueType {
@@ -159,10 +159,10 @@ pub(super) fn fields(type_name: &'static str, object: &Object<'_>) -> Result<(),
 }
 
 /// Checks the type of each field that is present.
-fn check_all(of: &'static str, object: &Object<'_>, fields: FieldTypes) -> Result<(), Refusal> {
-    for (field, is) in fields {
-        if let Some(Err(should)) = object.some(field).map(|value| is.check(value)) {
-            return Err(Refusal::Wrong { field, of: display_name(of), should });
+fn check_all(name: &'static str, object: &Object<'_>, fields: FieldTypes) -> Result<(), Refusal> {
+    for (field, required) in fields {
+        if let Some(Err(should)) = object.some(field).map(|value| required.check(value)) {
+            return Err(Refusal::Wrong { field, of: display_name(name), should });
         }
     }
     Ok(())
@@ -227,7 +227,7 @@ pub(super) fn message(message: &Object<'_>) -> Result<&'static str, Refusal> {
         return Err(Refusal::Field("`toolCallId` of a tool result must be the id of a call"));
     }
     if *role == "bashExecution"
-        && !message.get("command").is_some_and(|is| ValueType::Text.holds(is))
+        && !message.get("command").is_some_and(|command| ValueType::Text.holds(command))
     {
         return Err(Refusal::Field("a bash execution needs `command`"));
     }
@@ -241,7 +241,7 @@ pub(super) fn message(message: &Object<'_>) -> Result<&'static str, Refusal> {
 /// Checks the reason of a reset.
 pub(super) fn reset(object: &Object<'_>) -> Result<(), Refusal> {
     let reason = object.text("reason").unwrap_or_default();
-    match RESETS.contains(&&*reason) {
+    match RESET_REASONS.contains(&&*reason) {
         true => Ok(()),
         false => {
             Err(Refusal::Field("`reason` of a reset must be new, reset, idle, daily or cron-stale"))
@@ -265,8 +265,8 @@ pub(super) fn replacement(object: &Object<'_>) -> Result<(), Refusal> {
     }
 }
 
-/// Checks the time of an entry. JavaScript parses a text of digits as a year, and only messages may
-/// have a number.
+/// Checks the time of an entry. Text of digits is refused, because JavaScript parses it as a year.
+/// So is a number, which only messages may have.
 pub(super) fn timestamp(time: &RawValue) -> Result<(), Refusal> {
     match text(time).is_some_and(|time| is_iso(&time)) {
         true => Ok(()),
@@ -274,7 +274,7 @@ pub(super) fn timestamp(time: &RawValue) -> Result<(), Refusal> {
     }
 }
 
-/// Returns the time that a number of milliseconds is.
+/// Parses a time in milliseconds.
 pub(super) fn milliseconds(time: &RawValue) -> Option<Timestamp> {
     let time = number(time.get()).filter(|time| (0.0..=LATEST).contains(time))?;
     Timestamp::from_number(time)
@@ -282,8 +282,8 @@ pub(super) fn milliseconds(time: &RawValue) -> Option<Timestamp> {
 
 /// Returns the id of a call, if the block is one.
 pub(super) fn call_id(block: &Object<'_>) -> Option<String> {
-    block.text("type").filter(|kind| CALLS.contains(&&**kind))?;
-    let ids = CALL_IDS.iter().filter_map(|name| block.text(name));
+    block.text("type").filter(|kind| CALL_TYPES.contains(&&**kind))?;
+    let ids = CALL_ID_FIELDS.iter().filter_map(|name| block.text(name));
     ids.map(std::borrow::Cow::into_owned).find(|id| !id.is_empty())
 }
 
@@ -310,8 +310,8 @@ fn blocks(content: &RawValue) -> Result<(), BrokenRule> {
             "image" if !["data", "url", "source"].iter().any(|name| block.some(name).is_some()) => {
                 return Err("has an image without `data`");
             }
-            kind if CALLS.contains(&kind) => {
-                let ids = if kind == "toolCall" { &["id"][..] } else { CALL_IDS };
+            kind if CALL_TYPES.contains(&kind) => {
+                let ids = if kind == "toolCall" { &["id"][..] } else { CALL_ID_FIELDS };
                 if !ids.iter().any(is_name) || !is_name(&"name") {
                     return Err("has a call without `id` or `name`");
                 }
@@ -324,7 +324,7 @@ fn blocks(content: &RawValue) -> Result<(), BrokenRule> {
 
 fn usage(value: &RawValue) -> Result<(), BrokenRule> {
     let object = Object::read(value.get()).ok_or("must be an object")?;
-    for name in TOKENS {
+    for name in TOKEN_FIELDS {
         if object.some(name).is_some_and(|value| !is_count(value.get())) {
             return Err("must count tokens in whole numbers, zero or more");
         }

@@ -91,12 +91,12 @@ impl Entry {
         json!({"type": "custom", "customType": kind, "data": data}).into()
     }
 
-    /// Makes a name for the session.
+    /// Makes an entry that names the session.
     pub fn session_name(name: &str) -> Entry {
         json!({"type": "session_info", "name": name}).into()
     }
 
-    /// Takes an entry, or a bare message, as JSON. Its fields stay as they are written.
+    /// Makes an entry from JSON, which is an entry or a bare message. Its fields stay as written.
     pub fn json(json: impl Into<String>) -> Entry {
         Entry { json: json.into() }
     }
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_can_be_completed_whatever_it_was_made_of() {
+    fn fields_can_be_added_to_every_entry() {
         let bare = Entry::json(r#"{"role":"assistant","content":"hi","cost":1.50}"#);
         let made = bare.tool_call("c", "read", &json!({})).id("x").parent(None);
         let made = made.check().unwrap();

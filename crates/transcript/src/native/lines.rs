@@ -1,4 +1,5 @@
-//! Lines that the store itself writes, and reads and changes of lines that are written already.
+//! Makes the lines that the store itself writes, and reads and changes lines that were written
+//! before.
 
 use std::borrow::Cow;
 
@@ -40,7 +41,7 @@ pub fn with_parent(line: &str, parent: Option<&str>, first_kept: Option<&str>) -
     Some(format!("{}\n", object.json()?.get()))
 }
 
-/// Returns a message that mirrors a text sent to a channel (R104): no model wrote it, and it costs
+/// Returns a message that mirrors a text sent to a channel: no model wrote it, and it costs
 /// nothing.
 pub fn mirror(text: &str) -> String {
     serde_json::json!({

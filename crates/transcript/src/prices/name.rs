@@ -58,7 +58,7 @@ mod tests {
     use super::plain;
 
     #[test]
-    fn names_of_one_model() {
+    fn all_names_of_a_model_have_one_plain_name() {
         for name in [
             "claude-sonnet-4-5",
             "claude-sonnet-4-5-20250929",
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn names_of_nothing() {
+    fn odd_names_do_not_panic() {
         for name in ["", "/", "-", "-v1", "-20250929", "é", "a-v", "[1m]", "::"] {
             let _ = plain(name);
         }

@@ -13,8 +13,8 @@ const DEPTH_LIMIT: usize = 120;
 /// and megabytes of NUL must not grow sixfold.
 const ESCAPE_LIMIT: usize = 1 << 16;
 
-/// The keys that lead to the words of a message. The input of a tool call is under others.
-const WORDING: &[&[u8]] = &[b"message", b"content", b"text", b"thinking", b"summary"];
+/// The keys above the text of a message. The input of a tool call is under other keys.
+const TEXT_KEYS: &[&[u8]] = &[b"message", b"content", b"text", b"thinking", b"summary"];
 
 /// The end of a walk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,7 +61,7 @@ pub(super) struct Scan<'l> {
     /// The start of the part that becomes `null`.
     deep_from: Option<usize>,
     last_closed: Option<(usize, usize)>,
-    /// The start of the string in which the line ends, and the end of its whole part.
+    /// The start of the string in which the line ends, and the end of its last whole character.
     unfinished: Option<(usize, usize)>,
     oddities: Oddities,
     walked: usize,
@@ -88,7 +88,7 @@ enum Expect {
     CommaOrEnd,
 }
 
-/// The walk cannot continue; `at` is the offset.
+/// The error of a walk that cannot continue; `Scan::at` is the offset.
 struct Stuck;
 
 impl<'l> Scan<'l> {
@@ -154,15 +154,15 @@ impl<'l> Scan<'l> {
         &self.copy
     }
 
-    /// Closes an unfinished value. Words of a message that the line ends in stay, up to the last
-    /// space. Any other unfinished last member is left out, in a list the whole element, because
-    /// half a tool call would look like a call, and half an id like an id.
+    /// Closes an unfinished value. If the line ends in the text of a message, the text stays up to
+    /// its last space. Any other unfinished member is left out, and in a list the whole element:
+    /// half of a tool call would look like a call, and half of an id like an id.
     pub(super) fn closed(&mut self) -> &[u8] {
         if let Some((from, to)) = self.unfinished
             && self.members.len() == self.open.len()
-            && self.is_wording(from)
+            && self.is_message_text(from)
         {
-            // The last word may be half of one.
+            // The last word may be incomplete.
             let from = self.copied.max(from + 1);
             let words = self.line.get(from..to).unwrap_or_default();
             self.flush(memchr::memrchr(b' ', words).map_or(to, |space| from + space));
@@ -191,11 +191,11 @@ impl<'l> Scan<'l> {
     }
 
     /// Returns whether a string that begins at `from` is text of a message: each key above it is
-    /// one of [`WORDING`].
-    fn is_wording(&self, from: usize) -> bool {
+    /// one of [`TEXT_KEYS`].
+    fn is_message_text(&self, from: usize) -> bool {
         let starts = self.members.iter().skip(1).map(|members| members.start).chain([from]);
         self.open.iter().zip(starts).all(|(bracket, start)| {
-            *bracket == b'[' || self.key_before(start).is_some_and(|key| WORDING.contains(&key))
+            *bracket == b'[' || self.key_before(start).is_some_and(|key| TEXT_KEYS.contains(&key))
         })
     }
 

@@ -20,7 +20,7 @@ pub(super) struct FoundSecret {
 /// character.
 const EDGE: &str = r"(?:(?-u:\b)|\\[nrtbf]|\x1b\[[0-9;]*m|%[0-9A-Fa-f]{2})";
 
-/// Beginnings of values that refer to a secret and are none.
+/// Texts in values that refer to a secret and are none.
 const REFERENCES: &[&str] =
     &["process.env", "os.environ", "import.meta", "env.", "config.", "settings.", "self.", "this."];
 
@@ -31,16 +31,16 @@ const REST: &str = r"[A-Za-z0-9_.+/=-]*";
 struct Compiled {
     /// Never `None`, because the keywords are constants.
     keywords: Option<AhoCorasick>,
-    of_keyword: Vec<usize>,
+    rule_of_keyword: Vec<usize>,
     patterns: Vec<Option<Regex>>,
     cuts: Vec<(usize, Regex)>,
 }
 
 static COMPILED: LazyLock<Compiled> = LazyLock::new(|| {
-    let mut of_keyword = Vec::new();
+    let mut rule_of_keyword = Vec::new();
     let mut keywords: Vec<&str> = Vec::new();
     for (index, rule) in RULES.iter().enumerate() {
-        of_keyword.extend(rule.keywords.iter().map(|_| index));
+        rule_of_keyword.extend(rule.keywords.iter().map(|_| index));
         keywords.extend(rule.keywords);
     }
     let cut = |(index, rule): (usize, &Rule)| {
@@ -54,7 +54,7 @@ static COMPILED: LazyLock<Compiled> = LazyLock::new(|| {
     };
     Compiled {
         keywords: AhoCorasick::builder().ascii_case_insensitive(true).build(keywords).ok(),
-        of_keyword,
+        rule_of_keyword,
         patterns: RULES.iter().map(pattern).collect(),
         cuts: RULES.iter().enumerate().filter_map(cut).collect(),
     }
@@ -79,7 +79,7 @@ pub(super) fn by_rules(text: &str) -> Vec<FoundSecret> {
     let mut asked = [false; RULES.len()];
     if let Some(keywords) = &compiled.keywords {
         for keyword in keywords.find_overlapping_iter(text) {
-            asked[compiled.of_keyword[keyword.pattern().as_usize()]] = true;
+            asked[compiled.rule_of_keyword[keyword.pattern().as_usize()]] = true;
         }
     }
     let mut found = Vec::new();

@@ -9,11 +9,12 @@ use serde::de::IgnoredAny;
 
 use super::{Redactor, find, merge};
 
-/// Longer strings, in bytes, with only base64 characters are binary data such as images.
-const BLOB: usize = 1024;
+/// Maximum length in bytes of a string of base64 characters that is searched. Longer ones are
+/// binary data such as images.
+const MAX_BASE64_BYTES: usize = 1024;
 
-/// A longer value, in bytes, is not masked because of its key alone.
-const LONGEST_VALUE: usize = 4096;
+/// Maximum length in bytes of a value that is masked because of its key alone.
+const MAX_KEYED_BYTES: usize = 4096;
 
 impl Redactor {
     /// Returns a record with secrets masked. JSON stays JSON; anything else is masked as text.
@@ -53,11 +54,11 @@ impl Redactor {
         Cow::Owned(masked)
     }
 
-    /// Returns one string with its quotes, masked, if it holds a secret. The key may mark it as
-    /// one.
+    /// Masks one string with its quotes; returns `None` if it holds no secret. Its key may mark it
+    /// as a secret.
     fn mask_string(&mut self, quoted: &str, key: Option<&str>) -> Option<String> {
         let inner = quoted.get(1..quoted.len().checked_sub(1)?)?;
-        if inner.len() > BLOB && is_blob(inner) {
+        if inner.len() > MAX_BASE64_BYTES && is_blob(inner) {
             return None;
         }
         let text: Cow<'_, str> = if inner.contains('\\') {
@@ -71,7 +72,7 @@ impl Redactor {
         };
         let mut found = self.find(&text);
         if let Some(key) = key
-            && text.len() <= LONGEST_VALUE
+            && text.len() <= MAX_KEYED_BYTES
             && may_name_secret(key)
         {
             let start = key.len() + 2;

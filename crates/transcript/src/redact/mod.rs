@@ -1,13 +1,13 @@
 //! Masks secrets: keys, tokens and passwords that ended up in a transcript.
 //!
 //! [`RULES`] lists the kinds of secrets. A secret becomes `[redacted:<rule>:<number>]`. Each rule
-//! counts from 1, in the order in which a [`Redactor`] first met the secrets; the same secret
+//! counts from 1, in the order in which a [`Redactor`] first found the secrets; the same secret
 //! always has the same number, so a reader still sees which places hold the same one.
 //!
 //! Some secrets are recognized only by the text around them (`password: …`). A caller can pass all
 //! texts to a redactor once before it uses the results: then such a secret is masked everywhere,
-//! even where the text around it has no hint. A secret that no rule matches stays; redacting helps
-//! and guarantees nothing.
+//! even where the text around it has no hint. A secret that no rule matches stays: redacting
+//! guarantees nothing.
 
 mod find;
 mod json;
@@ -24,15 +24,16 @@ pub use self::rules::{Check, RULES, Rule};
 
 /// Secrets shorter than this, in bytes, are masked only where a rule finds them: they may be
 /// ordinary words.
-const MEMORABLE: usize = 8;
+const MIN_MEMORABLE_BYTES: usize = 8;
 
-/// Texts that end in `…`, or have this many bytes, may have been cut in the middle of a secret.
-const MAY_BE_CUT: usize = 100;
+/// A text of at least this many bytes may have been cut in the middle of a secret, and so may one
+/// that ends in `…`.
+const MIN_CUT_BYTES: usize = 100;
 
 /// The number of bytes that a cut secret must share with a known one.
 const MIN_SHARED_BYTES: usize = 4;
 
-/// Masks secrets, and remembers those that it has met.
+/// Masks secrets, and remembers those that it has found.
 ///
 /// ```
 /// use quipu_transcript::redact::Redactor;
@@ -61,7 +62,7 @@ impl Redactor {
         Redactor::default()
     }
 
-    /// Rebuilds the finder, so that every secret met so far is found everywhere.
+    /// Rebuilds the finder, so that every known secret is found everywhere.
     pub fn rebuild_finder(&mut self) {
         if self.finder_knows == self.known.len() {
             return;
@@ -73,7 +74,7 @@ impl Redactor {
         self.found_by_finder = memorable.into_iter().map(|(_, name)| *name).collect();
     }
 
-    /// Returns the number of different secrets of each kind that were met.
+    /// Returns the number of different secrets of each kind that were found.
     pub fn counts(&self) -> impl Iterator<Item = (&'static str, u32)> + '_ {
         self.counts.iter().filter_map(|(rule, count)| Some((RULES.get(*rule)?.name, *count)))
     }
@@ -84,19 +85,19 @@ impl Redactor {
         self.replace(text, &found)
     }
 
-    /// Returns a text that may be cut with secrets masked, including the beginning of a secret at
-    /// its end.
+    /// Masks secrets in a text that may have been cut, including the beginning of a secret at its
+    /// end.
     pub fn mask_cut<'t>(&mut self, text: &'t str) -> Cow<'t, str> {
-        if !text.ends_with('…') && text.len() < MAY_BE_CUT {
+        if !text.ends_with('…') && text.len() < MIN_CUT_BYTES {
             return self.mask(text);
         }
         let body = text.trim_end_matches('…');
         let ellipsis = &text[body.len()..];
-        // Known secrets are searched first, unless a complete secret ends there: the rest of one
-        // would look like another secret.
+        // First looks for the beginning of a known secret at the end. It does not count inside a
+        // complete secret, whose end may look like the beginning of another one.
         let found = self.find(body);
         let whole = found.last().filter(|found| found.at.end == body.len());
-        let is_rest = |start: usize| match whole {
+        let is_beginning = |start: usize| match whole {
             Some(FoundSecret { at, .. }) if start == at.start => {
                 !self.known.contains_key(&body[at.clone()])
             }
@@ -104,7 +105,7 @@ impl Redactor {
             None => true,
         };
         if let Some((start, (rule, number))) =
-            self.cut_known(body).filter(|(start, _)| is_rest(*start))
+            self.cut_known(body).filter(|(start, _)| is_beginning(*start))
         {
             let head = self.mask(&body[..start]);
             return Cow::Owned(format!("{head}{}{ellipsis}", placeholder(rule, number)));
@@ -123,7 +124,8 @@ impl Redactor {
         }
     }
 
-    /// Returns where a text ends with the beginning of a known secret.
+    /// Finds the beginning of a known secret at the end of a text. Returns its offset, and the rule
+    /// and number of the secret.
     fn cut_known(&self, text: &str) -> Option<(usize, (usize, u32))> {
         let cut = |(secret, name): (&String, &(usize, u32))| {
             let end = (MIN_SHARED_BYTES..secret.len().min(text.len() + 1))
@@ -143,7 +145,8 @@ impl Redactor {
         }
         let whole = parts.concat();
         let mut found = self.find(&whole);
-        // A secret that ends with a part ends there, even if the next part would extend it.
+        // Each part is also searched alone: a secret that ends with it may not be recognized once
+        // the next part follows.
         let mut start = 0;
         for part in parts {
             found.extend(self.find(part).into_iter().map(|mut found| {
@@ -165,7 +168,7 @@ impl Redactor {
                 if secret.start >= start {
                     text.push_str(&self.name(&whole[secret.clone()], *rule));
                 }
-                // Each part of the secret is masked as a separate secret.
+                // The piece of the secret in each part is remembered as a secret of its own.
                 let here = secret.start.max(start)..secret.end.min(end);
                 if here != *secret {
                     self.name(&whole[here], *rule);
@@ -185,10 +188,10 @@ impl Redactor {
 
     /// Returns the secrets in order, without overlaps.
     fn find(&mut self, text: &str) -> Vec<FoundSecret> {
-        if text.len() < MEMORABLE {
+        if text.len() < MIN_MEMORABLE_BYTES {
             return Vec::new();
         }
-        // New secrets are searched for too, but the finder is not rebuilt for each.
+        // Rebuilding the finder for each new secret would cost too much, so it waits for several.
         if self.known.len() > self.finder_knows * 2 + 16 {
             self.rebuild_finder();
         }
@@ -265,7 +268,7 @@ fn apart_from_placeholders(text: &str, found: Vec<FoundSecret>) -> Vec<FoundSecr
 
 /// Returns whether a secret is long and distinct enough to be searched for everywhere.
 fn is_memorable(secret: &str) -> bool {
-    secret.len() >= MEMORABLE
+    secret.len() >= MIN_MEMORABLE_BYTES
         && secret.bytes().any(|byte| byte.is_ascii_digit())
         && secret.bytes().any(|byte| byte.is_ascii_alphabetic())
 }

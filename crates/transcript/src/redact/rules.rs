@@ -21,7 +21,7 @@ pub struct Rule {
     pub start: &'static str,
     /// A further condition.
     pub check: Check,
-    /// A sample text: before, the secret in two parts (so that no scanner takes this list for a
+    /// A sample text: before, the secret in two parts (so that no scanner mistakes this list for a
     /// leak), after.
     pub sample: (&'static str, [&'static str; 2], &'static str),
 }
@@ -31,10 +31,10 @@ pub struct Rule {
 pub enum Check {
     /// No further condition.
     None,
-    /// It looks random: more than this many hundredths of a bit per character, and both letters and
-    /// digits.
+    /// It looks random: its entropy is above this many hundredths of a bit per character, and it
+    /// has both letters and digits.
     Random(u32),
-    /// It is not a variable name or a blank to fill in.
+    /// It is neither a variable nor a blank to fill in, such as `$PASSWORD` or `***`.
     Literal,
 }
 

@@ -4,15 +4,15 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// The highest number of a secret's characters that may remain; fewer reveal nothing.
-const LEFT: usize = 8;
+/// No run of this many characters of a secret may remain; shorter runs reveal nothing.
+const REVEALING_CHARS: usize = 8;
 
 #[track_caller]
-fn gone(secret: &str, text: &str) {
+fn assert_masked(secret: &str, text: &str) {
     let placeholder = regex::Regex::new(r"\[redacted:[a-z-]+(:[0-9]+)?\]").unwrap();
     let text = placeholder.replace_all(text, "▮");
     let letters: Vec<char> = secret.chars().collect();
-    for part in letters.windows(LEFT.min(letters.len())) {
+    for part in letters.windows(REVEALING_CHARS.min(letters.len())) {
         let part: String = part.iter().collect();
         assert!(!text.contains(&part), "{part:?} is left in {text:?}");
     }
@@ -33,7 +33,7 @@ fn each_rule_masks_its_own_sample() {
         let (text, secret) = rule.sample();
         let mut redactor = Redactor::new();
         let masked = redactor.mask(&text).into_owned();
-        gone(&secret, &masked);
+        assert_masked(&secret, &masked);
         let (before, _, after) = rule.sample;
         assert_eq!(masked, format!("{before}[redacted:{}:1]{after}", rule.name));
         // Masking again changes nothing.
@@ -49,20 +49,20 @@ fn each_sample_is_masked_in_json_and_nested_json() {
         for line in [
             serde_json::json!({ "type": "user", "message": { "content": text } }).to_string(),
             serde_json::json!({ "arguments": inner, &text: 1 }).to_string(),
-            // Torn.
+            // A torn line.
             format!("{{\"a\":{}", serde_json::json!(text)),
         ] {
             let is_json = serde_json::from_str::<serde_json::Value>(&line).is_ok();
             let masked = Redactor::new().mask_json(&line).into_owned();
             assert!(masked.contains(rule.name), "{masked}");
             assert_eq!(serde_json::from_str::<serde_json::Value>(&masked).is_ok(), is_json);
-            gone(&secret, &masked);
+            assert_masked(&secret, &masked);
         }
     }
 }
 
 #[test]
-fn a_key_tells_that_its_value_is_a_secret() {
+fn a_key_may_mark_its_value_as_a_secret() {
     let line = r#"{"env":{"DB_PASSWORD":"sesame-7","SHOP_API_TOKEN" : "q8Zy7Xw1Lk3Jh5Gf9Ds2"},"at":"sesame-7!"}"#;
     let mut redactor = Redactor::new();
     redactor.mask_json(line);
@@ -91,7 +91,7 @@ fn the_same_secret_has_the_same_number() {
 }
 
 #[test]
-fn what_was_met_is_masked_without_the_words_around_it() {
+fn a_known_secret_is_masked_without_the_words_around_it() {
     let mut redactor = Redactor::new();
     let text = "it is sesame-7x. password=sesame-7x";
     redactor.mask(text);
@@ -106,13 +106,13 @@ fn a_secret_that_was_cut_is_masked() {
         let before = rule.sample.0;
         for kept in [secret.len() * 3 / 4, secret.len() / 2] {
             let cut = format!("{before}{}…", &secret[..kept]);
-            // The redactor met the whole secret before.
+            // The redactor knows the whole secret.
             let mut redactor = Redactor::new();
             redactor.mask(&text);
             let masked = redactor.mask_cut(&cut).into_owned();
-            gone(&secret[..kept], &masked);
+            assert_masked(&secret[..kept], &masked);
             if !rule.start.is_empty() {
-                gone(&secret[..kept], &Redactor::new().mask_cut(&cut));
+                assert_masked(&secret[..kept], &Redactor::new().mask_cut(&cut));
             }
         }
     }
@@ -125,7 +125,7 @@ fn a_secret_that_was_cut_is_masked() {
     let mut redactor = Redactor::new();
     redactor.mask("Authorization: Bearer x7Kq2mZp9RtY4wLs8NvB3c");
     let whole = format!("{} ghp_x7Kq2mZp9RtY4wLs8NvBx7Kq2mZp9RtY4wLs", "x ".repeat(50));
-    gone("7Kq2mZp9RtY4wLs8NvBx7Kq2mZp9RtY4wLs", &redactor.mask_cut(&whole));
+    assert_masked("7Kq2mZp9RtY4wLs8NvBx7Kq2mZp9RtY4wLs", &redactor.mask_cut(&whole));
     assert_eq!(
         Redactor::new().mask_cut("set the token: a1b2c3…"),
         "set the token: [redacted:secret]…"
@@ -137,16 +137,16 @@ fn a_secret_that_was_cut_is_masked() {
 }
 
 #[test]
-fn a_secret_goes_on_in_the_next_part() {
+fn a_secret_may_continue_in_the_next_part() {
     let (text, secret) = RULES[0].sample();
     let parts = [&text[..40], &text[40..60], &text[60..]];
     let masked = Redactor::new().mask_parts(&parts);
     assert_eq!(masked, ["the key is\n[redacted:private-key:1]", "", "\nkeep it"]);
-    gone(&secret, &masked.concat());
+    assert_masked(&secret, &masked.concat());
 }
 
 #[test]
-fn edges_that_are_no_words() {
+fn secrets_are_found_after_escapes_and_other_edges() {
     let (token, secret) = RULES.iter().find(|rule| rule.name == "github-token").unwrap().sample();
     for text in [
         format!("\u{1b}[32m{token}\u{1b}[0m"),
@@ -154,12 +154,12 @@ fn edges_that_are_no_words() {
         format!("https://a.example/?q=%22{token}%22"),
         format!("日本{token}語"),
     ] {
-        gone(&secret, &Redactor::new().mask(&text));
+        assert_masked(&secret, &Redactor::new().mask(&text));
     }
 }
 
 #[test]
-fn what_is_no_secret_stays() {
+fn text_that_is_no_secret_stays() {
     let picture = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
     for text in [
         "640ab4c7-1f2e-4d3c-8b5a-0123456789ab",
@@ -198,7 +198,7 @@ fn half_a_surrogate_pair_keeps_json_whole() {
         let line = format!("{{\"a\":\"{inner}\"}}");
         let masked = Redactor::new().mask_json(&line).into_owned();
         assert!(serde_json::from_str::<serde::de::IgnoredAny>(&masked).is_ok(), "{masked}");
-        gone(&secret, &masked);
+        assert_masked(&secret, &masked);
     }
 }
 
@@ -213,11 +213,11 @@ proptest! {
     ) {
         let text = format!("{before} {text} {after}");
         let masked = Redactor::new().mask(&text).into_owned();
-        gone(&secret, &masked);
+        assert_masked(&secret, &masked);
         let json = serde_json::json!([{ "a": text }]).to_string();
         let masked = Redactor::new().mask_json(&json).into_owned();
         prop_assert!(serde_json::from_str::<serde_json::Value>(&masked).is_ok());
-        gone(&secret, &masked);
+        assert_masked(&secret, &masked);
     }
 
     #[test]
@@ -226,7 +226,7 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_are_masked_somehow(bytes in any::<Vec<u8>>()) {
+    fn masking_never_panics(bytes in any::<Vec<u8>>()) {
         Redactor::new().mask_record(&bytes);
         Redactor::new().mask_cut(&String::from_utf8_lossy(&bytes));
     }
@@ -240,13 +240,13 @@ proptest! {
         let parts = [&text[..cuts[0]], &text[cuts[0]..cuts[1]], &text[cuts[1]..]];
         let mut redactor = Redactor::new();
         let masked = redactor.mask_parts(&parts);
-        gone(&secret, &masked.concat());
+        assert_masked(&secret, &masked.concat());
     }
 }
 
 /// Masked text is not masked again, whatever the rules match in it.
 #[test]
-fn placeholders_stay() {
+fn placeholders_are_not_masked_again() {
     let secret = "ghp_0123456789abcdefghijABCDEFGHIJ012345";
     let mut redactor = Redactor::new();
     let texts = [

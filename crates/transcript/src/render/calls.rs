@@ -1,19 +1,19 @@
 //! Pairs calls with their results for rendering.
 //!
 //! Agents write the calls of an answer first and all results after them. A rendering buffers calls
-//! until another kind of item comes, so that each is shown with its result; the buffer holds at
-//! most [`MOST`] calls and [`LARGEST`] bytes.
+//! until another kind of item comes, so that each is shown with its result. Beyond [`MAX_CALLS`] or
+//! [`MAX_BYTES`], the buffered calls are shown at once.
 
 use crate::story::{Outcome, Piece, StoryCall, StoryResult, Tools};
 
 use super::clean::line;
 use super::{input, words};
 
-/// The highest number of buffered calls; it bounds memory.
-const MOST: usize = 256;
+/// Maximum number of buffered calls; it bounds memory.
+const MAX_CALLS: usize = 256;
 
-/// The highest number of buffered bytes of results; it bounds memory.
-const LARGEST: usize = 8 << 20;
+/// Maximum size of buffered inputs and results, in bytes; it bounds memory.
+const MAX_BYTES: usize = 8 << 20;
 
 /// The printed form of a call.
 #[derive(Debug, Clone, Default)]
@@ -44,7 +44,7 @@ impl Calls {
     pub(super) fn add(&mut self, piece: &Piece<'_>, tools: Tools) -> Vec<Call> {
         match piece {
             Piece::Call(call) => {
-                let ready = if self.waiting.len() >= MOST { self.flush() } else { Vec::new() };
+                let ready = if self.waiting.len() >= MAX_CALLS { self.flush() } else { Vec::new() };
                 let call = Call::of(call, tools);
                 self.size += call.input.as_ref().map_or(0, String::len);
                 self.waiting.push(call);
@@ -57,7 +57,7 @@ impl Calls {
                     Some(at) => {
                         self.size += size;
                         self.waiting[at].answer(result, tools);
-                        if self.size > LARGEST { self.flush() } else { Vec::new() }
+                        if self.size > MAX_BYTES { self.flush() } else { Vec::new() }
                     }
                     None => {
                         // Its call was shown earlier, or does not exist.

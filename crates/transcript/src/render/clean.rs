@@ -90,7 +90,7 @@ mod tests {
     use super::{clean, is_odd, line};
 
     #[test]
-    fn what_a_terminal_obeys_is_gone() {
+    fn control_sequences_are_removed() {
         for (text, shown) in [
             ("plain\ttext\n", "plain\ttext\n"),
             ("\u{1b}[1;32mgreen\u{1b}[0m", "green"),

@@ -1,6 +1,6 @@
-//! Rows of text for spreadsheets (RFC 4180).
+//! Writes rows of text for spreadsheets (RFC 4180).
 //!
-//! A spreadsheet takes a cell that begins with `=`, `+`, `-`, `@` or a control character for a
+//! A spreadsheet treats a cell that begins with `=`, `+`, `-`, `@` or a control character as a
 //! formula, even in quotes. Such a cell gets a leading apostrophe, which spreadsheets do not show.
 //!
 //! No cell holds a control character: newlines, tabs and escapes are written out (`\n`, `\t`,
@@ -57,13 +57,13 @@ fn visible(cell: &str) -> Cow<'_, str> {
     Cow::Owned(shown)
 }
 
-/// Returns whether a spreadsheet could take a cell for a formula. White space and invisible
+/// Returns whether a spreadsheet could treat a cell as a formula. Whitespace and invisible
 /// characters are ignored, because some programs remove them first.
 pub fn is_formula(cell: &str) -> bool {
     let seen = cell.trim_start_matches(|character: char| {
         character.is_whitespace() || character.is_control() || character == '\u{feff}'
     });
-    // Some programs also take the full-width forms for formulas.
+    // Some programs also treat the full-width forms as formulas.
     seen.starts_with(['=', '+', '-', '@', '＝', '＋', '－', '＠'])
         || cell.starts_with(['\t', '\r', '\n', '\0'])
 }
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn cells() {
+    fn cells_are_quoted_and_formulas_are_disarmed() {
         assert_eq!(written(&["a", "b c", "", "1"]), "a,b c,,1\r\n");
         assert_eq!(
             written(&["a,b", "say \"x\"", "two\nlines"]),
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn no_control_character_in_a_cell() {
+    fn no_cell_holds_a_control_character() {
         let hostile = "a\0b\x1b[2J\x7f\u{9b}31m\u{85}\r\n\u{202e}c\u{2066}\u{feff}";
         assert_eq!(
             written(&[hostile, "b"]),
@@ -107,7 +107,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn reads_back(rows in prop::collection::vec(prop::collection::vec(any::<String>(), 3), 1..4)) {
+        fn every_row_is_read_back(rows in prop::collection::vec(prop::collection::vec(any::<String>(), 3), 1..4)) {
             let mut out = Vec::new();
             for cells in &rows {
                 row(cells.iter().map(String::as_str), &mut out).unwrap();

@@ -3,15 +3,17 @@
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
-/// Arguments of more bytes are shown as they were written.
-const LONGEST: usize = 1 << 20;
+/// Maximum length in bytes of arguments that are formatted. Longer ones are shown as written.
+const MAX_FORMATTED_BYTES: usize = 1 << 20;
 
-/// Deeper levels are not indented further.
-const DEEPEST: usize = 16;
+/// Maximum number of indented levels.
+const MAX_INDENT_LEVELS: usize = 16;
 
 /// Formats JSON on several lines, in the order in which it was written.
 pub(super) fn pretty(json: &str) -> String {
-    if json.len() > LONGEST || serde_json::from_str::<serde::de::IgnoredAny>(json).is_err() {
+    if json.len() > MAX_FORMATTED_BYTES
+        || serde_json::from_str::<serde::de::IgnoredAny>(json).is_err()
+    {
         return json.to_owned();
     }
     // Some agents write the arguments as JSON inside a string.
@@ -60,7 +62,7 @@ pub(super) fn pretty(json: &str) -> String {
 
 fn new_line(text: &mut String, depth: usize) {
     text.push('\n');
-    text.extend(std::iter::repeat_n("  ", depth.min(DEEPEST)));
+    text.extend(std::iter::repeat_n("  ", depth.min(MAX_INDENT_LEVELS)));
 }
 
 /// Tracks whether whitespace is inside a string.
@@ -87,7 +89,7 @@ impl Spaces {
 /// Returns the arguments by name: strings without quotes, other values as JSON. `None` if there are
 /// no names.
 pub(super) fn fields(json: &str) -> Option<Vec<(String, String)>> {
-    if json.len() > LONGEST {
+    if json.len() > MAX_FORMATTED_BYTES {
         return None;
     }
     let Fields(fields) = serde_json::from_str(json).ok()?;
@@ -147,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn arguments_have_names() {
+    fn arguments_are_returned_by_name() {
         let found = fields(r#"{"b":"two\nlines","a":{"c":1}}"#).unwrap();
         assert_eq!(
             found,

@@ -282,7 +282,7 @@ proptest! {
     #![proptest_config(crate::few_cases(512))]
 
     #[test]
-    fn html_does_nothing(
+    fn html_of_any_story_cannot_act(
         header in header(), items in prop::collection::vec(item(), 0..4), detail in detail(),
     ) {
         let html = rendered(Html::new(detail), &header, &items);
@@ -292,7 +292,7 @@ proptest! {
     }
 
     #[test]
-    fn markdown_does_nothing(
+    fn markdown_of_any_story_cannot_act(
         header in header(), items in prop::collection::vec(item(), 0..4), detail in detail(),
     ) {
         let markdown = rendered(Markdown::new(detail), &header, &items);
@@ -302,7 +302,7 @@ proptest! {
     }
 
     #[test]
-    fn lists_do_nothing(header in header()) {
+    fn lists_of_any_sessions_cannot_act(header in header()) {
         let sessions = [Listed { header: header.clone(), file: "a-b.html".to_owned() }];
         let mut out = Vec::new();
         html::index(&header.title, &sessions, &mut out).unwrap();
@@ -370,7 +370,7 @@ fn short_header() -> Header {
 }
 
 #[test]
-fn markdown_looks_like_this() {
+fn a_story_is_rendered_as_markdown() {
     insta::assert_snapshot!(rendered(Markdown::new(StoryDetail::DEFAULT), &short_header(), &story()), @r"
     # Two \*decimals\*
 
@@ -432,7 +432,7 @@ fn markdown_looks_like_this() {
 }
 
 #[test]
-fn html_looks_like_this() {
+fn a_story_is_rendered_as_html() {
     let html = rendered(Html::new(StoryDetail::FULL), &short_header(), &story());
     let (_, body) = html.split_once("<main>").unwrap();
     insta::assert_snapshot!(body, @r##"

@@ -62,7 +62,7 @@ pub fn compacted(compaction: &Compaction<'_>) -> String {
 /// The text before an entry whose parent is not in the session.
 pub const GAP: &str = "the parent entry is not in this session";
 
-/// Describes an item of the kind `Note`, with its time.
+/// Describes an item of the kind `Note`; if its type is unknown, with its time.
 pub(super) fn note(item: &StoryItem<'_>) -> String {
     let name = if item.type_name.is_empty() { "no type" } else { &*item.type_name };
     match (item.folded, item.time.and_then(|time| minute(time.0))) {
@@ -72,7 +72,7 @@ pub(super) fn note(item: &StoryItem<'_>) -> String {
     }
 }
 
-/// Describes the rest of a line that is too long to be decoded whole.
+/// Describes a line that is too long to be decoded whole.
 pub(super) fn oversize(bytes: u64) -> String {
     format!("a line of {} bytes: only its first 64 KiB are parsed", number(bytes))
 }
@@ -121,13 +121,13 @@ mod tests {
     use super::{count, minute, number};
 
     #[test]
-    fn times() {
+    fn times_are_formatted_in_utc() {
         assert_eq!(minute(1_770_193_116_233).as_deref(), Some("2026-02-04 08:18 UTC"));
         assert_eq!(minute(i64::MAX), None);
     }
 
     #[test]
-    fn thousands_are_apart() {
+    fn thousands_are_separated() {
         let shown = [0, 999, 1000, 12_345, 1_234_567, u64::MAX].map(number);
         assert_eq!(
             shown,

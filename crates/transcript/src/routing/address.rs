@@ -91,8 +91,8 @@ fn suffix(channel: &Channel, thread: Option<&Thread>) -> String {
     }
 }
 
-/// Returns the name of the identity link that a peer belongs to, if there is one. The main session
-/// needs none.
+/// Returns the name of the identity link that a peer belongs to, if there is one. With
+/// [`DmScope::Main`] there is none, because all conversations share one session.
 fn linked<'a>(settings: &'a Settings, channel: &Channel, peer: &str) -> Option<&'a str> {
     if settings.dm_scope == DmScope::Main {
         return None;
@@ -115,8 +115,8 @@ fn is_a_link(settings: &Settings, peer: &str) -> bool {
     settings.identity_links.iter().any(|(name, _)| name.trim().to_lowercase() == peer)
 }
 
-/// Returns an account as releases write it: lower case, with a dash for each character that is no
-/// letter or digit.
+/// Returns an account as releases write it: lower case, with one dash for each run of characters
+/// other than letters, digits, `-` and `_`.
 fn account(account: Option<&str>) -> String {
     let mut name = String::new();
     for letter in account.unwrap_or_default().trim().to_lowercase().chars() {
@@ -138,8 +138,8 @@ fn account(account: Option<&str>) -> String {
     }
 }
 
-/// Escapes an id that could be read as something else: with control characters, with a thread's
-/// mark in it, or with what looks like an escape. Different ids stay different.
+/// Escapes an id with control characters, with the mark of a thread or topic, or with what looks
+/// like an escape, so that it cannot be read as something else. Different ids stay different.
 fn escaped(id: &str) -> String {
     let framed = format!(":{id}:");
     let has_mark = [":thread:", ":topic:"].iter().any(|mark| framed.contains(mark));

@@ -13,8 +13,8 @@ use super::inbound::Inbound;
 pub use pairing::{MOST_REQUESTS, PairingCode, REQUEST_LIFETIME, Request, is_open_at};
 pub use policies::{AdmissionSettings, DirectPolicy, FileAdmission, FilePolicies, GroupPolicy};
 
-/// The longest sender id in bytes that is accepted.
-const LONGEST_SENDER: usize = 256;
+/// Maximum length of a sender's id in bytes.
+const MAX_SENDER_BYTES: usize = 256;
 
 /// The id that allows every sender on a channel, as in OpenClaw's `allowFrom`.
 pub const EVERYBODY: &str = "*";
@@ -25,8 +25,9 @@ pub fn sender_id(text: &str) -> Option<String> {
     let id = text.trim().to_lowercase();
     let is_id = !id.is_empty()
         && id != EVERYBODY
-        && id.len() <= LONGEST_SENDER
-        // Spaces around an id are ignored; a line end inside one is a mistake.
+        && id.len() <= MAX_SENDER_BYTES
+        // Spaces around an id are ignored; a control character, even a line end after it, is a
+        // mistake.
         && !text.chars().any(char::is_control);
     is_id.then_some(id)
 }
@@ -239,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn r74_every_policy() {
+    fn r74_every_policy_is_applied() {
         let (allowed, denied) = (Some(Standing::Allowed), Some(Standing::Denied));
         let refused = |why| Admission::Refused { why };
         let filtered = |why| Admission::Filtered { why };
@@ -291,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn channels_may_be_different() {
+    fn a_channel_may_have_its_own_policy() {
         let mut settings = settings("open", "open");
         let here = FilePolicies { direct: Some(DirectPolicy::Allowlist), group: None };
         settings.channels.insert(Channel::parse("telegram").unwrap(), here);
@@ -301,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn r74_requests_stand_for_an_hour_and_three_are_enough() {
+    fn r74_requests_expire_after_an_hour_and_at_most_three_are_open() {
         let settings = AdmissionSettings::default();
         let request = |number: u8, asked_at| Request {
             sender: number.to_string(),

@@ -1,7 +1,7 @@
 //! The workspace files that are put into the prompt of a new session.
 
-/// The files in the order of the prompt, as the documents list them; releases add the last one for
-/// the very first conversation.
+/// The files in the order of the prompt, as OpenClaw's documents list them. Its releases add the
+/// last one for the very first conversation.
 const FILES: [&str; 8] = [
     "AGENTS.md",
     "SOUL.md",
@@ -39,7 +39,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn r70_bootstrap_files_in_order() {
+    fn r70_bootstrap_files_are_listed_in_order() {
         let listing =
             ["TOOLS.md", "src", "SOUL.md", "agents.md", "AGENTS.md", "USER.md.bak", "memory.md"];
         assert_eq!(bootstrap_files(listing), ["AGENTS.md", "SOUL.md", "memory.md", "TOOLS.md"]);

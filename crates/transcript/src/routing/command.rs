@@ -81,7 +81,7 @@ pub fn switch_target(agent: &AgentId, text: &str) -> Option<SessionKey> {
         false if text.is_empty() => return None,
         false => SessionKey::parse(format!("agent:{agent}:{text}")),
     };
-    let is_own = key.agent().is_some_and(|of| of.eq_ignore_ascii_case(agent.as_str()));
+    let is_own = key.agent().is_some_and(|owner| owner.eq_ignore_ascii_case(agent.as_str()));
     if !is_own || key.rest().is_empty() || text.chars().any(char::is_control) {
         return None;
     }
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn r72_every_command() {
+    fn r72_every_command_is_parsed() {
         let some = |text: &str| Some(text.to_owned());
         check("/new", Some(Command::New { message: None }));
         check(" /NEW  hello\nthere ", Some(Command::New { message: some("hello\nthere") }));

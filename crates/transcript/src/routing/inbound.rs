@@ -108,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn kinds_have_names() {
+    fn every_kind_is_parsed_from_its_name() {
         for (name, chat) in Chat::NAMES {
             assert_eq!((Chat::parse(name), chat.as_str()), (Some(*chat), *name));
         }

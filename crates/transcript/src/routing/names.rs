@@ -1,12 +1,12 @@
 //! Names of agents and channels in a key.
 //!
-//! Both are between colons, so a name that could be read as something else is refused instead of
-//! being changed: two names that become one would share their sessions.
+//! Both are between colons, so a name that could be read as something else is refused. It is not
+//! changed instead: if two names became one, they would share their sessions.
 
 use std::fmt;
 
-/// The longest name in bytes.
-const LONGEST: usize = 64;
+/// Maximum length of a name in bytes.
+const MAX_NAME_BYTES: usize = 64;
 
 /// Words with another meaning in the place of a channel's name.
 const RESERVED: [&str; 15] = [
@@ -76,7 +76,7 @@ impl Channel {
 pub(super) fn is_name(text: &str) -> bool {
     let mut bytes = text.bytes();
     let is_letter = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
-    text.len() <= LONGEST
+    text.len() <= MAX_NAME_BYTES
         && bytes.next().is_some_and(is_letter)
         && bytes.all(|byte| is_letter(byte) || matches!(byte, b'-' | b'_'))
 }
@@ -122,14 +122,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_small() {
+    fn names_become_lower_case() {
         assert_eq!(AgentId::parse(" Work_2 ").map(|agent| agent.0), Ok("work_2".to_owned()));
         assert_eq!(Channel::parse("Telegram").map(|channel| channel.0), Ok("telegram".to_owned()));
         assert_eq!(AgentId::default().as_str(), "main");
     }
 
     #[test]
-    fn r63_what_could_be_another_name_is_refused() {
+    fn r63_ambiguous_names_are_refused() {
         for text in ["", " ", "a:b", "..", "../main", "a b", "a/b", "-a", "é", "a\n", "\0"] {
             let trimmed = text.trim();
             assert_eq!(AgentId::parse(text).is_ok(), trimmed == "a", "{text:?}");

@@ -64,8 +64,8 @@ struct Defaults {
     compaction: Option<Value>,
 }
 
-/// Reads the settings. If a setting is in both places, that in `session` wins, where releases have
-/// it.
+/// Reads the settings. If a setting is in both places, the one in `session` wins, because releases
+/// write it there.
 pub fn read(text: &str) -> Result<FileSettings, ConfigError> {
     if nests_too_deeply(text) {
         return Err(ConfigError::Syntax { at: None });
@@ -253,7 +253,7 @@ impl<'a> Reader<'a> {
     /// Returns a whole number; decimals are cut off, as in releases.
     fn number(&self, name: &str) -> Result<Option<u64>, ConfigError> {
         let number = |value: &Value| {
-            let whole = value.as_f64().filter(|number| (0.0..=MOST).contains(number));
+            let whole = value.as_f64().filter(|number| (0.0..=MAX_NUMBER).contains(number));
             whole.map(|number| number as u64).ok_or_else(|| self.wrong(name, "a number"))
         };
         self.get(name).map(number).transpose()
@@ -276,8 +276,8 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// The highest number of tokens or minutes that is accepted.
-const MOST: f64 = 1e12;
+/// Maximum number of tokens or minutes.
+const MAX_NUMBER: f64 = 1e12;
 
 #[cfg(test)]
 mod tests {
@@ -286,7 +286,7 @@ mod tests {
     const CANARY: &str = "sk-canary-8842";
 
     #[test]
-    fn r62_what_is_taken() {
+    fn r62_all_session_settings_are_read() {
         let from_file = read(
             r#"{
               // A comment, and a trailing comma.
@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn r62_the_documents_have_it_elsewhere() {
+    fn r62_settings_are_read_from_both_places() {
         let inner = "agents: { defaults: { session: { dmScope: 'channel-peer', mainKey: 'a' } } }";
         let from_file = read(&format!("{{ {inner} }}")).unwrap();
         assert_eq!(from_file.dm_scope, Some(DmScope::ChannelPeer));
@@ -415,7 +415,7 @@ mod tests {
     }
 
     #[test]
-    fn r62_idle_minutes_as_older_releases_have_them() {
+    fn r62_idle_minutes_of_older_releases_are_read() {
         let from_file = read("{ session: { idleMinutes: 30 } }").unwrap();
         assert_eq!(
             (from_file.reset.mode, from_file.reset.idle_minutes),

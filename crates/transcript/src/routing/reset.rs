@@ -12,10 +12,10 @@ use super::settings::choices;
 use crate::key::{Kind, SessionKey};
 
 /// The default hour of a daily reset.
-const HOUR: i8 = 4;
+const DEFAULT_HOUR: i8 = 4;
 
 /// The default idle time in minutes.
-const IDLE_MINUTES: u32 = 60;
+const DEFAULT_IDLE_MINUTES: u32 = 60;
 
 choices! {
     /// The event that starts a session over.
@@ -117,9 +117,9 @@ impl Resets {
         let idle_minutes = rule.idle_minutes.map(|minutes| minutes.max(1));
         ResetPolicy {
             mode,
-            hour: rule.hour.unwrap_or(HOUR).clamp(0, 23),
+            hour: rule.hour.unwrap_or(DEFAULT_HOUR).clamp(0, 23),
             idle_minutes: match mode {
-                ResetMode::Idle => Some(idle_minutes.unwrap_or(IDLE_MINUTES)),
+                ResetMode::Idle => Some(idle_minutes.unwrap_or(DEFAULT_IDLE_MINUTES)),
                 _ => idle_minutes,
             },
         }
@@ -169,7 +169,7 @@ pub fn is_due(policy: &ResetPolicy, activity: &Activity, now: i64, zone: &TimeZo
     (now - quiet_since > allowed).then_some(Due::Idle)
 }
 
-/// Returns the last time at which it was that hour.
+/// Returns the most recent time, up to `now`, at which `hour` began in the time zone.
 fn last_boundary(now: i64, hour: i8, zone: &TimeZone) -> Option<i64> {
     let now = Timestamp::from_millisecond(now).ok()?;
     let today = now.to_zoned(zone.clone()).date();
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn daily_goes_by_the_beginning_and_the_local_hour() {
+    fn a_daily_reset_depends_on_the_start_and_the_local_hour() {
         let began = |text: &str| Activity { started_at: Some(at(text)), ..Activity::default() };
         let policy = daily(4);
         check(
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn an_hour_that_the_clock_leaves_out() {
+    fn a_daily_reset_happens_even_if_the_clock_skips_its_hour() {
         let began =
             Activity { started_at: Some(at("2026-03-28T12:00:00Z")), ..Activity::default() };
         check(&daily(2), began, "2026-03-29T00:59:00Z", "Europe/Berlin", None);
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn idle_goes_by_the_last_word() {
+    fn an_idle_reset_depends_on_the_last_message() {
         let policy = ResetPolicy { mode: ResetMode::Idle, hour: 4, idle_minutes: Some(30) };
         let last = Activity { last_at: Some(at("2026-11-16T10:00:00Z")), ..Activity::default() };
         check(&policy, last, "2026-11-16T10:30:00Z", "UTC", None);

@@ -87,8 +87,8 @@ pub struct Settings {
     pub dm_scope: DmScope,
     /// The group conversations that share a session.
     pub group_scope: GroupScope,
-    /// A person's one name, with the person's ids on channels: `telegram:821071206`, or an id alone
-    /// for any channel.
+    /// The ids of each person, by the person's name: `telegram:821071206`, or an id alone for any
+    /// channel.
     pub identity_links: BTreeMap<String, Vec<String>>,
     /// The rules for starting a session over.
     pub resets: Resets,
@@ -212,7 +212,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn choices_have_names() {
+    fn every_choice_is_parsed_from_its_name() {
         for name in DmScope::NAMES {
             assert_eq!(DmScope::parse(name).map(DmScope::as_str), Some(*name));
         }
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_file_counts_and_the_rest_stays() {
+    fn a_later_file_wins_and_other_values_stay() {
         let below = FileSettings {
             dm_scope: Some(DmScope::PerPeer),
             group_scope: Some(GroupScope::Main),

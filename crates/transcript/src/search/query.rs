@@ -1,7 +1,7 @@
 //! The query language: words, `"phrases"`, `-not`, `prefix*` and filters such as `project:shop`.
 //!
-//! Only a filter with an invalid value is an error. Everything that is not a filter is text to
-//! search for, with all its dashes, quotes and brackets.
+//! Only a filter with an invalid value, or a query that is too long, is an error. Everything that
+//! is not a filter is text to search for, with all its dashes, quotes and brackets.
 
 use std::fmt;
 
@@ -10,18 +10,20 @@ use jiff::Zoned;
 use crate::entry::Role;
 use crate::when;
 
-/// The longest query in bytes. No person types a longer one, and each word costs an index lookup.
-pub const LONGEST: usize = 64 << 10;
+/// Maximum length of a query in bytes. No person types a longer one, and each word costs an index
+/// lookup.
+pub const MAX_QUERY_BYTES: usize = 64 << 10;
 
-/// The highest number of words and phrases in a query; each costs an index lookup.
-pub const MOST_CLAUSES: usize = 256;
+/// Maximum number of words and phrases in a query. Each costs an index lookup.
+pub const MAX_CLAUSES: usize = 256;
 
 /// A parsed query.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Query {
     /// Words and phrases. All must match, except negated ones, which must not.
     pub clauses: Vec<Clause>,
-    /// Conditions on a hit. Of several filters of one kind, one must hold.
+    /// Conditions on a hit. Of several filters of one kind, one must hold; of negated ones and of
+    /// times, all.
     pub filters: Vec<Filter>,
     /// The places to search; if empty, all but thinking and attached text.
     pub places: Vec<Place>,
@@ -158,10 +160,10 @@ impl fmt::Display for QueryError {
                 write!(f, "`{key}:{value}` is not a time; try 3d, yesterday or 2026-11-01")
             }
             QueryError::TooLong => {
-                write!(f, "the query is longer than {} KiB", LONGEST >> 10)
+                write!(f, "the query is longer than {} KiB", MAX_QUERY_BYTES >> 10)
             }
             QueryError::TooManyWords => {
-                write!(f, "the query has more than {MOST_CLAUSES} words")
+                write!(f, "the query has more than {MAX_CLAUSES} words")
             }
         }
     }
@@ -179,7 +181,7 @@ impl std::error::Error for QueryError {}
 /// # Ok::<(), query::QueryError>(())
 /// ```
 pub fn parse(text: &str, now: &Zoned) -> Result<Query, QueryError> {
-    if text.len() > LONGEST {
+    if text.len() > MAX_QUERY_BYTES {
         return Err(QueryError::TooLong);
     }
     let mut query = Query::default();
@@ -188,7 +190,7 @@ pub fn parse(text: &str, now: &Zoned) -> Result<Query, QueryError> {
         rest = after;
         query.add(&token, now)?;
     }
-    if query.clauses.len() > MOST_CLAUSES {
+    if query.clauses.len() > MAX_CLAUSES {
         return Err(QueryError::TooManyWords);
     }
     Ok(query)
@@ -201,7 +203,7 @@ impl Query {
         Query { clauses: vec![clause], ..Query::default() }
     }
 
-    /// Returns whether the query has no clauses and no filters.
+    /// Returns whether the query has neither clauses nor filters nor places.
     pub fn is_empty(&self) -> bool {
         self.clauses.is_empty() && self.filters.is_empty() && self.places.is_empty()
     }

@@ -24,9 +24,9 @@ pub struct Snippet {
     pub is_cut_after: bool,
 }
 
-/// The highest number of matches that are compared to choose the best place; it bounds the work for
+/// Maximum number of matches that are compared to choose the best place. It bounds the work for
 /// long texts.
-const MOST_PLACES: usize = 2000;
+const MAX_PLACES: usize = 2000;
 
 /// Returns the matches in a text: start, end and index of the needle.
 pub fn places(text: &str, needles: &[Needle]) -> Vec<(usize, usize, usize)> {
@@ -44,15 +44,15 @@ pub fn places(text: &str, needles: &[Needle]) -> Vec<(usize, usize, usize)> {
             let run = recent.get(from..).unwrap_or_default();
             let is_here = run.len() == needle.words.len()
                 && run.iter().zip(&needle.words).enumerate().all(|(at, (word, wanted))| {
-                    let may_go_on = needle.is_prefix && at + 1 == needle.words.len();
-                    match may_go_on {
+                    let may_continue = needle.is_prefix && at + 1 == needle.words.len();
+                    match may_continue {
                         true => word.folded.starts_with(wanted.as_str()),
                         false => word.folded == wanted.as_str(),
                     }
                 });
             if is_here && let (Some(first), Some(last)) = (run.first(), run.last()) {
                 places.push((first.start, last.end, index));
-                if places.len() >= MOST_PLACES {
+                if places.len() >= MAX_PLACES {
                     return places;
                 }
             }
@@ -61,7 +61,7 @@ pub fn places(text: &str, needles: &[Needle]) -> Vec<(usize, usize, usize)> {
     places
 }
 
-/// Returns the part of `text`, about `width` bytes, with the most different needles.
+/// Returns the part of `text` that holds the most different needles, about `width` bytes long.
 pub fn around(text: &str, places: &[(usize, usize, usize)], width: usize) -> Snippet {
     let width = width.max(16);
     let mut best: Option<(usize, usize, usize)> = None;
@@ -93,7 +93,8 @@ pub fn around(text: &str, places: &[(usize, usize, usize)], width: usize) -> Sni
     one_line(text, from, to, places)
 }
 
-/// Returns an offset near `at`, at most `limit`, that does not cut a word.
+/// Returns the beginning of the next word after `at`, if there is one nearby and before `limit`;
+/// otherwise `at`.
 fn word_boundary(text: &str, at: usize, limit: usize) -> usize {
     let at = text.floor_char_boundary(at);
     if at == 0 {
@@ -203,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_found_is_marked() {
+    fn matches_are_marked() {
         assert_eq!(shown("The error, an Error.", &["error"], 80), "The [error], an [Error].");
         assert_eq!(shown("a_b  c\n\nd", &["a b", "d"], 80), "[a_b] c [d]");
         assert_eq!(shown("configure it", &["conf*"], 80), "[configure] it");
@@ -214,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn the_piece_with_most_of_it_is_shown() {
+    fn the_part_with_the_most_needles_is_shown() {
         let text = format!("alpha {} alpha beta {}", "filler ".repeat(50), "more ".repeat(50));
         let shown = shown(&text, &["alpha", "beta"], 60);
         assert!(shown.contains("[alpha] [beta]"), "{shown}");
@@ -223,7 +224,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn marks_are_inside_and_in_order(text in ".{0,300}", word in "[a-c]{1,2}", width in 0_usize..120) {
+        fn marks_are_inside_the_text_and_in_order(text in ".{0,300}", word in "[a-c]{1,2}", width in 0_usize..120) {
             let places = places(&text, &needles(&[&word]));
             let snippet = around(&text, &places, width);
             let mut last = 0;

@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_have_places() {
+    fn words_have_offsets() {
         let found: Vec<_> = words("a_B2, Café!")
             .map(|word| (word.folded.into_owned(), word.start, word.end))
             .collect();
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn scripts_without_spaces_are_told() {
+    fn scripts_without_spaces_are_recognised() {
         assert!(has_no_spaces("检索") && has_no_spaces("かな") && has_no_spaces("한국어"));
         assert!(!has_no_spaces("naïve") && !has_no_spaces("поиск"));
     }

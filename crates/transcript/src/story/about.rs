@@ -25,7 +25,7 @@ pub fn mentions_error(text: &str) -> bool {
 }
 
 /// Returns a summary of a call of the tool `name` on one line of at most `columns` columns. `None`
-/// if the tool's name must be enough.
+/// if no argument summarizes it.
 pub fn about(name: &str, input: &str, columns: usize) -> Option<String> {
     let fields: Fields<'_> = match serde_json::from_str(input) {
         Ok(fields) => fields,
@@ -153,7 +153,7 @@ impl<'de> serde::Deserialize<'de> for Fields<'de> {
     }
 }
 
-/// A value of such a key. A command may be a list of its words.
+/// A value that can summarize a call. A command may be a list of its words.
 #[derive(serde::Deserialize)]
 #[serde(untagged)]
 enum SummaryValue<'a> {
@@ -232,7 +232,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_key_that_says_something_is_it() {
+    fn the_best_key_with_text_summarizes_a_call() {
         for (input, expected) in [
             (r#"{"query":"q","path":"src/a.rs"}"#, Some("src/a.rs")),
             (r#"{"command":"ls","file_path":""}"#, Some("ls")),
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn tools_with_their_own_subjects() {
+    fn some_tools_have_their_own_summaries() {
         for (name, input, expected) in [
             ("Grep", r#"{"path":"src","pattern":"fn main"}"#, "fn main in src"),
             ("Grep", r#"{"pattern":"fn main"}"#, "fn main"),

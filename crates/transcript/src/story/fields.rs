@@ -160,16 +160,17 @@ fn is_image_data(name: &str, value: &Value) -> bool {
 /// The text that an item shows, without whitespace, because only whitespace separates its pieces.
 struct ShownText {
     text: String,
-    /// The end of the text that was found last. Fields mostly follow each other as they are shown.
+    /// The end of the text that was found last. Fields mostly have the order in which they are
+    /// shown.
     end: usize,
     /// The number of bytes that were searched so far.
     searched: usize,
 }
 
 impl ShownText {
-    /// The number of bytes of an item that are searched for fields in another order. A record with
-    /// very many of them repeats the rest instead of taking minutes.
-    const MOST_SEARCHED: usize = 64 << 20;
+    /// Maximum number of bytes that are searched for fields in another order than the item's.
+    /// Further fields are repeated instead, because a hostile record could take minutes.
+    const MAX_SEARCHED_BYTES: usize = 64 << 20;
 
     fn new(text: String) -> ShownText {
         ShownText { text, end: 0, searched: 0 }
@@ -178,7 +179,7 @@ impl ShownText {
     /// Returns whether a text is here, apart from whitespace.
     fn contains(&mut self, text: &str) -> bool {
         let found = self.next_is(text).or_else(|| {
-            let is_affordable = self.searched <= Self::MOST_SEARCHED;
+            let is_affordable = self.searched <= Self::MAX_SEARCHED_BYTES;
             let text: String = text.split_whitespace().collect();
             self.searched += if is_affordable { self.text.len() } else { 0 };
             let start = is_affordable.then(|| self.text.find(&text)).flatten()?;
@@ -188,7 +189,7 @@ impl ShownText {
         found.is_some()
     }
 
-    /// Returns where a text ends if it follows the one that was found last.
+    /// Returns the end of a text if it directly follows the one that was found last.
     fn next_is(&self, text: &str) -> Option<usize> {
         let mut rest = self.text.get(self.end..)?;
         for word in text.split_whitespace() {
@@ -273,7 +274,7 @@ mod tests {
         let mut shown = ShownText::new(words.concat());
         words.iter().rev().for_each(|text| _ = shown.contains(text));
         assert!(
-            shown.searched <= ShownText::MOST_SEARCHED + shown.text.len(),
+            shown.searched <= ShownText::MAX_SEARCHED_BYTES + shown.text.len(),
             "{}",
             shown.searched
         );

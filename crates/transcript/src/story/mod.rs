@@ -21,7 +21,7 @@ pub use about::{ABOUT_KEYS, ERROR_WORDS, about, mentions_error, one_line, path_l
 pub use convert::{folded, story_item};
 pub use fields::{RECORD_LABEL, add_fields, left_out};
 
-/// The widest line about a tool call, in columns, with the name of the tool.
+/// Maximum width of the line about a tool call, in columns, with the name of the tool.
 pub const CALL_COLUMNS: usize = 120;
 
 /// The part of the story that one entry adds.
@@ -191,7 +191,7 @@ pub enum Piece<'a> {
     Words(Cow<'a, str>),
     /// Text that a program put beside it: a reminder, an opened file, facts about the sender.
     Attached {
-        /// What it is (`system-reminder`, `Sender`).
+        /// Its kind (`system-reminder`, `Sender`).
         label: Cow<'a, str>,
         /// Its text.
         text: Cow<'a, str>,
@@ -325,8 +325,8 @@ pub struct StoryDetail {
     pub tools: Tools,
     /// Summaries of compacted history, with the files read and changed before.
     pub compactions: bool,
-    /// Injected and attached text, mirrors, sub-agents' work in this file, and records of unknown
-    /// types.
+    /// Injected and attached text, mirrors, sub-agents' work in this file, queued prompts,
+    /// bookkeeping, and records of unknown types.
     pub folded: bool,
 }
 
@@ -382,7 +382,8 @@ impl StoryItem<'_> {
                 || self.pieces.iter().any(|piece| piece.is_shown(detail)))
     }
 
-    /// Returns whether it has text itself. A result belongs to its call.
+    /// Returns whether the item itself has something to show. A result does not count, because it
+    /// belongs to its call.
     pub fn has_text(&self) -> bool {
         if matches!(self.folded, Some(Folded::Unknown | Folded::Bookkeeping))
             && self.oversize.is_none()
@@ -394,8 +395,8 @@ impl StoryItem<'_> {
             || self.pieces.iter().any(|piece| !matches!(piece, Piece::Result(_)))
     }
 
-    /// Returns who wrote a prompt, if it is not simply the human at the terminal: `automatic`,
-    /// `Ada via Telegram`.
+    /// Returns the author of a prompt, if that is not simply the human at the terminal:
+    /// `automatic`, `Ada via Telegram`.
     pub fn author(&self) -> Option<String> {
         if self.is_automatic {
             return Some("automatic".to_owned());

@@ -22,7 +22,10 @@ pub(super) enum ClaudeStep {
     Queued,
     Boundary,
     Summary,
-    Assistant { begins: bool },
+    /// A line of a response; `begins` is true for its first line.
+    Assistant {
+        begins: bool,
+    },
 }
 
 /// A response that is being assembled.
@@ -32,7 +35,7 @@ enum Response {
         head: Box<RawValue>,
         blocks: Vec<Box<RawValue>>,
     },
-    /// The context size in the boundary, in tokens.
+    /// The context size that a boundary records, in tokens.
     Boundary(Option<u64>),
 }
 

@@ -57,7 +57,8 @@ impl<'s> Ids<'s> {
         self.known.contains(id)
     }
 
-    /// Returns an id that no entry has; the same line always gets the same id.
+    /// Returns an id that no entry has. It is derived from a line number, so that every export
+    /// makes the same ids.
     pub(super) fn fresh(&mut self, line: usize) -> String {
         let mut number = line as u64;
         loop {

@@ -8,7 +8,7 @@ use super::super::tree::Tree;
 pub(super) struct Links {
     /// The row that each row is written to follow.
     up: Vec<Option<usize>>,
-    /// The number of children of each row with children; the leaf counts as one more.
+    /// The number of children of each row that has any; being the leaf counts as one child.
     followed: HashMap<usize, usize>,
 }
 
@@ -16,7 +16,7 @@ impl Links {
     /// Builds the links. A skipped row has no children, so that its position makes no difference.
     pub(super) fn of(tree: &Tree) -> Links {
         let mut up = tree.parents.clone();
-        cut_circles(&mut up, tree.leaf);
+        cut_cycles(&mut up, tree.leaf);
         let mut followed: HashMap<usize, usize> = HashMap::new();
         for row in up.iter().copied().flatten().chain(tree.leaf) {
             *followed.entry(row).or_default() += 1;
@@ -29,7 +29,7 @@ impl Links {
         self.up.get(row).copied().flatten()
     }
 
-    /// Returns the number of children of a row; being the leaf counts as one.
+    /// Returns the number of children of a row; being the leaf counts as one child.
     pub(super) fn followers(&self, row: usize) -> usize {
         self.followed.get(&row).copied().unwrap_or_default()
     }
@@ -38,17 +38,17 @@ impl Links {
     pub(super) fn segments(&self, starts: &[usize]) -> Vec<usize> {
         let mut segments: Vec<Option<usize>> = vec![None; self.up.len()];
         for start in 0..self.up.len() {
-            let mut way = Vec::new();
+            let mut visited = Vec::new();
             let mut at = Some(start);
             let mut count = loop {
                 let Some(row) = at else { break 0 };
                 if let Some(known) = segments.get(row).copied().flatten() {
                     break known;
                 }
-                way.push(row);
+                visited.push(row);
                 at = self.up.get(row).copied().flatten();
             };
-            for row in way.into_iter().rev() {
+            for row in visited.into_iter().rev() {
                 count += usize::from(starts.contains(&row));
                 if let Some(segment) = segments.get_mut(row) {
                     *segment = Some(count);
@@ -59,17 +59,17 @@ impl Links {
     }
 }
 
-/// Cuts cycles; that of the leaf is cut where its path ends.
-fn cut_circles(up: &mut [Option<usize>], leaf: Option<usize>) {
+/// Cuts cycles. A cycle above the leaf is cut where the leaf's path ends.
+fn cut_cycles(up: &mut [Option<usize>], leaf: Option<usize>) {
     const OPEN: u8 = 1;
     const DONE: u8 = 2;
     let mut states = vec![0_u8; up.len()];
     for start in leaf.into_iter().chain(0..up.len()) {
-        let mut way = Vec::new();
+        let mut visited = Vec::new();
         let mut at = start;
         while let Some(state) = states.get_mut(at).filter(|state| **state == 0) {
             *state = OPEN;
-            way.push(at);
+            visited.push(at);
             let Some(next) = up.get(at).copied().flatten() else { break };
             if states.get(next) == Some(&OPEN)
                 && let Some(link) = up.get_mut(at)
@@ -79,7 +79,7 @@ fn cut_circles(up: &mut [Option<usize>], leaf: Option<usize>) {
             }
             at = next;
         }
-        for row in way {
+        for row in visited {
             if let Some(state) = states.get_mut(row) {
                 *state = DONE;
             }

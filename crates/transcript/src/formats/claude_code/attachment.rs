@@ -1,7 +1,7 @@
 //! Decodes the payload of an `attachment` line: what Claude Code gave the model beside a prompt.
 //!
-//! More than 80 kinds are known, and releases add to them, so their texts are not listed by field:
-//! every string counts, but for images, ids and what another string repeats.
+//! More than 80 kinds are known, and releases add to them, so there is no list of their text
+//! fields: every string counts, except images, ids and what another string repeats.
 
 use std::borrow::Cow;
 
@@ -33,7 +33,7 @@ pub(super) struct Attachment<'a> {
     pub(super) prompt: Option<Content<'a>>,
     pub(super) command_mode: Option<Cow<'a, str>>,
     pub(super) origin: Option<PromptOrigin<'a>>,
-    /// What the model was given, where the record has it.
+    /// The text that the model was given, if the record has it.
     rendered: Strings,
     /// All other strings.
     strings: Strings,
@@ -63,7 +63,7 @@ impl Attachment<'_> {
 }
 
 impl<'de> Lenient<'de> for Attachment<'de> {
-    // Extensions write any value here, which is not odd.
+    // Extensions write any value here, so no type is an oddity.
     fn from_text(text: &str) -> Option<Self> {
         Some(Attachment { strings: Strings(vec![text.to_owned()]), ..Attachment::default() })
     }

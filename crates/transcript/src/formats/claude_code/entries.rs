@@ -389,7 +389,7 @@ fn note<'a>(entry: &mut Entry<'a>, origin: &Origin, mut line: Box<Line<'a>>) {
     entry.facts.extend(facts);
 }
 
-/// The largest number of models in a total. A session uses a few; more of them are hostile.
+/// Maximum number of models in a total. A session uses a few; a line with more is hostile.
 const MAX_MODELS: usize = 64;
 
 /// Returns Claude Code's own total of the session.
@@ -416,7 +416,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn notes_are_sorted_for_the_search() {
+    fn types_of_notes_are_sorted_for_the_binary_search() {
         assert!(NOTES.is_sorted());
     }
 }

@@ -1,8 +1,8 @@
 //! Separates what the harness wrote into user messages from what the user typed.
 //!
 //! Claude Code writes commands, their output, reminders, notifications and markers into the user's
-//! messages. The tags and phrases here were counted in real transcripts; a tag that is not listed
-//! is the user's own text.
+//! messages. The tags and phrases here come from real transcripts; a tag that is not listed is the
+//! user's own text.
 
 use std::borrow::Cow;
 
@@ -26,7 +26,7 @@ pub(super) enum UserText<'a> {
     Summary(Cow<'a, str>),
 }
 
-/// Tags of blocks that may precede a real prompt.
+/// Tags of blocks that may come before or after a real prompt.
 const GLUED: &[&str] = &["system-reminder", "ide_opened_file", "ide_selection", "ide_diagnostics"];
 
 /// Tags of blocks that make up the whole text.
@@ -52,11 +52,12 @@ pub(super) struct Glued<'a> {
     pub(super) before: Vec<(String, String)>,
     /// The author of what is left; of the whole text, if the harness wrote all of it.
     pub(super) what: UserText<'a>,
-    /// Blocks behind the text of a human. A command is there as it was written, with its tags.
+    /// Blocks after the text of a human. For a command, the first one is the command as written,
+    /// with its tags.
     pub(super) behind: Vec<(String, String)>,
 }
 
-/// Returns the author of a user text, and takes blocks of the harness off its ends.
+/// Finds the author of a user text, and separates the blocks of the harness at its ends.
 pub(super) fn read(text: Cow<'_, str>) -> Glued<'_> {
     let (before, rest) = blocks_before(&text);
     let (body, mut behind) = blocks_behind(rest);
@@ -74,7 +75,7 @@ pub(super) fn read(text: Cow<'_, str>) -> Glued<'_> {
             return Glued { before, what, behind };
         }
     }
-    // If only the harness's text is left, the whole text is the harness's.
+    // If only text of the harness is left, the harness wrote the whole text.
     let what = match read_whole(Cow::Owned(body.to_owned())) {
         UserText::Interrupt(_) => UserText::Interrupt(text),
         UserText::Summary(_) => UserText::Summary(text),
@@ -98,7 +99,7 @@ fn blocks_before(text: &str) -> (Vec<(String, String)>, &str) {
     (blocks, if text.trim_start().len() == rest.len() { text } else { rest })
 }
 
-/// Returns a text without the blocks of the harness behind it, and these blocks.
+/// Returns a text without the blocks of the harness after it, and these blocks.
 fn blocks_behind(text: &str) -> (&str, Vec<(String, String)>) {
     let mut blocks = Vec::new();
     let mut rest = text;
@@ -238,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn reminders_behind_a_prompt_are_stripped() {
+    fn reminders_after_a_prompt_are_stripped() {
         let text = "fix it\n\n<system-reminder>a</system-reminder>\n<system-reminder>b</system-reminder>\n";
         assert_eq!(prompt(text).as_deref(), Some("fix it"));
         // Text that a person quotes in the middle of a prompt is the person's.
@@ -283,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_harness_wrote_is_no_prompt() {
+    fn text_of_the_harness_is_not_a_prompt() {
         for text in [
             "<local-command-stdout>ok</local-command-stdout>",
             "<bash-stdout>a</bash-stdout><bash-stderr></bash-stderr>",

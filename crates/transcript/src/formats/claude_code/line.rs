@@ -185,7 +185,7 @@ macro_rules! object_or_anything {
 }
 
 object_or_anything! {
-    /// An object 95 times in 100, otherwise a string or a list.
+    /// An object in about 95 % of lines, otherwise a string or a list.
     ToolUseResult(ToolUseResultFields),
     /// The payload of a progress line, by any tool.
     Progress(ProgressFields),

@@ -4,8 +4,8 @@
 //! (the line types), `user`, `envelope` and `replies` (the author of a user line), `attachment`
 //! (what the program put beside a prompt), `documents` (whole files next to a transcript).
 //!
-//! The format has no published definition. Types and fields were counted in real transcripts of
-//! releases 1.0 to 2.1; unknown ones are stored and shown as unknown.
+//! The format has no published definition. Types and fields come from real transcripts of releases
+//! 1.0 to 2.1; unknown ones are stored and shown as unknown.
 
 mod attachment;
 mod documents;

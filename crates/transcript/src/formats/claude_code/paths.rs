@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_transcript_is_left_out_with_a_reason() {
+    fn other_files_are_left_out_with_a_reason() {
         for path in [
             "projects/-a/sessions-index.json",
             "projects/-a/memory/MEMORY.md",
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn secrets_are_denied_wherever_they_lie() {
+    fn secrets_are_denied_in_every_folder() {
         for path in [
             ".credentials.json",
             ".claude.json",
@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_are_no_text_stay_apart() {
+    fn names_that_are_not_utf8_stay_different() {
         let session = |path: &[u8]| origin(path).session;
         assert_ne!(session(b"projects/-p/inv\xff.jsonl"), session(b"projects/-p/inv\xfe.jsonl"));
     }

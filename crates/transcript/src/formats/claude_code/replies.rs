@@ -1,8 +1,8 @@
-//! Finds what a person said in the result of a tool: why a call was rejected, the answers to
+//! Finds the words of a person in the result of a tool: why a call was rejected, the answers to
 //! questions, a plan that was edited.
 //!
-//! Claude Code has no separate line for these words. Only its fixed phrases around them are cut;
-//! a result without them holds no words of a person.
+//! Claude Code has no separate line for these words. They are found by the fixed phrases around
+//! them; a result without such a phrase holds no words of a person.
 
 use std::borrow::Cow;
 
@@ -10,18 +10,18 @@ use super::line::ToolUseResultFields;
 use crate::json::object::{Object, text};
 
 /// The phrases before the reason for a rejection.
-const SAID: &[&str] = &[
+const REASON_PHRASES: &[&str] = &[
     "To tell you how to proceed, the user said:",
     "(eg. if it was a file edit, the new_string was NOT written to the file). The user said:",
 ];
 
-/// The phrases that begin such a result.
+/// The phrases that begin the result of a rejected call.
 const REJECTED: &[&str] = &[
     "The user doesn't want to proceed with this tool use.",
     "Permission for this tool use was denied.",
 ];
 
-/// The hint that newer releases add behind the reason.
+/// The hint that newer releases add after the reason.
 const HINT: &str = "\n\nNote: The user's next message may contain a correction";
 
 /// The phrases that begin answers to questions.
@@ -43,13 +43,14 @@ fn rejection(result: &str) -> Option<String> {
     if !REJECTED.iter().any(|start| result.trim_start().starts_with(start)) {
         return None;
     }
-    let words = SAID.iter().find_map(|said| result.split_once(said))?.1;
+    let words = REASON_PHRASES.iter().find_map(|said| result.split_once(said))?.1;
     let words = words.split(HINT).next().unwrap_or(words).trim();
-    // Leaving a list of questions is recorded as a rejection, in the program's own words.
+    // If a person leaves a list of questions, Claude Code records a rejection in its own words.
     (!words.starts_with("The user wants to clarify these questions")).then(|| words.to_owned())
 }
 
-/// Returns the answers, one per line; from the tool's own record of them, or else from its text.
+/// Returns the answers, one per line, from the fields of the result if it has them, otherwise from
+/// its text.
 fn answers(result: &str, fields: &ToolUseResultFields<'_>) -> Option<String> {
     let listed = ANSWERED.iter().find_map(|start| result.trim_start().strip_prefix(start));
     let mut lines: Vec<String> = Vec::new();
@@ -91,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn the_reason_for_a_rejection_is_the_persons() {
+    fn the_reason_for_a_rejection_is_found() {
         let rejected = "The user doesn't want to proceed with this tool use. The tool use was rejected (eg. if it was a file edit, the new_string was NOT written to the file).";
         check(
             &format!(
@@ -116,12 +117,12 @@ mod tests {
             "Permission for this tool use was denied. The tool use was rejected (eg. if it was a file edit, the new_string was NOT written to the file). The user said:\nnot now",
             Some("not now"),
         );
-        // The same phrase in the output of a tool is not a person's.
+        // The same phrase in the output of a tool is not followed by words of a person.
         check("12: To tell you how to proceed, the user said:\nx", None);
     }
 
     #[test]
-    fn answers_to_questions_are_the_persons() {
+    fn answers_to_questions_are_found() {
         check(
             "User has answered your questions: \"Which?\"=\"Only ci\", \"How?\"=\"slowly, \" user notes: x. You can now continue with the user's answers in mind.",
             Some("Only ci\nslowly,"),
@@ -145,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn an_edited_plan_is_the_persons() {
+    fn a_plan_that_a_person_edited_is_found() {
         check(
             "User has approved your plan. You can now start coding.\n\n## Approved Plan (edited by user):\n# Plan\n1. wait",
             Some("# Plan\n1. wait"),

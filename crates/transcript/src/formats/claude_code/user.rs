@@ -109,7 +109,7 @@ pub(super) fn open_envelopes(entry: &mut Entry<'_>) -> bool {
     is_typed
 }
 
-/// Finds the author of the text beside a tool's results: the human, unless the harness wrote it.
+/// Attaches the harness's text beside a tool's results. All other text there is the human's.
 fn beside_results(entry: &mut Entry<'_>) {
     for block in &mut entry.blocks {
         if let Block::Text(text) = block
@@ -181,7 +181,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn output_files_are_known_by_base_name_on_any_system() {
+    fn the_base_name_of_an_output_file_is_read_on_any_system() {
         let preview = |path: &str| {
             persisted_output(&format!(
                 "<persisted-output>\nOutput too large (40KB). Full output saved to: {path}\n\nPreview"

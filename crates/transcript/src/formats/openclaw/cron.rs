@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn r6_a_run_as_the_documents_show_it() {
+    fn r6_a_run_as_the_documents_show_it_is_read() {
         let line = r#"{"timestamp":"2026-01-31T07:30:00.000Z","jobId":"5145dbcf","action":"finished","status":"ok","summary":"No upcoming meetings","durationMs":12500,"nextRunAt":"2026-01-31T07:45:00.000Z"}"#;
         check_run(line, |run, entry| {
             assert_eq!((&*run.job, run.status.as_deref()), ("5145dbcf", Some("ok")));
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn r6_a_run_as_releases_write_it() {
+    fn r6_a_run_as_releases_write_it_is_read() {
         let line = r#"{"ts":1769844600000,"jobId":"j","action":"finished","status":"error","error":"no reply","summary":"tried","runAtMs":1769844590000,"durationMs":9.5e3,"nextRunAtMs":1769845500,"sessionId":"s","sessionKey":"agent:main:cron:j","model":"m","provider":"p","usage":{"input":5,"output":6},"delivered":true}"#;
         check_run(line, |run, entry| {
             assert_eq!(run.run_at, Some(Timestamp(1_769_844_590_000)));
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn r6_jobs_as_the_documents_show_them() {
+    fn r6_jobs_as_the_documents_show_them_are_read() {
         let json = r#"{"jobs":[{"id":"5145dbcf","name":"Meeting Intel","prompt":"Check calendars","schedule":{"kind":"interval","everyMs":900000},"enabled":true,"createdAt":"2026-01-31T07:00:00Z"}]}"#;
         check_jobs(json, |jobs, entry| {
             let [job] = jobs else { unreachable!("{jobs:?}") };
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn r6_jobs_as_releases_write_them() {
+    fn r6_jobs_as_releases_write_them_are_read() {
         let json = r#"{"version":1,"jobs":[
             {"id":"a","agentId":"work","name":"n","enabled":false,"createdAtMs":1769842800000,"schedule":{"kind":"cron","expr":"0 7 * * *","tz":"Europe/Berlin"},"payload":{"kind":"agentTurn","message":"wake up"},"state":{"nextRunAtMs":1769845500000}},
             {"id":"b","schedule":{"kind":"at","at":"2026-02-01T07:00:00Z"},"payload":{"kind":"systemEvent","text":"ping"}},
@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn r6_odd_lists_of_jobs() {
+    fn r6_odd_lists_of_jobs_are_read_or_noted() {
         check_jobs(r#"{"jobs":{"a":{"name":"by key"}}}"#, |jobs, _| {
             assert_eq!(jobs.first().map(|job| &*job.id), Some("a"));
         });
@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn r6_durations_in_words() {
+    fn r6_durations_are_described_in_words() {
         for (ms, words) in [
             (1000, "second"),
             (900_000, "15 minutes"),

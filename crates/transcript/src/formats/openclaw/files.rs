@@ -123,7 +123,7 @@ fn claim_transcript(name: &[u8]) -> Claim {
     }
 }
 
-/// Returns whether a folder holds archived transcripts. Imported ones exist in three locations.
+/// Returns whether a folder holds archived transcripts. Imported ones may be in four places.
 fn is_archive(folder: &[&[u8]]) -> bool {
     match folder {
         [b"agents", _, b"sessions", name] => *name == COLD || *name == IMPORTED,
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn r1_sessions_of_every_agent() {
+    fn r1_sessions_of_every_agent_are_claimed() {
         assert_eq!(claim(b"agents", Node::Directory), Claim::Enter);
         for agent in ["main", "work", "telegram", "\u{e9}t\u{e9}"] {
             assert_eq!(claim(format!("agents/{agent}").as_bytes(), Node::Directory), Claim::Enter);
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn r4_folders_of_archives() {
+    fn r4_folders_of_archives_are_searched() {
         const ID: &str = "13f7ee8b-4916-4c0c-a7c3-6a9d44685f32";
         let is = |path: &str, agent: &str, session: Option<&str>, archive| {
             assert_eq!(claim(path.as_bytes(), Node::File), COLLECT, "{path}");
@@ -279,13 +279,13 @@ mod tests {
 
     #[test]
     fn r4_two_threads_of_one_id_are_two_sessions() {
-        let of = |name: &str| {
+        let session = |name: &str| {
             origin(format!("agents/main/sessions/{name}").as_bytes()).session.unwrap_or_default()
         };
-        assert_eq!(of("1906e15d-topic-7.jsonl"), "1906e15d-topic-7");
-        assert_eq!(of("1906e15d-topic-a%2Fb%20c.jsonl.reset.x"), "1906e15d-topic-a/b c");
-        assert_eq!(of("1906e15d-topic-%F0%9F%A6%9E.jsonl"), "1906e15d-topic-\u{1f99e}");
-        assert_eq!(of("1906e15d-topic-%zz.jsonl"), "1906e15d-topic-%zz");
+        assert_eq!(session("1906e15d-topic-7.jsonl"), "1906e15d-topic-7");
+        assert_eq!(session("1906e15d-topic-a%2Fb%20c.jsonl.reset.x"), "1906e15d-topic-a/b c");
+        assert_eq!(session("1906e15d-topic-%F0%9F%A6%9E.jsonl"), "1906e15d-topic-\u{1f99e}");
+        assert_eq!(session("1906e15d-topic-%zz.jsonl"), "1906e15d-topic-%zz");
     }
 
     #[test]
@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn r8_what_is_left_out_is_named() {
+    fn r8_known_files_are_left_out_with_a_reason() {
         let is_left_out = |path: &str, node| {
             let claim = claim(path.as_bytes(), node);
             assert!(matches!(claim, Claim::LeaveOut(_)), "{path}: {claim:?}");
@@ -340,16 +340,16 @@ mod tests {
     }
 
     #[test]
-    fn the_database_and_the_sessions_in_it() {
+    fn the_database_and_the_sessions_in_it_are_claimed() {
         let database = "agents/main/agent/openclaw-agent.sqlite";
         assert_eq!(claim(database.as_bytes(), Node::File), Claim::Collect(Part::Database));
         for suffix in ["-wal", "-shm", "-journal"] {
             let beside = format!("{database}{suffix}");
             assert_eq!(claim(beside.as_bytes(), Node::File), Claim::Ignore);
         }
-        let of = origin(database.as_bytes());
-        assert_eq!((of.part, of.agent.as_deref()), (Part::Database, Some("main")));
-        assert_eq!(of.session, None);
+        let found = origin(database.as_bytes());
+        assert_eq!((found.part, found.agent.as_deref()), (Part::Database, Some("main")));
+        assert_eq!(found.session, None);
         for id in
             ["433d5b15-0000-4000-8000-000000000001", "../../etc", "a/b", ".", "%41", "\u{1f99e}"]
         {
@@ -365,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_transcript_although_it_lies_among_them() {
+    fn other_files_among_transcripts_are_not_taken_for_transcripts() {
         session_file("sessions.json", Claim::Collect(Part::Index));
         session_file("sessions.json.bak.3", Claim::LeaveOut("older copy of the session index"));
         session_file("sessions.jsonl", COLLECT);

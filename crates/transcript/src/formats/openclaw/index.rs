@@ -1,6 +1,6 @@
 //! Decodes `sessions.json` in every known shape, JSON or JSON5.
 //!
-//! The shapes: a flat map of keys (real releases, and the spec's older one with ISO times and
+//! The shapes: a flat map of keys (as releases write it, and an older one with ISO times and
 //! `tokenCount`), and `{version, agents: {key: …}}` with nested `model` and `tokenCounts`. All
 //! fields are returned under the names of the flat map. A broken index is reported and never fatal,
 //! because the transcripts hold the data.
@@ -17,12 +17,12 @@ use crate::key::SessionKey;
 use crate::problem::{Problem, ProblemKind};
 use crate::time::Timestamp;
 
-/// An index that is nested deeper is not decoded, so that the JSON5 parser cannot exhaust the
-/// stack.
-const DEEPEST: usize = 100;
+/// Maximum nesting of an index. A deeper one is not decoded, so that the JSON5 parser cannot
+/// exhaust the stack.
+const MAX_DEPTH: usize = 100;
 
-/// Values of more bytes than this stay only in the index's bytes.
-const LONGEST_VALUE: usize = 16 << 10;
+/// Maximum size in bytes of a value that is decoded. Longer values stay only in the index's bytes.
+const MAX_VALUE_BYTES: usize = 16 << 10;
 
 /// Implements [`crate::format::Format::read_index`].
 pub(super) fn read(bytes: &[u8]) -> Index {
@@ -149,7 +149,7 @@ pub(crate) fn nests_too_deeply(text: &str) -> bool {
             }
             (None, b'{' | b'[') => {
                 depth += 1;
-                if depth > DEEPEST {
+                if depth > MAX_DEPTH {
                     return true;
                 }
             }
@@ -183,7 +183,7 @@ fn take(index: &mut Index, key: &str, raw: &RawValue, all: bool) {
     let mut odd = BTreeSet::new();
     for (name, raw) in entry {
         let is_report = field(&name).is_some_and(|field| field.group == Group::Report);
-        let is_left = is_report || name == "skills" || raw.get().len() > LONGEST_VALUE;
+        let is_left = is_report || name == "skills" || raw.get().len() > MAX_VALUE_BYTES;
         if is_left && !all {
             continue;
         }
@@ -280,9 +280,9 @@ fn session(index: &mut Index, fields: &Map<String, Value>) -> Option<String> {
     id.map(str::to_owned)
 }
 
-/// Implements [`crate::format::Format::sessions_of_key`]. Without a file's name in the index, the
-/// thread in the key names the transcript; `lastThreadId` does so only if the id alone names none,
-/// because it changes with every message.
+/// Implements [`crate::format::Format::sessions_of_key`]. If the index names no file, the thread in
+/// the key names the transcript. `lastThreadId` is the least likely, because it changes with every
+/// message.
 pub(super) fn sessions_of_key(
     key: &str,
     session: &str,
@@ -290,7 +290,7 @@ pub(super) fn sessions_of_key(
 ) -> Vec<String> {
     let id = archives::without_thread(session).unwrap_or(session);
     if id != session {
-        // Moved into the database, it has the id alone.
+        // In the database, the session of a thread has the id alone.
         return vec![session.to_owned(), id.to_owned()];
     }
     if fields.get("sessionFile").is_some_and(Value::is_string) {
@@ -348,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn r2_three_shapes_say_the_same() {
+    fn r2_three_shapes_give_the_same_binding() {
         let flat = one(r#"{"agent:main:main": {"sessionId": "s1", "updatedAt": 1770193116233,
             "model": "claude", "modelProvider": "anthropic", "totalTokens": 7}}"#);
         let wrapped = one(r#"{"version": 2, "agents": {"agent:main:main": {
@@ -375,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn r2_damage_is_said() {
+    fn r2_damage_is_reported() {
         for broken in ["", " \n", "{\"agent:main:main\": {\"sessionId\": \"s", "\0\0\0", "[1]", "7"]
         {
             let index = read(broken.as_bytes());
@@ -414,7 +414,7 @@ mod tests {
     }
 
     #[test]
-    fn a_transcript_elsewhere_is_not_followed() {
+    fn a_transcript_outside_of_the_folder_is_not_followed() {
         let session = |file: &str| {
             let text = format!(r#"{{"k": {{"sessionId": "s1", "sessionFile": "{file}"}}}}"#);
             let index = read(text.as_bytes());
@@ -429,7 +429,7 @@ mod tests {
 
     #[test]
     fn r120_a_thread_names_the_transcript() {
-        let of = |key: &str, fields: &str| {
+        let sessions = |key: &str, fields: &str| {
             let binding = one(&format!(r#"{{"{key}": {{"sessionId": "s1"{fields}}}}}"#));
             let session = binding.session.unwrap();
             sessions_of_key(&binding.key, &session, &binding.fields).join(" ")
@@ -441,18 +441,22 @@ mod tests {
             "agent:main:discord:dm:7:thread:42",
             "agent:main:main:thread:42",
         ] {
-            assert_eq!(of(key, ""), "s1-topic-42 s1", "{key}");
+            assert_eq!(sessions(key, ""), "s1-topic-42 s1", "{key}");
         }
-        assert_eq!(of("agent:main:slack:thread:a/b", ""), "s1-topic-a/b s1");
-        assert_eq!(of("agent:main:main", ""), "s1");
-        assert_eq!(of("agent:main:telegram:dm:5", r#", "lastThreadId": 42"#), "s1 s1-topic-42");
-        assert_eq!(of("agent:main:main", r#", "lastThreadId": "x""#), "s1 s1-topic-x");
-        let both = of("agent:main:matrix:channel:!a:thread:$ab", r#", "lastThreadId": "$Ab""#);
+        assert_eq!(sessions("agent:main:slack:thread:a/b", ""), "s1-topic-a/b s1");
+        assert_eq!(sessions("agent:main:main", ""), "s1");
+        assert_eq!(
+            sessions("agent:main:telegram:dm:5", r#", "lastThreadId": 42"#),
+            "s1 s1-topic-42"
+        );
+        assert_eq!(sessions("agent:main:main", r#", "lastThreadId": "x""#), "s1 s1-topic-x");
+        let both =
+            sessions("agent:main:matrix:channel:!a:thread:$ab", r#", "lastThreadId": "$Ab""#);
         assert_eq!(both, "s1-topic-$ab s1 s1-topic-$Ab");
-        // The name of a file leaves no doubt.
+        // The name of a file decides.
         let file = |name: &str| format!(r#", "lastThreadId": 9, "sessionFile": "{name}.jsonl""#);
-        assert_eq!(of("agent:main:slack:thread:42", &file("s1")), "s1");
-        assert_eq!(of("agent:main:slack:thread:42", &file("s1-topic-7")), "s1-topic-7 s1");
+        assert_eq!(sessions("agent:main:slack:thread:42", &file("s1")), "s1");
+        assert_eq!(sessions("agent:main:slack:thread:42", &file("s1-topic-7")), "s1-topic-7 s1");
     }
 
     #[test]
@@ -476,7 +480,7 @@ mod tests {
     }
 
     #[test]
-    fn children_name_their_parent() {
+    fn a_subagents_entry_names_its_parent() {
         let parent = |key: &str, more: &str| {
             one(&format!(r#"{{"{key}": {{"sessionId": "s"{more}}}}}"#)).parent_key
         };

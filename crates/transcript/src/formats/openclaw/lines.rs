@@ -58,7 +58,7 @@ fields! {
 }
 
 fields! {
-    /// The source of a compaction or branch summary.
+    /// The files that a compaction or branch summary lists.
     struct Details<'a> {
         "readFiles" => read_files: Vec<Cow<'a, str>>,
         "modifiedFiles" => modified_files: Vec<Cow<'a, str>>,

@@ -40,7 +40,7 @@ impl Format for OpenClaw {
     }
 
     fn resume(&self, _: &str, key: Option<&str>) -> Option<Vec<String>> {
-        // Messages no longer reach a session without a key.
+        // A session without a key receives no more messages.
         Some(["openclaw", "tui", "--session", key?].map(str::to_owned).to_vec())
     }
 
@@ -52,7 +52,7 @@ impl Format for OpenClaw {
         true
     }
 
-    // Moving a transcript into the database does it.
+    // OpenClaw does so when it moves a transcript into its database.
     fn respells_lines(&self) -> bool {
         true
     }
@@ -66,7 +66,7 @@ impl Format for OpenClaw {
     }
 
     fn roots(&self) -> &'static [Root] {
-        // Earlier names of the project.
+        // The last three are earlier names of the project.
         &[Root {
             env: "OPENCLAW_STATE_DIR",
             home: &[".openclaw", ".clawdbot", ".moltbot", ".moldbot"],

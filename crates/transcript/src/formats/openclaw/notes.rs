@@ -24,9 +24,9 @@ const NAMES: &[&[u8]] = &[
     b"BOOTSTRAP.md",
 ];
 
-/// The depth of folders below `memory/` that are searched. Agents group notes by year and month; no
-/// deeper folder has been seen.
-const DEEPEST: usize = 4;
+/// Maximum depth of the folders below `memory/` that are searched. Agents group notes by year and
+/// month; no deeper folder has been seen.
+const MAX_FOLDER_DEPTH: usize = 4;
 
 const OTHER: &str = "workspace: only memory and personality notes are collected";
 
@@ -44,9 +44,11 @@ pub(super) fn claim(inside: &[&[u8]], node: Node) -> Claim {
     match (inside, node) {
         ([], Node::Directory) => Claim::Enter,
         ([name], Node::File) if NAMES.contains(name) => Claim::Collect(Part::Note),
-        ([b"memory", folders @ ..], Node::Directory) if folders.len() <= DEEPEST => Claim::Enter,
+        ([b"memory", folders @ ..], Node::Directory) if folders.len() <= MAX_FOLDER_DEPTH => {
+            Claim::Enter
+        }
         ([b"memory", folders @ .., name], Node::File)
-            if folders.len() <= DEEPEST && is_note(name) =>
+            if folders.len() <= MAX_FOLDER_DEPTH && is_note(name) =>
         {
             Claim::Collect(Part::Note)
         }

@@ -1,7 +1,7 @@
-//! The session that a `sessions_spawn` call started, in the result of the call.
+//! Finds the session that a `sessions_spawn` call started.
 //!
-//! A result names it by its key. A call through `tool_call` has an entry of its own with the result,
-//! which names the call around it.
+//! The result of the call names the session by its key. The result of a call through `tool_call` is
+//! in a separate entry, which names the outer call.
 
 use std::borrow::Cow;
 

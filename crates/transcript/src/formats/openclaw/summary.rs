@@ -53,7 +53,7 @@ mod tests {
     use super::files;
 
     #[test]
-    fn r17_lists_with_and_without_bullets() {
+    fn r17_lists_are_read_with_and_without_bullets() {
         let summary = "Did things.\n\n<read-files>\n- AGENTS.md\nsrc/a b.rs\n\n- AGENTS.md\n</read-files>\n\
                        <modified-files>- x.md</modified-files><modified-files>\ny.md\n</modified-files>";
         assert_eq!(files(None, summary, "read-files"), ["AGENTS.md", "src/a b.rs"]);
@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_that_does_not_end_is_none() {
+    fn an_unclosed_list_is_ignored() {
         assert!(files(None, "<read-files>\n- a", "read-files").is_empty());
         assert!(files(None, "</read-files><read-files>", "read-files").is_empty());
     }

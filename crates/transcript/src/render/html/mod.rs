@@ -160,8 +160,9 @@ impl Html {
                 self.fold("folded", &label, &prose::plain(text), out)
             }
             Piece::Image { media_type } => {
-                let of = media_type.as_deref().map(|of| format!(" · {of}")).unwrap_or_default();
-                self.mark("picture", &format!("🖼 an image{of}"), out)
+                let kind =
+                    media_type.as_deref().map(|kind| format!(" · {kind}")).unwrap_or_default();
+                self.mark("picture", &format!("🖼 an image{kind}"), out)
             }
             Piece::Other(name) => self.mark("other", &format!("({name})"), out),
             Piece::Call(_) | Piece::Result(_) => {

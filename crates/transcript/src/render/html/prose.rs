@@ -5,8 +5,9 @@ use pulldown_cmark::{CowStr, Event, Options, Parser, Tag, TagEnd, html};
 use super::escaped;
 use crate::render::clean::clean;
 
-/// Longer texts, in bytes, are shown as plain text, which bounds the parsing time.
-const LONGEST: usize = 1 << 20;
+/// Maximum length in bytes of a text that is parsed. Longer ones are shown as plain text, which
+/// bounds the parsing time.
+const MAX_MARKDOWN_BYTES: usize = 1 << 20;
 
 const OPTIONS: Options =
     Options::ENABLE_TABLES.union(Options::ENABLE_STRIKETHROUGH).union(Options::ENABLE_TASKLISTS);
@@ -15,7 +16,7 @@ const OPTIONS: Options =
 /// the web or to a mailbox stay links.
 pub(super) fn markdown(text: &str) -> String {
     let text = clean(text);
-    if text.len() > LONGEST {
+    if text.len() > MAX_MARKDOWN_BYTES {
         return format!("<pre>{}</pre>", escaped(&text));
     }
     // For each open link, true if it stays a link.
@@ -25,9 +26,9 @@ pub(super) fn markdown(text: &str) -> String {
         Event::Start(Tag::HtmlBlock) => Event::Start(Tag::Paragraph),
         Event::End(TagEnd::HtmlBlock) => Event::End(TagEnd::Paragraph),
         Event::Start(Tag::Link { dest_url, .. }) => {
-            let leads = is_harmless(&dest_url);
-            links.push(leads);
-            Event::Html(if leads {
+            let is_link = is_harmless(&dest_url);
+            links.push(is_link);
+            Event::Html(if is_link {
                 open_link(&dest_url)
             } else {
                 format!("<span class=\"link\" title=\"{}\">", escaped(&dest_url)).into()
@@ -74,7 +75,7 @@ mod tests {
     use super::markdown;
 
     #[test]
-    fn nothing_acts() {
+    fn html_links_and_images_in_a_text_cannot_act() {
         for (text, expected) in [
             ("a **b**", "<p>a <strong>b</strong></p>\n"),
             ("<img src=x onerror=y>", "<p>&lt;img src=x onerror=y&gt;</p>\n"),

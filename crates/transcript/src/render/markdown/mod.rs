@@ -120,8 +120,9 @@ impl Markdown {
                 self.details(&html(&words::attached(label)), &quoted(text), out)
             }
             Piece::Image { media_type } => {
-                let of = media_type.as_deref().map(|of| format!(": {of}")).unwrap_or_default();
-                self.mark(&format!("(an image{of})"), out)
+                let kind =
+                    media_type.as_deref().map(|kind| format!(": {kind}")).unwrap_or_default();
+                self.mark(&format!("(an image{kind})"), out)
             }
             Piece::Other(name) => self.mark(&format!("({name})"), out),
             Piece::Call(_) | Piece::Result(_) => Ok(()),
@@ -235,14 +236,14 @@ pub fn index(title: &str, sessions: &[Listed], out: &mut dyn Write) -> io::Resul
         let date = header.started_at.and_then(words::minute).map(|date| format!("{date} · "));
         let turns = words::count(header.turns, "turn");
         let sub_agent = if header.parent.is_some() { "sub-agent" } else { "" };
-        let of = [&header.project, &header.program, sub_agent];
-        let of: Vec<&str> = of.into_iter().filter(|of| !of.is_empty()).collect();
+        let facts = [&header.project, &header.program, sub_agent];
+        let facts: Vec<&str> = facts.into_iter().filter(|fact| !fact.is_empty()).collect();
         writeln!(
             out,
             "- {}[{}]({file}) — {}, {turns}",
             date.unwrap_or_default(),
             escape(&line(&header.title)),
-            escape(&line(&of.join(", "))),
+            escape(&line(&facts.join(", "))),
         )?;
     }
     Ok(())

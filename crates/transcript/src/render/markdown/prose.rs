@@ -6,8 +6,9 @@ use pulldown_cmark::{CodeBlockKind, Event, Options, Parser, Tag, TagEnd};
 
 use crate::render::clean::clean;
 
-/// Longer texts, in bytes, are shown as code, which bounds the parsing time.
-const LONGEST: usize = 1 << 20;
+/// Maximum length in bytes of a text that is parsed. Longer ones are shown as code, which bounds
+/// the parsing time.
+const MAX_MARKDOWN_BYTES: usize = 1 << 20;
 
 /// The Markdown extensions that are parsed, which other Markdown readers know too.
 const OPTIONS: Options =
@@ -78,7 +79,7 @@ fn harmless(text: &str, lay_out: fn(&str) -> String) -> String {
     // After a list, indented text would belong to it.
     let text = clean(text);
     let text = text.trim();
-    if text.len() > LONGEST {
+    if text.len() > MAX_MARKDOWN_BYTES {
         return fence("text", text);
     }
     // Disarming can change the meaning of the text after it. A text that is not stable after a few
@@ -118,7 +119,7 @@ fn disarm(text: &str) -> Cow<'_, str> {
                         .map(|(at, _)| (range.start + at, 1, "&lt;")),
                 );
             }
-            // `![a](b)` is a link behind an escaped mark.
+            // `![a](b)` becomes an escaped `!` and a link.
             Event::Start(Tag::Image { .. }) if text[range.start..].starts_with("![") => {
                 changes.push((range.start, 1, "\\!"));
             }
@@ -223,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn what_could_act_does_not() {
+    fn markdown_that_could_act_is_disarmed() {
         for (text, expected) in [
             ("a **b** `<c>`", "a **b** `<c>`"),
             ("a <b>c</b>", "a &lt;b>c&lt;/b>"),

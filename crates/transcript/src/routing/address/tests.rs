@@ -58,7 +58,7 @@ fn r61_every_scope_has_its_key() {
 }
 
 #[test]
-fn r60_groups_channels_and_rooms() {
+fn r60_groups_channels_and_rooms_have_keys() {
     let settings = Settings::default();
     check(
         &settings,
@@ -85,7 +85,7 @@ fn r60_groups_channels_and_rooms() {
 }
 
 #[test]
-fn r60_threads_and_topics() {
+fn r60_threads_and_topics_have_keys() {
     let settings = Settings::default();
     let with = |mut inbound: Inbound, thread: Thread| {
         inbound.thread = Some(thread);
@@ -102,7 +102,7 @@ fn r60_threads_and_topics() {
         &with(inbound("slack", Chat::Channel, "C1"), thread("1712.5")),
         "agent:main:slack:channel:c1:thread:1712.5",
     );
-    // The documents' form, if nothing else is known.
+    // The form of the documents, for a thread whose group is not known.
     check(
         &settings,
         &with(inbound("slack", Chat::Channel, ""), thread("1712.5")),
@@ -223,7 +223,7 @@ fn any_scope() -> impl Strategy<Value = DmScope> {
     (0..DmScope::NAMES.len()).prop_map(|at| DmScope::parse(DmScope::NAMES[at]).unwrap())
 }
 
-/// Returns what distinguishes two conversations of one agent, written independently of the keys.
+/// Returns the facts that identify a conversation, computed independently of its key.
 fn conversation(settings: &Settings, inbound: &Inbound) -> Vec<String> {
     let channel = inbound.channel.to_string();
     let lower = |text: &str| text.trim().to_lowercase();
@@ -287,7 +287,7 @@ proptest! {
 
     /// Checks that two messages share a session exactly if they are in one conversation.
     #[test]
-    fn r63_conversations_are_told_apart(
+    fn r63_different_conversations_have_different_keys(
         one in any_inbound(),
         other in any_inbound(),
         dm_scope in any_scope(),
@@ -311,7 +311,7 @@ proptest! {
 }
 
 #[test]
-fn who_is_called_like_a_link_is_somebody_else() {
+fn a_peer_with_the_name_of_a_link_is_another_person() {
     let mut settings = Settings { dm_scope: DmScope::Channel, ..Settings::default() };
     settings.identity_links.insert("alice".to_owned(), vec!["telegram:821".to_owned()]);
     let key = |peer: &str| {

@@ -5,7 +5,7 @@ use std::fmt;
 /// The lifetime of a pairing request in milliseconds: one hour.
 pub const REQUEST_LIFETIME: i64 = 60 * 60 * 1000;
 
-/// The highest number of open requests on one channel of an agent.
+/// Maximum number of open requests on one channel of an agent.
 pub const MOST_REQUESTS: usize = 3;
 
 /// A pairing request.
@@ -26,7 +26,7 @@ impl Request {
     }
 }
 
-/// Returns whether a request of that time has not expired.
+/// Returns whether a request made at `asked_at` has not expired.
 pub fn is_open_at(asked_at: i64, now: i64) -> bool {
     asked_at.abs_diff(now) <= REQUEST_LIFETIME.unsigned_abs()
 }
@@ -39,7 +39,7 @@ pub struct PairingCode([u8; 8]);
 const ALPHABET: &[u8; 32] = b"ABCDEFGHJKLMNPQRSTUVWXYZ23456789";
 
 impl PairingCode {
-    /// Returns the code of forty random bits.
+    /// Returns the code for forty random bits.
     pub fn of(random: [u8; 5]) -> PairingCode {
         let bits = random.iter().fold(0_u64, |bits, byte| bits << 8 | u64::from(*byte));
         let letter = |at: usize| ALPHABET[(bits >> (35 - 5 * at)) as usize & 31];

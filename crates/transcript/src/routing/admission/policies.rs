@@ -10,7 +10,7 @@ use crate::routing::settings::choices;
 choices! {
     /// The senders who may speak in direct conversations.
     DirectPolicy {
-        /// Approved senders; other senders may ask.
+        /// Approved senders; others may ask to be paired.
         Pairing = "pairing",
         /// Approved senders.
         Allowlist = "allowlist",

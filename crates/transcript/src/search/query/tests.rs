@@ -1,4 +1,4 @@
-//! Tests the meaning of queries, and that no text is an error.
+//! Tests the meaning of queries, and which of them are errors.
 
 use proptest::prelude::*;
 
@@ -23,7 +23,7 @@ fn clauses(text: &str) -> Vec<String> {
 }
 
 #[test]
-fn words_phrases_and_what_is_excluded() {
+fn words_phrases_and_exclusions_are_parsed() {
     assert_eq!(clauses("fix the bug"), ["fix", "the", "bug"]);
     assert_eq!(clauses("\"out of memory\" -test conf*"), ["out of memory", "-test", "conf*"]);
     assert_eq!(clauses("-\"not this\" \"or tha\"*"), ["-not this", "or tha*"]);
@@ -31,7 +31,7 @@ fn words_phrases_and_what_is_excluded() {
 }
 
 #[test]
-fn what_only_looks_special_is_text() {
+fn text_that_only_looks_special_is_searched_for() {
     assert_eq!(clauses("a-b @x foo:bar http://x/y"), ["a-b", "@x", "foo:bar", "http://x/y"]);
     assert_eq!(clauses("--no-verify - -- *"), ["--no-verify", "-", "--", "*"]);
     assert_eq!(clauses("NEAR( a OR b) ^c"), ["NEAR(", "a", "OR", "b)", "^c"]);
@@ -44,7 +44,7 @@ fn what_only_looks_special_is_text() {
 }
 
 #[test]
-fn filters_are_read() {
+fn filters_are_parsed() {
     let query = read("bug project:\"my shop\" -tool:Bash role:user is:error since:2026-11-01");
     assert_eq!(query.clauses.len(), 1);
     let parsed: Vec<String> = query
@@ -68,7 +68,7 @@ fn filters_are_read() {
 }
 
 #[test]
-fn a_filter_that_makes_no_sense_is_told() {
+fn invalid_queries_are_refused_with_the_reason() {
     let wrong = |text: &str| parse(text, &now()).unwrap_err().to_string();
     assert_eq!(
         wrong("role:human"),
@@ -76,7 +76,7 @@ fn a_filter_that_makes_no_sense_is_told() {
     );
     assert_eq!(wrong("is:great"), "`is:great` is not a valid filter; is: accepts error");
     assert_eq!(wrong("since:soon"), "`since:soon` is not a time; try 3d, yesterday or 2026-11-01");
-    assert_eq!(wrong(&"x".repeat(LONGEST + 1)), "the query is longer than 64 KiB");
+    assert_eq!(wrong(&"x".repeat(MAX_QUERY_BYTES + 1)), "the query is longer than 64 KiB");
     let many: String = (0..20_000).map(|number| format!("{number} ")).take(5000).collect();
     assert_eq!(wrong(&many), "the query has more than 256 words");
 }

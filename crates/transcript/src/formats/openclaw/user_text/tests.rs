@@ -1,4 +1,4 @@
-//! Checks of the reader of user texts: each byte of a text is in exactly one of its parts.
+//! Tests how user texts are split into pieces, and that no text is outside of them.
 
 use super::read;
 
@@ -48,7 +48,7 @@ fn plain_words_stay_as_they_are() {
 }
 
 #[test]
-fn brackets_of_early_releases() {
+fn brackets_of_early_releases_are_attached() {
     check(
         "[Telegram Ada Lovelace id:123 +5m 2026-01-05 12:00 UTC] Ada: hi\n[message_id: 77]",
         "from Ada Lovelace
@@ -67,7 +67,7 @@ fn brackets_of_early_releases() {
 }
 
 #[test]
-fn fenced_blocks_of_2026_2_to_7() {
+fn fenced_blocks_of_2026_2_to_7_are_attached() {
     check(
         "Conversation info (untrusted metadata):\n```json\n{\"message_id\": 5, \"chat_id\": \"telegram:9\", \"sender\": \"Ada\"}\n```\n\nSender (untrusted metadata):\n```json\n{\n  \"label\": \"Ada (9)\",\n  \"id\": \"9\"\n}\n```\n\n[Wed 2026-03-18 10:59 GMT+8] hello\nthere",
         "from Ada (9)
@@ -78,13 +78,13 @@ fn fenced_blocks_of_2026_2_to_7() {
     time: [Wed 2026-03-18 10:59 GMT+8]
     > hello⏎there",
     );
-    // A program that a person writes with has no name of a person.
+    // The program through which a person writes is not the name of the person.
     check(
         "Sender (untrusted metadata):\n```json\n{\"label\":\"openclaw-control-ui\",\"id\":\"openclaw-control-ui\"}\n```\nhi",
         "Sender: Sender (untrusted metadata):⏎```json⏎{\"label\":\"openclaw-control-ui\",\"id\":\"openclaw-control-ui\"}⏎```
     > hi",
     );
-    // Without a fence a heading is the person's own.
+    // Without a fence, a heading is the person's own text.
     check(
         "Sender (untrusted metadata):\nis a strange heading",
         "> Sender (untrusted metadata):⏎is a strange heading",
@@ -102,7 +102,7 @@ fn fenced_blocks_of_2026_2_to_7() {
 }
 
 #[test]
-fn marked_blocks_of_2026_9() {
+fn marked_blocks_of_2026_9_are_attached() {
     check(
         "Conversation info: ⟦openclaw:ctx⟧\n```json\n{\"sender\":{\"name\":\"Bo\"}}\n```\n\nthe words\n\nContext: ⟦openclaw:ctx⟧\na\n\nb",
         "from Bo
@@ -134,7 +134,7 @@ fn events_in_front_of_words_are_attached() {
 }
 
 #[test]
-fn texts_that_no_person_wrote() {
+fn texts_that_no_person_wrote_are_automatic() {
     check(
         "A new session was started via /new or /reset. Greet the user.\nCurrent time: Friday",
         "automatic
@@ -177,7 +177,7 @@ fn texts_that_no_person_wrote() {
 }
 
 #[test]
-fn wrappers_and_media() {
+fn wrappers_and_media_are_attached() {
     check(
         "[Queued messages while agent was busy]\n\n---\nQueued #1\n[WebChat] one\n\n---\nQueued #2\ntwo",
         "via WebChat
@@ -221,7 +221,7 @@ fn wrappers_and_media() {
     );
 }
 
-/// Each of these searched the whole rest of the text at every heading.
+/// Without a limit, each of these would search the whole rest of the text at every heading.
 #[test]
 fn hostile_texts_take_linear_work() {
     for piece in [
