@@ -136,7 +136,7 @@ impl Format for OpenClaw {
 
     fn fields_left_out(&self) -> &'static [(&'static str, &'static str)] {
         &[
-            ("parentId", "identity: in `--json`"),
+            ("parentId", "an id; `--json` has it"),
             ("toolCallId", "pairs a call with its result"),
             ("isError", "the outcome of the call"),
             ("thinkingSignature", "a proof for the API, no text"),
