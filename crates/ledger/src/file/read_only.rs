@@ -1,11 +1,11 @@
 //! Ledgers that this process may read but not write to: on a read-only disk, in a folder of another
 //! user, a copy without write permission, a backup.
 //!
-//! Even for reading, SQLite creates the shared memory of the write-ahead log beside the file. Where
-//! it cannot, where that file would be left behind without write permission, or where the disk is
-//! full, the ledger is opened as immutable: SQLite takes no lock and reads no log. That is safe
-//! only if no log with newer records is beside the file. While another process writes, shared
-//! memory exists, and the file is opened in the ordinary way.
+//! Even for reading, SQLite creates the shared memory of the write-ahead log beside the file. The
+//! ledger is opened as immutable if SQLite cannot create that file, if SQLite may not write to the
+//! ledger and would leave that file behind, or if the disk is full. SQLite then takes no lock and
+//! reads no log. That is safe only if no log with newer records is beside the file. While another
+//! process writes, shared memory exists, and the file is opened in the ordinary way.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;

@@ -75,7 +75,7 @@ pub(crate) enum Event {
         )]
         patch: Fields,
     },
-    /// An index has oddities: kinds and details.
+    /// An index has problems. Each has a kind and a detail.
     IndexProblems { at: i64, source: SourceNumber, problems: Vec<(String, String)> },
     /// A copy of the whole ledger was written to this path, or the former ledger was moved there.
     /// `forget` has to name it, because it may hold the forgotten session.

@@ -12,7 +12,7 @@ use crate::Result;
 use crate::file::ledger::Ledger;
 use crate::truth::forgotten;
 
-/// The time that other commands wait for readers that need old pages.
+/// The time that commands other than `forget` wait for readers that need old pages.
 const OTHER_WAIT: Duration = Duration::from_millis(50);
 
 /// Cleans the file if a session was forgotten since it was last clean. Returns false if another
