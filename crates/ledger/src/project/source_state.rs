@@ -65,6 +65,7 @@ impl SourceState {
         }
     }
 
+    /// The state before the first record.
     const START: SourceState = SourceState {
         session: None,
         last_entry: None,

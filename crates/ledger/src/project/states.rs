@@ -49,7 +49,7 @@ fn state(conn: &Connection, session: SessionRow) -> Result<SessionState> {
     }
 }
 
-/// Returns whether a person archived a session: all keys that lead to it say so.
+/// Returns whether a person archived a session: all keys that lead to it are archived.
 fn is_archived(conn: &Connection, session: SessionRow) -> Result<bool> {
     let is_archived: Option<bool> = conn
         .prepare_cached(
