@@ -37,8 +37,8 @@ macro_rules! in_one_folder {
 }
 pub(crate) use in_one_folder;
 
-/// Returns the possible agent ids of a sub-agent's session: each text after an `agent-` in its name,
-/// and its key, which some agents record instead of an id.
+/// Returns the possible agent ids of a sub-agent's session: each text after an `agent-` in its
+/// name, and its key, which some agents record instead of an id.
 pub(crate) fn agent_ids<'a>(
     session_id: &'a str,
     key: Option<&'a str>,

@@ -378,9 +378,9 @@ fn write_row(
     Ok(())
 }
 
-/// The fields of a key that may name its channel. The first one with a value is used. Releases since
-/// 2026.7.2 write `delivery`, the documentation shows `deliveryContext`, and `origin` is about the
-/// first message.
+/// The fields of a key that may name its channel. The first one with a value is used. Releases
+/// since 2026.7.2 write `delivery`, the documentation shows `deliveryContext`, and `origin` is
+/// about the first message.
 const CHANNELS: &[&[&str]] = &[
     &["channel"],
     &["lastChannel"],

@@ -1,5 +1,5 @@
-//! Selects the words of an entry for the search index: its whole text, except base64 and text beyond
-//! the first mebibyte.
+//! Selects the words of an entry for the search index: its whole text, except base64 and text
+//! beyond the first mebibyte.
 //!
 //! Never shortens a record: text that is not indexed stays readable.
 
@@ -185,8 +185,8 @@ pub(crate) fn merge(conn: &Connection) -> Result<()> {
 /// The largest length of a target in bytes, because it is one line for people.
 pub(super) const MAX_TARGET_BYTES: usize = 160;
 
-/// The largest length of a path in bytes: Linux's own limit. Paths may be longer than other targets,
-/// because the end of a path identifies it.
+/// The largest length of a path in bytes: Linux's own limit. Paths may be longer than other
+/// targets, because the end of a path identifies it.
 const MAX_PATH_BYTES: usize = 4096;
 
 /// Adds every string inside a piece of JSON to `text`, and returns the target of the call.

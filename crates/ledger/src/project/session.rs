@@ -252,8 +252,8 @@ impl Session {
         };
     }
 
-    /// Stores the time and the id with which the session begins. Lines after the first entry with an
-    /// id change nothing.
+    /// Stores the time and the id with which the session begins. Lines after the first entry with
+    /// an id change nothing.
     pub(crate) fn note_beginning(&mut self, uuid: Option<&PackedId>, time: Option<i64>) {
         let columns = &mut self.columns;
         if columns.first_uuid.is_some() {

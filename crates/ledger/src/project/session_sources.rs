@@ -10,7 +10,8 @@ use rusqlite::{Connection, OptionalExtension};
 use crate::Result;
 use crate::base::ids::{SessionRow, SourceId};
 
-/// Expands to an SQL condition: a part holds a conversation. The same rule as `Part::is_transcript`.
+/// Expands to an SQL condition: a part holds a conversation. The same rule as
+/// `Part::is_transcript`.
 macro_rules! holds_transcript {
     ($part:literal) => {
         concat!($part, " IN ('transcript', 'agent', 'subagent')")

@@ -32,6 +32,7 @@ const MAX_ATTEMPTS: usize = 8;
 /// The reason that is reported for a file without lines.
 const EMPTY: &str = "it is empty";
 
+/// The import of one agent's sessions.
 pub(super) struct Import<'a, 'e> {
     store: &'e Store,
     files: &'a AgentFiles,
@@ -125,8 +126,8 @@ impl<'a, 'e> Import<'a, 'e> {
         Ok(sessions)
     }
 
-    /// Puts transcripts that OpenClaw moved into its database, where their ids lack the thread,
-    /// beside the file of the thread. An equal header shows that they are one session.
+    /// Joins a thread's transcript with what OpenClaw moved of it into its database, where the
+    /// session's id lacks the thread. Equal headers show that both are one session.
     fn join_threads(&self, sessions: &mut BTreeMap<String, Vec<Transcript>>) {
         let header = |files: &[Transcript]| files.iter().find_map(|file| self.folder.header(file));
         let mut joined = Vec::new();
