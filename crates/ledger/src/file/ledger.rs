@@ -200,8 +200,8 @@ impl Ledger {
         &self.path
     }
 
-    /// Returns whether the ledger is written with a write-ahead log, as far as that is known:
-    /// SQLite reports the journal mode only of a file that it reads with locks.
+    /// Returns whether the ledger is written with a write-ahead log. It may return false for an
+    /// immutable file: SQLite reports the journal mode only of a file that it reads with locks.
     pub(crate) fn has_log(&self) -> bool {
         self.has_log
     }
@@ -517,8 +517,8 @@ impl Drop for Ledger {
     }
 }
 
-/// Opens the file at `path`, and checks that no other file was moved there during that: the log is
-/// opened by name and would belong to that file.
+/// Opens the file at `path`. If another file is moved there at the same time, opens it again:
+/// SQLite finds the log by name, and the log would belong to the other file.
 fn connect(path: &Path, access: OpenFlags, longest: Duration) -> Result<(Connection, OpenFile)> {
     free_space::check(path)?;
     let (conn, opened) = connect_as(path, &in_real_folder(path), access, longest)?;

@@ -3,8 +3,8 @@
 //!
 //! Writers queue on `flock` of two permanent sidecar files. The holder of `.lock` has the turn, the
 //! holder of `.wait` has the next one: each writer takes `.wait` first and keeps it until it has
-//! `.lock`. So a writer that ends its turn and wants another one comes after a writer that waits,
-//! however late the kernel wakes that one.
+//! `.lock`. A writer that wants two turns in a row therefore lets a waiting writer go first, even
+//! if the kernel wakes the waiting writer late.
 //!
 //! The kernel drops the locks with their process, so they are never stale. They only order the
 //! writers: SQLite's lock remains the authority, and a writer that does not get its turn in time

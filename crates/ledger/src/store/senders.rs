@@ -222,7 +222,7 @@ fn listed(conn: &Connection, filter: &SenderFilter, now: i64) -> Result<Vec<Send
 }
 
 /// Projects everything up to the last record, so that the latest decisions are visible.
-pub fn catch_up(ledger: &mut Ledger) -> Result<()> {
+pub fn catch_up_ledger(ledger: &mut Ledger) -> Result<()> {
     rebuild::catch_up(ledger, &mut |_, _| {})
 }
 

@@ -47,8 +47,8 @@ pub(crate) enum Event {
         /// The index.
         source: SourceNumber,
         key: String,
-        /// The session that the key leads to, or led to before; `None`: the key is gone from the
-        /// index.
+        /// The session that the key leads to. If the index also lists earlier sessions of a key,
+        /// each has an event before this one. `None` if the key is gone from the index.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         session: Option<String>,
         #[serde(default, skip_serializing_if = "Option::is_none")]

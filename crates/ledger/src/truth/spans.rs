@@ -3,8 +3,8 @@
 //!
 //! Spans refer to the previous generation, so a rewrite that changes one line adds three spans in a
 //! file of any size. Every [`MAX_SPAN_GENERATIONS`]th generation refers to the owners of the
-//! records instead, so that chains stay short: a file that was rewritten ten thousand times is read
-//! like one that was rewritten a few dozen times.
+//! records instead. Chains of references stay short, so a file that was rewritten ten thousand
+//! times is read as fast as one that was rewritten a few dozen times.
 
 use rusqlite::{Connection, OptionalExtension, Row};
 

@@ -557,7 +557,7 @@ CREATE INDEX key_history_by_session ON key_history (session_id, agent) WHERE ses
 CREATE INDEX key_history_by_key ON key_history (key);
 CREATE INDEX key_history_by_parent ON key_history (parent_key) WHERE parent_key IS NOT NULL;
 
--- The sessions that a key may have led to, where its index leaves that open: a thread's transcript
+-- The sessions that a key may have led to, if its index does not decide it: a thread's transcript
 -- may be named with or without the thread. The first that exists is the one in key_history.
 CREATE TABLE key_options (
     seq        INTEGER NOT NULL REFERENCES key_history (seq),
