@@ -155,7 +155,8 @@ pub(crate) fn rename_to_nothing(from: &Path, to: &Path) -> std::io::Result<()> {
 
 /// Linux's magic numbers of network file systems: NFS, SMB, CIFS, SMB2, AFS, 9p.
 #[cfg(target_os = "linux")]
-const REMOTE: &[u64] = &[0x6969, 0x517B, 0xFF53_4D42, 0xFE53_4D42, 0x5346_414F, 0x0102_1997];
+const REMOTE_FILE_SYSTEMS: &[u64] =
+    &[0x6969, 0x517B, 0xFF53_4D42, 0xFE53_4D42, 0x5346_414F, 0x0102_1997];
 
 /// Refuses a network file system: a write-ahead log needs memory that all processes share, and
 /// machines cannot share it.
@@ -164,7 +165,7 @@ pub(crate) fn refuse_remote(path: &Path) -> Result<()> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     let Ok(stat) = rustix::fs::statfs(folder.unwrap_or(Path::new("."))) else { return Ok(()) };
     // The kernel's type is 32 bits wide; some platforms sign-extend it.
-    if REMOTE.contains(&(stat.f_type as u64 & 0xFFFF_FFFF)) {
+    if REMOTE_FILE_SYSTEMS.contains(&(stat.f_type as u64 & 0xFFFF_FFFF)) {
         return Err(Error::NotALedger {
             path: path.to_owned(),
             why: "it is on a network file system, where SQLite is not safe".to_owned(),

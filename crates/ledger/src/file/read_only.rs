@@ -26,8 +26,8 @@ pub(crate) fn immutable(path: &Path) -> PathBuf {
 /// Returns whether the file is a backup: it has no log, and no writer's lock is beside it.
 ///
 /// Permissions cannot decide it, because root ignores them. Two ledgers without a log are no
-/// backups, because a lock is beside them: one whose restore was killed, and a backup that was moved
-/// to a ledger's path by hand. Both get a log again.
+/// backups, because a lock is beside them: one whose restore was killed, and a backup that was
+/// moved to a ledger's path by hand. Both get a log again.
 pub(crate) fn is_backup(path: &Path, found: &FoundAtPath, longest: Duration) -> bool {
     let has_log = match found {
         FoundAtPath::Nothing => return false,

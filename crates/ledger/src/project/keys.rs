@@ -381,7 +381,7 @@ fn write_row(
 /// The fields of a key that may name its channel. The first one with a value is used. Releases
 /// since 2026.7.2 write `delivery`, the documentation shows `deliveryContext`, and `origin` is
 /// about the first message.
-const CHANNELS: &[&[&str]] = &[
+const CHANNEL_FIELDS: &[&[&str]] = &[
     &["channel"],
     &["lastChannel"],
     &["delivery", "route", "channel"],
@@ -398,7 +398,7 @@ fn channel(binding: &Binding) -> Option<String> {
         let value = rest.iter().try_fold(first, |value, name| value.get(name))?;
         value.as_str().filter(|channel| !channel.is_empty())
     };
-    if let Some(channel) = CHANNELS.iter().find_map(value_at) {
+    if let Some(channel) = CHANNEL_FIELDS.iter().find_map(value_at) {
         return Some(channel.to_owned());
     }
     match SessionKey::parse(binding.key.as_str()).kind() {

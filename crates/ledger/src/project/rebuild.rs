@@ -34,7 +34,7 @@ const MAX_SLICE_TIME: Duration = Duration::from_millis(500);
 const MAX_INCREMENTAL_LAG: i64 = 16_384;
 
 /// The limit of a slice that may project every record.
-const ALL: i64 = i64::MAX;
+const ALL_RECORDS: i64 = i64::MAX;
 
 /// The size of collected words, in bytes, at which they are sorted. It bounds memory.
 const MAX_WORDS_IN_MEMORY: usize = 4 << 20;
@@ -149,8 +149,8 @@ pub(crate) enum CatchUpStep {
     UpToDate,
     /// More appended lines are missing.
     MoreAppended,
-    /// Records other than appended lines are missing, or too many: [`catch_up_in_slices`] is
-    /// needed.
+    /// Records other than appended lines are missing, or too many records: [`catch_up_in_slices`]
+    /// is needed.
     SlicesNeeded,
 }
 
@@ -168,7 +168,7 @@ pub(crate) fn catch_up_step(
     if projected.lag() > MAX_INCREMENTAL_LAG || has_other_than_appended(tx, projected.to)? {
         return Ok(CatchUpStep::SlicesNeeded);
     }
-    let (_, done, _) = slice(tx, fold, Indexer::Fts5, ALL, limit)?;
+    let (_, done, _) = slice(tx, fold, Indexer::Fts5, ALL_RECORDS, limit)?;
     Ok(if done.0 >= projected.last_record {
         CatchUpStep::UpToDate
     } else {
@@ -205,8 +205,8 @@ pub(crate) fn catch_up_appended(ledger: &mut Ledger) -> Result<bool> {
     Ok(true)
 }
 
-/// Projects everything up to the last record. Works in slices only if more than appended lines is
-/// missing.
+/// Projects everything up to the last record. Works in slices only if records other than appended
+/// lines are missing.
 pub(crate) fn catch_up(ledger: &mut Ledger, progress: &mut dyn FnMut(u64, u64)) -> Result<()> {
     if !catch_up_appended(ledger)? {
         catch_up_in_slices(ledger, progress)?;
@@ -262,7 +262,7 @@ pub(crate) fn catch_up_in_slices_until(
         let ((records, to, opened), total) = ledger.write(|tx| {
             // Another process may have projected records in the meantime.
             fold.drop_cache();
-            let slice = slice(tx, &mut fold, indexer, ALL, limit)?;
+            let slice = slice(tx, &mut fold, indexer, ALL_RECORDS, limit)?;
             let total: i64 =
                 tx.query_row("SELECT coalesce(max(seq), 0) FROM records", [], |row| row.get(0))?;
             if slice.1.0 >= total {

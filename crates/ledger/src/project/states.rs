@@ -1,6 +1,6 @@
-//! The states of sessions, derived from the places of their files and from their keys.
+//! The states of sessions, derived from the paths of their files and from their keys.
 //!
-//! Never looks at the disk: the ledger knows the last place of each file.
+//! Never looks at the disk: the ledger stores the last path of each file.
 
 use std::collections::BTreeSet;
 

@@ -1,9 +1,10 @@
 //! Forks: new sessions that begin with a path of another session. Entries keep their ids, and lines
 //! without a change share the bytes of the original.
 //!
-//! Labels are left out of the path, because they may name entries outside it; the labels of its
-//! entries follow the path. A child of a label gets the label's parent. The lines are read and
-//! prepared before the transaction, because they never change; the transaction only writes.
+//! Labels on the path are left out, because they may name entries outside it. A child of a label
+//! gets the label's parent. The labels that name entries of the path are appended after it. The
+//! lines are read and prepared before the transaction, because they never change; the transaction
+//! only writes.
 
 mod mapped;
 

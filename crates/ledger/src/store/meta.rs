@@ -203,7 +203,7 @@ pub(crate) fn add_counts(
         _ => Counts::default(),
     };
     let mut counted: Vec<(&str, i64)> = Vec::new();
-    for (at, name) in SUMS.iter().enumerate() {
+    for (at, name) in SUMMED_FIELDS.iter().enumerate() {
         let sum = |counts: &Counts| counts.sums.get(at).copied().unwrap_or_default();
         match (fields.get(name), sum(&since)) {
             // Without new entries, the number keeps its exact text.
@@ -246,7 +246,7 @@ fn as_integer(number: &Number) -> Option<i64> {
 }
 
 /// The fields that are sums, in the order of [`Counts::sums`].
-const SUMS: [&str; 5] =
+const SUMMED_FIELDS: [&str; 5] =
     ["inputTokens", "outputTokens", "cacheRead", "cacheWrite", "compactionCount"];
 
 /// The counts of a session's entries after a record.

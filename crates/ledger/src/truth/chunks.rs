@@ -30,7 +30,8 @@ const MAX_CHUNK_BYTES: usize = 2 << 20;
 const MAX_RAW_BYTES: usize = 64 << 10;
 
 /// The parameters of zstd. The tables are a quarter of the size of level 3's, so they stay in a
-/// core's cache beside those of the index: compression is a seventh faster, and 1 % larger.
+/// core's cache beside those of the index. Compression is a seventh faster, and its output is 1 %
+/// larger.
 const PARAMETERS: &[CParameter] = &[
     CParameter::Strategy(Strategy::ZSTD_dfast),
     CParameter::WindowLog(21),

@@ -1,5 +1,6 @@
-//! Writes the tables `sources` and `generations`, and is the only module that does. A new ledger's
-//! journal (`schema/journal.sql`) and migrations are part of the schema.
+//! Writes the tables `sources` and `generations`, and is the only module that does. Only the schema
+//! writes to them too: the rows of the journal in a new ledger (`schema/journal.sql`), and
+//! migrations.
 //!
 //! Each function stores one fact about one source. Callers decide which facts belong in one
 //! transaction.
@@ -47,7 +48,7 @@ pub(crate) struct Prints {
     pub(crate) marker: Print,
 }
 
-/// The end of the part of a generation that was read.
+/// The position up to which a generation was read.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Reached {
     /// The number of bytes that are stored as records.

@@ -16,7 +16,7 @@ use rustix::io::Errno;
 use super::FileId;
 
 /// Flags for opening a folder.
-const FOLDER: OFlags = OFlags::RDONLY
+const FOLDER_FLAGS: OFlags = OFlags::RDONLY
     .union(OFlags::DIRECTORY)
     .union(OFlags::NOFOLLOW)
     .union(OFlags::NONBLOCK)
@@ -25,13 +25,13 @@ const FOLDER: OFlags = OFlags::RDONLY
 /// Flags for opening a folder between the root and the target. Permission to pass through is
 /// enough.
 #[cfg(target_os = "linux")]
-const PASS_THROUGH: OFlags =
+const PASS_THROUGH_FLAGS: OFlags =
     OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 #[cfg(not(target_os = "linux"))]
-const PASS_THROUGH: OFlags = FOLDER;
+const PASS_THROUGH_FLAGS: OFlags = FOLDER_FLAGS;
 
 /// Flags for opening a file. `NONBLOCK`: a pipe without a writer must not block the process.
-const FILE: OFlags = OFlags::RDONLY
+const FILE_FLAGS: OFlags = OFlags::RDONLY
     .union(OFlags::NOFOLLOW)
     .union(OFlags::NONBLOCK)
     .union(OFlags::NOCTTY)
@@ -112,23 +112,23 @@ impl Folder {
     pub(crate) fn root(path: &Path) -> io::Result<Folder> {
         #[cfg(target_os = "linux")]
         if let Ok(inside) = path.strip_prefix("/") {
-            let top = openat(CWD, "/", PASS_THROUGH, Mode::empty())?;
-            match at_once(top.as_fd(), or_here(inside), FOLDER) {
+            let top = openat(CWD, "/", PASS_THROUGH_FLAGS, Mode::empty())?;
+            match at_once(top.as_fd(), or_here(inside), FOLDER_FLAGS) {
                 Err(Errno::NOSYS | Errno::PERM) => {}
                 opened => return opened.map(Folder).map_err(explain),
             }
         }
-        openat(CWD, path, FOLDER, Mode::empty()).map(Folder).map_err(explain)
+        openat(CWD, path, FOLDER_FLAGS, Mode::empty()).map(Folder).map_err(explain)
     }
 
     /// Opens a folder below this one.
     pub(crate) fn folder(&self, path: &Path) -> io::Result<Folder> {
-        below(self.0.as_fd(), path, FOLDER).map(Folder)
+        below(self.0.as_fd(), path, FOLDER_FLAGS).map(Folder)
     }
 
     /// Opens a regular file below this folder.
     pub(crate) fn file(&self, path: &Path) -> io::Result<File> {
-        let file = File::from(below(self.0.as_fd(), path, FILE)?);
+        let file = File::from(below(self.0.as_fd(), path, FILE_FLAGS)?);
         if file.metadata()?.is_file() { Ok(file) } else { Err(not_a_regular_file()) }
     }
 
@@ -214,7 +214,7 @@ fn one_by_one(folder: BorrowedFd<'_>, path: &Path, flags: OFlags) -> Result<Owne
     let mut parts = path.as_os_str().as_bytes().split(|byte| *byte == b'/').peekable();
     while let Some(part) = parts.next() {
         let is_last = parts.peek().is_none();
-        let flags = if is_last { flags } else { PASS_THROUGH };
+        let flags = if is_last { flags } else { PASS_THROUGH_FLAGS };
         let above = at.as_ref().map_or(folder, AsFd::as_fd);
         at = Some(openat(above, OsStr::from_bytes(part), flags, Mode::empty())?);
     }
@@ -241,10 +241,10 @@ mod tests {
 
     /// Returns whether `at_once` and `one_by_one` open the path: one element if they agree.
     fn opens_both_ways(folder: &Folder, path: &str) -> Vec<bool> {
-        let one = one_by_one(folder.0.as_fd(), Path::new(path), FILE).is_ok();
+        let one = one_by_one(folder.0.as_fd(), Path::new(path), FILE_FLAGS).is_ok();
         let mut is_open = vec![one];
         #[cfg(target_os = "linux")]
-        match at_once(folder.0.as_fd(), Path::new(path), FILE) {
+        match at_once(folder.0.as_fd(), Path::new(path), FILE_FLAGS) {
             Err(Errno::NOSYS | Errno::PERM) => {}
             opened => is_open.push(opened.is_ok()),
         }

@@ -13,7 +13,7 @@ use crate::Result;
 use crate::base::clock;
 
 /// The custom type of an entry whose message pi's format cannot express.
-const UNMAPPED: &str = "quipu.unmapped";
+const UNMAPPED_TYPE: &str = "quipu.unmapped";
 
 /// Returns the lines of the fork, and the number of messages that pi's format cannot express.
 pub(super) fn lines(context: &Context) -> Result<(Vec<NewLine>, u64)> {
@@ -82,12 +82,12 @@ fn custom_entry(message: &Message) -> String {
         // The JSON is nested too deeply for the parser.
         Value::String(message.json().to_owned())
     });
-    let entry = json!({"type": "custom", "customType": UNMAPPED, "data": data}).to_string();
+    let entry = json!({"type": "custom", "customType": UNMAPPED_TYPE, "data": data}).to_string();
     match NewEntry::read(&entry) {
         Ok(_) => entry,
         Err(why) => {
             let data = json!({"bytes": message.json().len(), "why": why.to_string()});
-            json!({"type": "custom", "customType": UNMAPPED, "data": data}).to_string()
+            json!({"type": "custom", "customType": UNMAPPED_TYPE, "data": data}).to_string()
         }
     }
 }

@@ -1,8 +1,8 @@
 //! Turns the lines of a file that quipu exported back into the original lines.
 //!
-//! An export begins a new file after each reset, and repeats there what its readers need. None of
-//! these added lines belongs to the session. If the file before is present, they are removed, and
-//! the session is restored byte for byte.
+//! An export begins a new file after each reset, and adds lines there that its readers need. They
+//! are not part of the session. If the preceding file is present, they are removed, and the session
+//! is restored byte for byte.
 
 use std::borrow::Cow;
 use std::collections::HashSet;

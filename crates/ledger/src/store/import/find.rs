@@ -24,7 +24,7 @@ use crate::{Error, Result};
 const MOVED_FOLDER: &str = "session-sqlite-import-archive";
 
 /// The path of an agent's database, below the agent's folder.
-const DATABASE: &str = "agent/openclaw-agent.sqlite";
+const DATABASE_PATH: &str = "agent/openclaw-agent.sqlite";
 
 /// The files of one agent.
 #[derive(Debug)]
@@ -191,7 +191,7 @@ impl Tree {
 
     /// Returns whether the agent has a file or folder that may hold sessions.
     fn is_agent(&self, agent: &Agent) -> bool {
-        let has_database = |home: &PathBuf| self.is_file(&home.join(DATABASE));
+        let has_database = |home: &PathBuf| self.is_file(&home.join(DATABASE_PATH));
         self.is_folder(&agent.sessions) || agent.home.as_ref().is_some_and(has_database)
     }
 

@@ -30,7 +30,7 @@ use crate::{Error, Result};
 const MAX_ATTEMPTS: usize = 8;
 
 /// The reason that is reported for a file without lines.
-const EMPTY: &str = "it is empty";
+const EMPTY_REASON: &str = "it is empty";
 
 /// The import of one agent's sessions.
 pub(super) struct Import<'a, 'e> {
@@ -200,7 +200,7 @@ impl<'a, 'e> Import<'a, 'e> {
             // A file without lines is skipped, but keys may lead to its session.
             Ok((content, None)) if content.length == 0 => {
                 for file in &mut reports {
-                    (file.session, file.why) = (None, Some(EMPTY.to_owned()));
+                    (file.session, file.why) = (None, Some(EMPTY_REASON.to_owned()));
                 }
                 if !keys.is_empty() {
                     self.without_transcript(&group.id, keys)?;
