@@ -181,7 +181,7 @@ fn open(context: &Context) -> Result<Option<Ledger>> {
     drop(ledger);
     let mut reader = quipu_ledger::freshness::open_to_read(path, machine::name())?;
     if reader.kind == LedgerKind::Own {
-        senders::catch_up(&mut reader.ledger)?;
+        senders::catch_up_ledger(&mut reader.ledger)?;
     }
     Ok(Some(reader.ledger))
 }

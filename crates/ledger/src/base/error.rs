@@ -145,15 +145,15 @@ pub enum Error {
     /// Stored bytes differ from those that were written.
     #[error("the ledger is damaged: {what}")]
     Damaged {
-        /// The row or bytes that do not fit.
+        /// The row or bytes in which the damage was found.
         what: String,
     },
 
-    /// The search index is damaged. Everything else is sound, and a rebuild derives the index
+    /// The search index is damaged. Everything else is intact, and a rebuild derives the index
     /// again.
     #[error("the search index cannot be read: {why}")]
     SearchIndex {
-        /// The page or row that does not fit.
+        /// The page or row in which the damage was found.
         why: String,
     },
 
@@ -224,7 +224,7 @@ pub enum Error {
     Unsound {
         /// The copy, or the file it was made from.
         path: PathBuf,
-        /// The row or bytes that do not fit.
+        /// The row or bytes in which the damage was found.
         what: String,
     },
 
@@ -307,7 +307,7 @@ pub enum Error {
         format: String,
     },
 
-    /// No context can be selected from sessions of that format, so none can be forked.
+    /// The format has no context reader, so its sessions have no context and cannot be forked.
     #[error("the context of a {format} session cannot be selected: quipu has no reader for it")]
     NoContext {
         /// The format.
@@ -335,7 +335,7 @@ pub struct Holder {
     pub id: u32,
     /// The name of its program.
     pub program: String,
-    /// True if the process is stopped, as by Ctrl-Z, so that it will not give the lock back.
+    /// True if the process is stopped, for example by Ctrl-Z. It keeps the lock until it continues.
     pub is_stopped: bool,
 }
 
@@ -356,7 +356,7 @@ impl Holder {
 }
 
 /// The largest number of candidates that an error lists, so that it fits on a screen.
-const MOST_CANDIDATES: usize = 20;
+const MAX_CANDIDATES: usize = 20;
 
 /// The kind of problem behind an error, for choosing a hint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -382,7 +382,7 @@ impl Error {
     /// Returns the error for a name with several matches.
     pub(crate) fn ambiguous(what: &'static str, name: &str, mut candidates: Vec<String>) -> Error {
         let count = candidates.len();
-        candidates.truncate(MOST_CANDIDATES);
+        candidates.truncate(MAX_CANDIDATES);
         Error::Ambiguous { what, name: name.to_owned(), count, candidates }
     }
 
@@ -439,7 +439,7 @@ impl Error {
         move |source| Error::Io { action, path, source }
     }
 
-    /// Returns the error for stored bytes that do not fit.
+    /// Returns the error for stored bytes that are damaged.
     pub(crate) fn damaged(what: impl Into<String>) -> Error {
         Error::Damaged { what: what.into() }
     }

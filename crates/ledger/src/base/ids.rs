@@ -27,16 +27,18 @@ macro_rules! numbers {
 }
 
 numbers! {
-    /// A record's number in the ledger, in commit order. Also the event cursor.
+    /// The number of a record, in commit order.
     Seq;
-    /// A collected file, database session or native session, or the journal.
+    /// The number of a source: a collected file, a database session, a native session or the
+    /// journal.
     SourceId;
-    /// A source's contents between two rewrites.
+    /// The number of a generation: what a source held between two rewrites.
     GenerationId;
-    /// A session's row: the number of the first entry that names it.
+    /// The number of a session's row: the id of the first entry that names the session.
     SessionRow;
-    /// An entry: the seq of its record. A welded line holds several records without a newline
-    /// between them; its further entries have ids above 2^40, so ids are not in the order of lines.
+    /// The number of an entry: the seq of its record. A welded line holds several records without a
+    /// newline between them. Its entries after the first have ids above 2^40, so ids are not in the
+    /// order of lines.
     EntryId;
 }
 
@@ -52,7 +54,7 @@ impl From<quipu_fts5::RowId> for EntryId {
     }
 }
 
-/// The distance between ids of entries that come from one line.
+/// The difference between the ids of two consecutive entries of one line.
 const WELDED_STEP: i64 = 1 << 40;
 
 // The same arithmetic in SQL. These are fragments of text and not SQL functions: a function would
@@ -75,8 +77,8 @@ macro_rules! order_by_line {
     };
 }
 
-/// Expands to an SQL condition: the entry is the first of its line. Then ids are in the order of
-/// lines.
+/// Expands to an SQL condition: the entry is the first of its line. The ids of these entries are in
+/// the order of lines.
 macro_rules! is_first_of_line {
     ($id:literal) => {
         concat!($id, " < (1 << 40)")
@@ -97,7 +99,7 @@ impl EntryId {
     /// An id that sorts before all others by [`EntryId::by_line`].
     pub const LOWEST_BY_LINE: EntryId = EntryId(1 - WELDED_STEP);
 
-    /// Returns the id of the `ordinal`-th entry of a record.
+    /// Returns the id of the entry at position `ordinal` of a record; 0 is the first.
     pub fn of(seq: Seq, ordinal: usize) -> EntryId {
         EntryId(seq.0 + WELDED_STEP * i64::try_from(ordinal).unwrap_or(i64::MAX >> 41))
     }
@@ -107,7 +109,7 @@ impl EntryId {
         EntryId(-generation.0)
     }
 
-    /// Returns the entry's position within its line.
+    /// Returns the entry's position within its line; 0 is the first.
     pub fn ordinal(self) -> i64 {
         self.0.max(0) / WELDED_STEP
     }
@@ -146,15 +148,15 @@ impl EntryId {
     }
 }
 
-/// An agent's id for an entry, packed. Most are UUIDs or eight hex digits, and a ledger holds
-/// hundreds of thousands of them twice.
+/// An agent's id for an entry, packed to save space. Most are UUIDs or eight hex digits, and a
+/// ledger stores hundreds of thousands of them, each in a row and in an index.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum PackedId {
     /// A UUID in its usual form: 16 bytes.
     Uuid([u8; 16]),
     /// Eight lower-case hex digits: 4 bytes.
     Short([u8; 4]),
-    /// Longer than `LONGEST_TEXT_ID`: its hash, 32 bytes.
+    /// The hash of an id longer than 256 bytes: 32 bytes.
     Hashed(Box<[u8; 32]>),
     /// Anything else, as written.
     Text(Box<str>),
@@ -162,7 +164,7 @@ pub enum PackedId {
 
 /// The longest id, in bytes, that is stored as text. Longer ids are hashed, so that no id makes the
 /// indexes large.
-const LONGEST_TEXT_ID: usize = 256;
+const MAX_TEXT_ID_BYTES: usize = 256;
 
 impl PackedId {
     /// Packs an id. [`PackedId::unpack`] reverses it, except for hashed ids.
@@ -179,7 +181,7 @@ impl PackedId {
         {
             return PackedId::Short(number.to_be_bytes());
         }
-        if id.len() > LONGEST_TEXT_ID {
+        if id.len() > MAX_TEXT_ID_BYTES {
             return PackedId::Hashed(Box::new(blake3::hash(id.as_bytes()).into()));
         }
         PackedId::Text(id.into())
@@ -248,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn entries_know_their_record() {
+    fn entry_ids_contain_seq_and_ordinal() {
         assert_eq!(EntryId::of(Seq(7), 0), EntryId(7));
         assert_eq!(EntryId::of(Seq(7), 2).seq(), Some(Seq(7)));
         assert_eq!(EntryId::of(Seq(7), 2).ordinal(), 2);
@@ -257,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn names_of_entries_come_back() {
+    fn a_name_leads_back_to_its_entry() {
         let named = [
             (EntryId::of(Seq(7), 0), "#7"),
             (EntryId::of(Seq(7), 2), "#7.2"),
@@ -295,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn sql_agrees_about_lines() {
+    fn sql_fragments_agree_with_the_methods_of_entry_ids() {
         let conn = rusqlite::Connection::open_in_memory().unwrap();
         conn.execute_batch("CREATE TABLE entries (id INTEGER PRIMARY KEY) STRICT").unwrap();
         let mut entries: Vec<EntryId> = [1, 2, (1 << 40) - 1]

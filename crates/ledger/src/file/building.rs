@@ -18,7 +18,7 @@ use crate::file::ledger_path::{name_for_log, rename_to_nothing, set_log_aside, s
 use crate::file::schema;
 use crate::{Error, Result};
 
-/// The suffix of a staging file's name, before the number of the process.
+/// The part of a staging file's name between the ledger's name and the process id.
 const STAGING_INFIX: &str = ".new-";
 
 /// The suffixes of the file itself and of all files that SQLite creates beside it.
@@ -66,7 +66,8 @@ impl Building {
                 Ok(false)
             }
             Ok(true) => {
-                // Collected files are not collected again, so the name has to survive a crash.
+                // An agent may delete a file once it is collected, so the ledger has to survive a
+                // crash.
                 sync_folder(&self.path)?;
                 Ok(true)
             }

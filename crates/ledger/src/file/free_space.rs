@@ -44,8 +44,8 @@ fn disk(path: &Path) -> Option<StatVfs> {
     rustix::fs::statvfs(folder.unwrap_or(Path::new("."))).ok()
 }
 
-/// Returns the free bytes. Blocks that the disk reserves do not count, not even for root: ext4
-/// shows about 2 % as free that no process gets.
+/// Returns the free bytes. Reserved blocks do not count, not even for root: ext4 reports about 2 %
+/// as free that no process can use.
 fn free(disk: &StatVfs) -> u64 {
     disk.f_bavail.saturating_mul(disk.f_frsize)
 }

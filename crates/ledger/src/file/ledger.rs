@@ -26,7 +26,7 @@ use crate::file::{companions, free_space, read_only, schema};
 use crate::{Error, Result, Trouble};
 use staging::Staging;
 
-/// The shortest time that SQLite's own lock is waited for, even if all time was spent in the queue.
+/// The shortest wait for SQLite's own lock, even if the wait in the queue took the whole limit.
 const MIN_LOCK_WAIT: Duration = Duration::from_millis(50);
 
 /// The time that a writer waits for another one before it fails with [`Error::Busy`].
@@ -39,13 +39,14 @@ const MAX_CATCH_UP_TIME: Duration = Duration::from_secs(600);
 /// The number of attempts to open a ledger that is replaced while it is opened.
 const MAX_OPEN_ATTEMPTS: usize = 8;
 
-/// The time that a checkpoint waits for readers, if it may as well come later.
+/// The time that a checkpoint waits for readers if it can also be done later.
 const SHORT_LOCK_WAIT: Duration = Duration::from_millis(100);
 
 /// The length of the log, in pages, from which it is written back while other processes write.
 const MAX_LOG_PAGES: i64 = 1024;
 
-/// The number of unused pages that are kept in the file for later records.
+/// The number of unused pages up to which all of them stay in the file, for later records. In a
+/// large file, up to a 64th of its pages stay.
 const TRIM_ABOVE_PAGES: i64 = 16;
 
 /// An open ledger.
@@ -105,7 +106,7 @@ impl Ledger {
         let lock = Arc::new(WriteLock::beside(path)?);
         match found {
             FoundAtPath::Nothing => {
-                let _held = lock.acquire(longest);
+                let _turn = lock.acquire(longest);
                 // Another process may have been first.
                 if let FoundAtPath::Nothing = inspect(path)? {
                     create(path)?;
@@ -188,7 +189,7 @@ impl Ledger {
         }
     }
 
-    /// Returns whether nothing was ever collected into the ledger.
+    /// Returns whether the ledger has no records besides those of its journal.
     pub fn is_empty(&self) -> Result<bool> {
         let collected = "SELECT EXISTS (SELECT 1 FROM generations WHERE records > 0 AND id > 1)";
         Ok(!self.conn.query_row(collected, [], |row| row.get::<_, bool>(0))?)
@@ -199,8 +200,8 @@ impl Ledger {
         &self.path
     }
 
-    /// Returns whether the ledger is written with a write-ahead log, as far as that is known:
-    /// SQLite reports the journal mode only of a file that it reads with locks.
+    /// Returns whether the ledger is written with a write-ahead log. It may return false for an
+    /// immutable file: SQLite reports the journal mode only of a file that it reads with locks.
     pub(crate) fn has_log(&self) -> bool {
         self.has_log
     }
@@ -239,13 +240,13 @@ impl Ledger {
         }
         let wait = self.hurry.map_or(self.longest_wait, |hurry| hurry.wait);
         let began = Instant::now();
-        // After one timeout, the queue is hardly waited for: SQLite's lock orders the writers as
+        // After a timeout, the next wait in the queue is short: SQLite's lock orders the writers as
         // well.
         let patience = if self.has_missed_turn { MIN_LOCK_WAIT.min(wait) } else { wait };
-        let held = self.lock.as_ref().map(|lock| lock.acquire(patience));
-        self.has_missed_turn = held.as_ref().is_some_and(|held| !held.is_held());
-        // With a reader waiting, SQLite's lock is not waited for after the queue.
-        if self.hurry.is_some() && held.as_ref().is_some_and(|held| !held.is_held()) {
+        let turn = self.lock.as_ref().map(|lock| lock.acquire(patience));
+        self.has_missed_turn = turn.as_ref().is_some_and(|turn| !turn.is_held());
+        // If a reader waits and the turn did not come in time, SQLite's lock is not waited for.
+        if self.hurry.is_some() && turn.as_ref().is_some_and(|turn| !turn.is_held()) {
             return Err(Error::Busy { path: self.path.clone(), seconds: 0, holder: None });
         }
         // Time spent in the queue counts against the wait for SQLite's lock.
@@ -268,7 +269,7 @@ impl Ledger {
         }
         let value = write(&tx)?;
         tx.commit().map_err(|error| busy(error, &self.path))?;
-        drop(held);
+        drop(turn);
         Ok(value)
     }
 
@@ -299,7 +300,7 @@ impl Ledger {
     pub(crate) fn set_hurry(&mut self, hurry: Option<Hurry>) -> Result<()> {
         self.conn.busy_timeout(hurry.map_or(self.longest_wait, |hurry| hurry.wait))?;
         self.hurry = hurry;
-        // A shorter wait before must not cut this one.
+        // A timeout of an earlier, shorter wait must not shorten the next one.
         self.has_missed_turn = false;
         Ok(())
     }
@@ -326,7 +327,7 @@ impl Ledger {
         self.hurry.map(|hurry| hurry.until)
     }
 
-    /// Returns unused pages to the file system when there are many.
+    /// Returns all unused pages to the file system if there are many.
     pub(crate) fn trim(&mut self) -> Result<()> {
         let number = |name: &str| -> Result<i64> {
             Ok(self.conn.pragma_query_value(None, name, |row| row.get(0))?)
@@ -362,7 +363,7 @@ impl Ledger {
         passive()?;
         // The second pass writes the frames added during the first. The lock keeps writers from
         // adding more.
-        let _held = self.lock.as_ref().map(|lock| lock.acquire(SHORT_LOCK_WAIT));
+        let _turn = self.lock.as_ref().map(|lock| lock.acquire(SHORT_LOCK_WAIT));
         Ok(passive()?)
     }
 
@@ -392,7 +393,7 @@ impl Ledger {
         if !self.is_replaced() || !self.opened.has_log_at(&self.path) {
             return Ok(());
         }
-        let _held = lock.acquire(self.longest_wait);
+        let _turn = lock.acquire(self.longest_wait);
         let is_written_back = self.truncate_log(SHORT_LOCK_WAIT).unwrap_or(false);
         // Another process may have moved it since it was opened.
         if !self.opened.has_log_at(&self.path) {
@@ -454,7 +455,7 @@ impl Ledger {
 
     /// Rewrites the whole file from its rows, so that no trace of deleted rows stays.
     pub(crate) fn vacuum(&mut self) -> Result<()> {
-        let _held = self.lock.as_ref().map(|lock| lock.acquire(self.longest_wait));
+        let _turn = self.lock.as_ref().map(|lock| lock.acquire(self.longest_wait));
         // The copy may be larger than memory.
         self.conn.pragma_update(None, "temp_store", "FILE")?;
         let written = self.conn.execute_batch("VACUUM");
@@ -477,7 +478,7 @@ impl Ledger {
     }
 
     fn migrate(&mut self) -> Result<()> {
-        let _held = self.lock.as_ref().map(|lock| lock.acquire(self.longest_wait));
+        let _turn = self.lock.as_ref().map(|lock| lock.acquire(self.longest_wait));
         let tx = self
             .conn
             .transaction_with_behavior(TransactionBehavior::Immediate)
@@ -495,7 +496,7 @@ impl Ledger {
         if mode.eq_ignore_ascii_case("wal") {
             return Ok(());
         }
-        let _held = self.lock.as_ref().map(|lock| lock.acquire(self.longest_wait));
+        let _turn = self.lock.as_ref().map(|lock| lock.acquire(self.longest_wait));
         if self.opened.is_at(&self.path) {
             let switched = self.conn.pragma_update(None, "journal_mode", "WAL");
             switched.or_else(|error| match busy(error, &self.path) {
@@ -516,8 +517,8 @@ impl Drop for Ledger {
     }
 }
 
-/// Opens the file at `path`, and checks that no other file was moved there during that: the log is
-/// opened by name and would belong to that file.
+/// Opens the file at `path`. If another file is moved there at the same time, opens it again:
+/// SQLite finds the log by name, and the log would belong to the other file.
 fn connect(path: &Path, access: OpenFlags, longest: Duration) -> Result<(Connection, OpenFile)> {
     free_space::check(path)?;
     let (conn, opened) = connect_as(path, &in_real_folder(path), access, longest)?;
@@ -535,7 +536,7 @@ fn connect(path: &Path, access: OpenFlags, longest: Duration) -> Result<(Connect
 /// is done where no file can be created beside it, if all its records are in the file.
 fn connect_to_read(path: &Path, longest: Duration) -> Result<(Connection, OpenFile, bool)> {
     let access = OpenFlags::SQLITE_OPEN_READ_ONLY;
-    let as_it_stands = || {
+    let open_immutable = || {
         let name = read_only::immutable(&in_real_folder(path));
         let access = access | OpenFlags::SQLITE_OPEN_URI;
         let (conn, opened) = connect_as(path, &name, access, longest)?;
@@ -543,7 +544,7 @@ fn connect_to_read(path: &Path, longest: Duration) -> Result<(Connection, OpenFi
     };
     let is_unwritable = read_only::is_unwritable(path);
     if is_unwritable && read_only::is_quiescent(path) {
-        return as_it_stands();
+        return open_immutable();
     }
     let error = match connect(path, access, longest) {
         Err(error) => error,
@@ -554,14 +555,14 @@ fn connect_to_read(path: &Path, longest: Duration) -> Result<(Connection, OpenFi
     // A disk that cannot be written to may also be full.
     let is_stopped = matches!(error.trouble(), Trouble::ReadOnly | Trouble::DiskFull);
     match log_length(path) {
-        0 if error.trouble() == Trouble::DiskFull => as_it_stands(),
-        0 if is_stopped && is_unwritable => as_it_stands(),
+        0 if error.trouble() == Trouble::DiskFull => open_immutable(),
+        0 if is_stopped && is_unwritable => open_immutable(),
         _ if is_stopped && is_unwritable => Err(Error::HiddenLog { path: path.to_owned() }),
         _ => Err(error),
     }
 }
 
-/// Opens the file at `path` under the name that SQLite is given.
+/// Opens the file at `path`. SQLite opens it by `name`, which may be a URI.
 fn connect_as(
     path: &Path,
     name: &Path,
@@ -606,8 +607,8 @@ impl Checkpointer {
         Ok(Checkpointer { conn, _opened: opened })
     }
 
-    /// Writes committed pages back that no reader needs in the log. Never blocks readers or
-    /// writers.
+    /// Writes those committed pages back into the file that no reader needs in the log. Never
+    /// blocks readers or writers.
     pub(crate) fn write_back(&self) -> Result<()> {
         self.conn.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()))?;
         Ok(())

@@ -1,7 +1,7 @@
 //! The path of a ledger: which file is there, and whether a ledger may be there.
 //!
-//! A file of another program, of a newer version, or without SQLite's header is refused before
-//! SQLite opens it, and left untouched. Creating a ledger is the job of `building`.
+//! A file of another program, or without SQLite's header, is refused before SQLite opens it, and
+//! left untouched. Creating a ledger is the job of `building`.
 
 use std::fs::{self, File};
 use std::io::{ErrorKind, Read};
@@ -52,7 +52,7 @@ pub(crate) fn inspect(path: &Path) -> Result<FoundAtPath> {
             .map_err(Error::io("open", path))
             .map(|mut file| file.read_exact(&mut header))
     });
-    // A file that this process has open as a ledger is one.
+    // This process has the file open as a ledger, so its header was checked before.
     let Some(read) = read else {
         companions::check_kinds(path)?;
         return Ok(FoundAtPath::Ledger { has_log: None });
@@ -153,9 +153,10 @@ pub(crate) fn rename_to_nothing(from: &Path, to: &Path) -> std::io::Result<()> {
     }
 }
 
-/// Network file systems, by Linux's magic number: NFS, SMB, CIFS, SMB2, AFS, 9p.
+/// Linux's magic numbers of network file systems: NFS, SMB, CIFS, SMB2, AFS, 9p.
 #[cfg(target_os = "linux")]
-const REMOTE: &[u64] = &[0x6969, 0x517B, 0xFF53_4D42, 0xFE53_4D42, 0x5346_414F, 0x0102_1997];
+const REMOTE_FILE_SYSTEMS: &[u64] =
+    &[0x6969, 0x517B, 0xFF53_4D42, 0xFE53_4D42, 0x5346_414F, 0x0102_1997];
 
 /// Refuses a network file system: a write-ahead log needs memory that all processes share, and
 /// machines cannot share it.
@@ -164,7 +165,7 @@ pub(crate) fn refuse_remote(path: &Path) -> Result<()> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     let Ok(stat) = rustix::fs::statfs(folder.unwrap_or(Path::new("."))) else { return Ok(()) };
     // The kernel's type is 32 bits wide; some platforms sign-extend it.
-    if REMOTE.contains(&(stat.f_type as u64 & 0xFFFF_FFFF)) {
+    if REMOTE_FILE_SYSTEMS.contains(&(stat.f_type as u64 & 0xFFFF_FFFF)) {
         return Err(Error::NotALedger {
             path: path.to_owned(),
             why: "it is on a network file system, where SQLite is not safe".to_owned(),

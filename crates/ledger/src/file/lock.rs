@@ -3,8 +3,8 @@
 //!
 //! Writers queue on `flock` of two permanent sidecar files. The holder of `.lock` has the turn, the
 //! holder of `.wait` has the next one: each writer takes `.wait` first and keeps it until it has
-//! `.lock`. So a writer that ends its turn and wants another one comes after a writer that waits,
-//! however late the kernel wakes that one.
+//! `.lock`. A writer that wants two turns in a row therefore lets a waiting writer go first, even
+//! if the kernel wakes the waiting writer late.
 //!
 //! The kernel drops the locks with their process, so they are never stale. They only order the
 //! writers: SQLite's lock remains the authority, and a writer that does not get its turn in time
@@ -20,8 +20,8 @@ use crate::base::error::Holder;
 use crate::base::sidecar::beside;
 use crate::{Error, Result};
 
-/// The time after which a writer stops letting a process go first that holds the next turn and does
-/// not take it, for example because it is stopped.
+/// The longest time that a writer waits for a process that holds the next turn and does not take
+/// it, for example because that process is stopped.
 const MAX_YIELD: Duration = Duration::from_secs(1);
 
 /// The lock files of one ledger.
@@ -99,11 +99,11 @@ impl WriteLock {
 
     /// Waits for a turn, for at most `longest`.
     pub(crate) fn acquire(&self, longest: Duration) -> Turn {
-        let held = |files| Turn { files, spare: Arc::clone(&self.spare) };
+        let turn = |files| Turn { files, spare: Arc::clone(&self.spare) };
         let spare = self.spare.lock().ok().and_then(|mut spare| spare.take());
-        let Some(files) = spare.or_else(|| self.open().ok()) else { return held(None) };
+        let Some(files) = spare.or_else(|| self.open().ok()) else { return turn(None) };
         if files.try_lock() {
-            return held(Some(files));
+            return turn(Some(files));
         }
         let (send, receive) = mpsc::channel();
         // A blocking flock has no time limit, so a thread waits for it. After a timeout, the thread
@@ -117,16 +117,16 @@ impl WriteLock {
         loop {
             let left = longest.saturating_sub(began.elapsed());
             if let Ok(files) = receive.recv_timeout(left.min(MAX_YIELD)) {
-                return held(Some(files));
+                return turn(Some(files));
             }
             if began.elapsed() >= longest {
-                return held(None);
+                return turn(None);
             }
-            // If the turn is free, the process that comes next does not take it.
+            // A turn that is still free was not taken by the process that holds the next one.
             if let Ok(files) = self.open()
                 && files.turn.try_lock().is_ok()
             {
-                return held(Some(files));
+                return turn(Some(files));
             }
         }
     }
@@ -222,10 +222,10 @@ mod tests {
         }
     }
 
-    /// A process that holds the next turn without taking it delays the others, and does not stop
-    /// them.
+    /// A process that holds the next turn without taking it delays other writers, but does not
+    /// block them.
     #[test]
-    fn a_process_that_does_not_take_its_turn_is_passed() {
+    fn a_process_that_does_not_take_its_turn_is_overtaken() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("ledger.db");
         let lock = WriteLock::beside(&path).unwrap();

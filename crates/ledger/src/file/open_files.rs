@@ -3,8 +3,8 @@
 //! SQLite's locks are POSIX locks: they belong to the process, and closing any descriptor of a file
 //! drops all locks that the process holds on it. Reading the header of an open ledger through
 //! another descriptor would unlock it under the connection that uses it. Another process that
-//! closes the ledger would then believe to be the last one and remove the write-ahead log. Code
-//! that reads a ledger's file without SQLite therefore calls [`unless_open`].
+//! closes the ledger would then find no lock and remove the write-ahead log. Code that reads a
+//! ledger's file without SQLite therefore calls [`unless_open`].
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
@@ -84,7 +84,7 @@ impl OpenFile {
     /// Records which file the log is, now that it is open.
     pub(crate) fn note_log(&mut self, path: &Path) {
         let log = id(&beside(path, "-wal"));
-        // If the file was swapped since then, the log may belong to the other one.
+        // If another file took the path since then, the log may belong to that file.
         self.log = log.filter(|_| self.is_at(path));
     }
 

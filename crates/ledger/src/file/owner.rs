@@ -16,8 +16,8 @@ pub fn adopt(ledger: &mut Ledger, machine: &str) -> Result<()> {
     })
 }
 
-/// Returns the machine that collects into a ledger; `None` if the ledger is of a version without
-/// it.
+/// Returns the machine that collects into a ledger; `None` if none is recorded, as in a ledger of
+/// an older version.
 pub(crate) fn collector(ledger: &Ledger) -> Result<Option<String>> {
     let conn = ledger.conn();
     let knows = "SELECT count(*) FROM pragma_table_info('ledger') WHERE name = 'collector'";

@@ -1,7 +1,8 @@
 //! The schema: the file's identification, the steps that make truth, and the projection's tables.
 //!
 //! Truth is migrated by an append-only list of steps and never dropped. The projection is dropped
-//! and derived again when [`PROJECTION_SHAPE`] changes, or the decoder of a format with records.
+//! and derived again when [`PROJECTION_SHAPE`] changes, or the version of a decoder whose format
+//! has records in the ledger.
 
 mod shape;
 
@@ -45,7 +46,7 @@ const PROJECTION_SHAPE: i64 = 16;
 /// were added; now the table `decoders` has them.
 const SHAPE_FACTOR: i64 = 1_000_000;
 
-/// Returns the truth schema that this build writes.
+/// Returns the version of the truth schema that this build writes.
 pub(crate) fn truth_version() -> i64 {
     TRUTH.len() as i64
 }
@@ -115,7 +116,8 @@ pub(crate) fn has_older_shape(conn: &Connection) -> Result<bool> {
     Ok(version / SHAPE_FACTOR < PROJECTION_SHAPE)
 }
 
-/// A column that some ledgers of a version lack: before versions were frozen, some of them grew.
+/// A column that some ledgers of a version lack: it was added to the version before versions were
+/// frozen.
 struct LateColumn {
     /// The version that the column belongs to.
     version: i64,
@@ -155,8 +157,9 @@ const LATE_COLUMNS: &[LateColumn] = &[
     },
 ];
 
-/// A table of a version that some ledgers of the version before have already: one form of version 3
-/// had everything that is version 4 now.
+/// Tables of a version that some ledgers of the version before it have already. If the table
+/// exists, the step to that version is skipped: some ledgers of version 3 have everything that
+/// version 4 adds.
 const EARLY_TABLES: &[(i64, &str)] = &[(4, "damaged")];
 
 /// Returns whether truth is of the newest version and complete.
@@ -238,7 +241,7 @@ fn version(conn: &Connection) -> Result<i64> {
 /// Creates the empty projection.
 pub(crate) fn create_projection(conn: &Connection) -> Result<()> {
     conn.execute_batch(PROJECTION)?;
-    // The fold merges a little with every commit.
+    // FTS5's own merging is turned off: the fold merges a little with every commit.
     Ok(quipu_fts5::configure(conn)?)
 }
 
@@ -260,7 +263,8 @@ pub(crate) fn projection_tables(conn: &Connection) -> Result<Vec<String>> {
     Ok(tables)
 }
 
-/// Returns the names of that type that belong neither to SQLite nor to the search index.
+/// Returns the names of all tables or views, by `kind`. SQLite's own tables and the shadow tables
+/// of the search index are left out.
 fn names(conn: &Connection, kind: &str) -> Result<Vec<String>> {
     let mut statement = conn.prepare(
         "SELECT name FROM sqlite_schema
@@ -299,7 +303,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn truth_tables_are_listed() {
+    fn every_table_of_truth_is_listed() {
         let mut conn = Connection::open_in_memory().unwrap();
         let tx = conn.transaction().unwrap();
         create_truth(&tx).unwrap();

@@ -261,7 +261,7 @@ fn damaged(conn: &Connection, format: &str) -> Result<Vec<SkippedFiles>> {
         )?;
         let mut found = grouped(format, statement.query((format, is_kept))?)?;
         for group in &mut found {
-            group.reason = damaged::text(&group.reason, is_kept);
+            group.reason = damaged::describe(&group.reason, is_kept);
         }
         groups.append(&mut found);
     }

@@ -62,6 +62,7 @@ pub(crate) struct DraftEntry {
     pub(crate) time: Option<i64>,
     pub(crate) role: Option<Role>,
     pub(crate) marks: Marks,
+    /// The hash that distinguishes a repeated entry from a new version of it.
     pub(crate) content: i64,
     pub(crate) text: SearchText,
     /// The number of the entry's words among the collected words; `None` if FTS5 indexes the text.
@@ -81,9 +82,13 @@ pub(crate) struct DraftEntry {
 /// The parent that an entry names.
 #[derive(Debug)]
 pub(crate) enum DraftParent {
+    /// The entry before it in the source.
     Implicit,
+    /// None: the entry is a root.
     Root,
+    /// The entry with this id. It is a problem if there is none.
     Id(PackedId),
+    /// The entry with this id, or none if there is no such entry.
     After(PackedId),
 }
 
@@ -207,11 +212,11 @@ impl<'a> Drafter<'a> {
         let line = bytes.trim_ascii();
         let content = self.content(line);
         let mut entries = Vec::new();
-        let mut unindexed_bytes = 0_u64;
+        let mut skipped_records = 0_u64;
         let (format, origin) = (self.format, self.origin);
         let mut problems = record::read(format, origin, bytes, &mut |entry| {
             if entries.len() >= MAX_ENTRIES_PER_LINE {
-                unindexed_bytes += 1;
+                skipped_records += 1;
                 return;
             }
             // A record has the same hash alone and on a line with other records.
@@ -226,8 +231,8 @@ impl<'a> Drafter<'a> {
             }
             entries.push(drafted);
         });
-        if unindexed_bytes > 0 {
-            let detail = format!("{unindexed_bytes} more records on one line are not read");
+        if skipped_records > 0 {
+            let detail = format!("{skipped_records} more records on one line are not read");
             problems.push(Problem::new(ProblemKind::Oversize, detail));
         }
         Draft { entries, problems, same_as: None }
@@ -356,7 +361,7 @@ impl<'a> Drafter<'a> {
                         title: title.as_ref().into(),
                         leaf: leaf.as_deref().map(PackedId::pack),
                     },
-                    SessionFact::ForkOf(of) => Fact::ForkOf(of.as_ref().into()),
+                    SessionFact::ForkOf(original) => Fact::ForkOf(original.as_ref().into()),
                     SessionFact::ContinuedIn(id) => Fact::ContinuedIn(id.as_ref().into()),
                     SessionFact::SpawnedByCall(call) => Fact::SpawnedByCall(call.as_ref().into()),
                     SessionFact::AgentType(kind) => Fact::AgentType(kind.as_ref().into()),
@@ -366,9 +371,9 @@ impl<'a> Drafter<'a> {
                         agent_id: agent_id.as_ref().into(),
                     },
                     SessionFact::UsageTotal { since, models } => {
-                        let of =
+                        let owned =
                             |(name, usage): &(Cow<'_, str>, Usage)| (name.as_ref().into(), *usage);
-                        let models = models.iter().map(of).collect();
+                        let models = models.iter().map(owned).collect();
                         Fact::UsageTotal(Box::new(UsageTotal { since: since.0, models }))
                     }
                 })
@@ -486,7 +491,7 @@ fn detail(entry: &Entry<'_>, text: &mut SearchText, bytes: u64) -> Detail {
                 Block::Attached { label, text } if text.is_empty() => Some(base_name(label)),
                 _ => None,
             });
-            let pasted = pasted.take(MAX_PASTED).map(str::to_owned).collect();
+            let pasted = pasted.take(MAX_PASTED_FILES).map(str::to_owned).collect();
             Detail::Prompt { text: entry.text().into_owned(), pasted }
         }
         Kind::Document => Detail::Document { bytes },
@@ -521,8 +526,8 @@ fn into_owned_run(run: &CronRun<'_>) -> CronRun<'static> {
     }
 }
 
-/// The largest number of texts in files that one prompt names, against hostile input.
-const MAX_PASTED: usize = 64;
+/// The largest number of pasted files that are stored for one prompt, against hostile input.
+const MAX_PASTED_FILES: usize = 64;
 
 /// Returns the last name of a path.
 pub(crate) fn base_name(path: &str) -> &str {
@@ -533,6 +538,7 @@ pub(crate) fn base_name(path: &str) -> &str {
 /// stays in the record only, so that the projection stays small.
 const MAX_CUSTOM_BYTES: usize = 64 << 10;
 
+/// Returns the usage that an entry records.
 fn usage(entry: &Entry<'_>) -> Option<DraftUsage> {
     let usage = entry.usage?;
     let hash = |tag: &str, parts: &[&str]| {

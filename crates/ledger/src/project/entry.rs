@@ -151,7 +151,7 @@ impl Fold {
             state.last_turn = tree_position.turn;
         }
         if let Some(draft) = &entry.usage {
-            let billed = usage::UsageEntry {
+            let usage_entry = usage::UsageEntry {
                 session: row,
                 is_complete: session.is_complete,
                 entry: id,
@@ -160,7 +160,7 @@ impl Fold {
                 is_sidechain: entry.marks.is_sidechain,
                 model: draft.model.or(state.model.as_deref()),
             };
-            let grown = session.usage.add(tx, &mut self.models, &billed, draft)?;
+            let grown = session.usage.add(tx, &mut self.models, &usage_entry, draft)?;
             if let Some((turn, before, after)) = grown {
                 self.turns.add_usage(tx, turn, &before, &after)?;
             }
@@ -388,8 +388,8 @@ fn store_facts(
     Ok(problems)
 }
 
-/// Returns the problem of a missing or repeated header. A transcript has exactly one, at its start;
-/// bare lines need none.
+/// Returns the problem of a missing or repeated header. A transcript has exactly one, at its start.
+/// A transcript whose lines have no ids needs none.
 fn header_problem(
     position: &RecordPosition<'_>,
     state: &mut SourceState,
@@ -409,7 +409,7 @@ fn header_problem(
     }
 }
 
-/// Finds the entry's parent.
+/// Finds the entry's parent and stores it in `tree_position`.
 fn attach(
     tx: &Transaction<'_>,
     session: &mut Session,

@@ -12,8 +12,8 @@ macro_rules! works_for {
 }
 pub(crate) use works_for;
 
-/// Expands to a condition: the session `s` is a sub-agent. Agents that older releases stored beside
-/// the sessions are, if the session that they worked for is there.
+/// Expands to a condition: the session `s` is a sub-agent. A session of the part `agent`, which
+/// older releases stored beside the others, is a sub-agent if its parent session is known.
 macro_rules! is_subagent {
     () => {
         "(s.part = 'subagent' OR (s.part = 'agent' AND EXISTS (
@@ -37,13 +37,13 @@ macro_rules! in_one_folder {
 }
 pub(crate) use in_one_folder;
 
-/// Returns the possible agent ids of a sub-agent's session: each text after an `agent-` in its name,
-/// and its key, which some agents record instead of an id.
+/// Returns the possible agent ids of a sub-agent's session: each text after an `agent-` in its
+/// name, and its key, which some agents record instead of an id.
 pub(crate) fn agent_ids<'a>(
     session_id: &'a str,
     key: Option<&'a str>,
 ) -> impl Iterator<Item = &'a str> {
-    const BEGINNING: &str = "agent-";
-    let places = session_id.match_indices(BEGINNING);
-    places.filter_map(|(at, _)| session_id.get(at + BEGINNING.len()..)).chain(key)
+    const PREFIX: &str = "agent-";
+    let prefixes = session_id.match_indices(PREFIX);
+    prefixes.filter_map(|(at, _)| session_id.get(at + PREFIX.len()..)).chain(key)
 }

@@ -111,7 +111,7 @@ fn choose<'o>(
 
 /// Decides again about the keys that may lead to a session, after it was added or renamed.
 pub(crate) fn choose_again(conn: &Connection, name: &Name) -> Result<()> {
-    let notes: Vec<(Seq, SourceId, String, String)> = conn
+    let history: Vec<(Seq, SourceId, String, String)> = conn
         .prepare_cached(
             "SELECT h.seq, h.source, h.key, h.session_id
                FROM key_options o CROSS JOIN key_history h ON h.seq = o.seq
@@ -122,7 +122,7 @@ pub(crate) fn choose_again(conn: &Connection, name: &Name) -> Result<()> {
         })?
         .collect::<Result<_, _>>()?;
     let (mut keys, mut sessions) = (BTreeSet::new(), BTreeSet::new());
-    for (seq, source, key, before) in notes {
+    for (seq, source, key, before) in history {
         let options: Vec<String> = conn
             .prepare_cached("SELECT session_id FROM key_options WHERE seq = ?1 ORDER BY rank")?
             .query_map([seq], |row| row.get(0))?
@@ -268,7 +268,7 @@ fn parent_session(
 
 /// Updates the row of a session from the indexes.
 fn update_links(tx: &Connection, name: &Name) -> Result<()> {
-    // A key that leads elsewhere by now leaves none.
+    // If the key leads to another session by now, this session has no link.
     let link = load_link(tx, name)?.unwrap_or_default();
     tx.prepare_cached(
         "UPDATE sessions
@@ -378,10 +378,10 @@ fn write_row(
     Ok(())
 }
 
-/// The fields of a key that may name its channel; the first one with a value counts. Releases since
-/// 2026.7.2 use `delivery`, its documentation shows `deliveryContext`, and `origin` holds
-/// the origin of the first message.
-const CHANNELS: &[&[&str]] = &[
+/// The fields of a key that may name its channel. The first one with a value is used. Releases
+/// since 2026.7.2 write `delivery`, the documentation shows `deliveryContext`, and `origin` is
+/// about the first message.
+const CHANNEL_FIELDS: &[&[&str]] = &[
     &["channel"],
     &["lastChannel"],
     &["delivery", "route", "channel"],
@@ -392,13 +392,13 @@ const CHANNELS: &[&[&str]] = &[
 
 /// Returns the channel of a session's messages, from its fields or else from its key.
 fn channel(binding: &Binding) -> Option<String> {
-    let first_row = |path: &&[&str]| {
+    let value_at = |path: &&[&str]| {
         let (first, rest) = path.split_first()?;
         let first = binding.fields.get(*first)?;
         let value = rest.iter().try_fold(first, |value, name| value.get(name))?;
         value.as_str().filter(|channel| !channel.is_empty())
     };
-    if let Some(channel) = CHANNELS.iter().find_map(first_row) {
+    if let Some(channel) = CHANNEL_FIELDS.iter().find_map(value_at) {
         return Some(channel.to_owned());
     }
     match SessionKey::parse(binding.key.as_str()).kind() {

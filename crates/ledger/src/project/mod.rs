@@ -232,15 +232,15 @@ impl Fold {
         let name = self.copied_name(tx, format, &origin, original, name)?;
         let session = self.sessions.get(tx, &name, SessionRow(seq.0))?;
         session.add_source(tx, source, &origin)?;
-        let of: Option<String> = tx
+        let original_id: Option<String> = tx
             .prepare_cached(
                 "SELECT s.session_id FROM session_sources ss JOIN sessions s ON s.id = ss.session
                   WHERE ss.source = ?1 AND s.id <> ?2 ORDER BY s.id LIMIT 1",
             )?
             .query_row((original, session.row), |row| row.get(0))
             .optional()?;
-        if let Some(of) = of {
-            session.set_fact(&Fact::ForkOf(of.into()));
+        if let Some(id) = original_id {
+            session.set_fact(&Fact::ForkOf(id.into()));
         }
         Ok(())
     }

@@ -34,7 +34,7 @@ const MAX_SLICE_TIME: Duration = Duration::from_millis(500);
 const MAX_INCREMENTAL_LAG: i64 = 16_384;
 
 /// The limit of a slice that may project every record.
-const ALL: i64 = i64::MAX;
+const ALL_RECORDS: i64 = i64::MAX;
 
 /// The size of collected words, in bytes, at which they are sorted. It bounds memory.
 const MAX_WORDS_IN_MEMORY: usize = 4 << 20;
@@ -69,7 +69,7 @@ pub(crate) fn clear(tx: &Transaction<'_>) -> Result<()> {
 /// The progress of the projection.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Projected {
-    /// The last record up to which every record is projected.
+    /// The last projected record. Every record before it is projected too.
     pub(crate) to: i64,
     /// The last record of the ledger.
     pub(crate) last_record: i64,
@@ -95,7 +95,7 @@ pub(crate) fn projected(conn: &Connection) -> Result<Option<Projected>> {
     ))
 }
 
-/// Returns the error that contains the progress of the projection.
+/// Returns [`Error::Behind`] with the progress of the projection.
 pub(crate) fn behind_error(ledger: &Ledger) -> Result<Error> {
     // A projection of another version cannot be read.
     let to = projected(ledger.conn())?.map_or(0, |projected| projected.to);
@@ -113,7 +113,7 @@ pub(crate) fn count_after(conn: &Connection, seq: i64) -> Result<u64> {
     Ok(count.cast_unsigned())
 }
 
-/// Returns the number of the last record.
+/// Returns the seq of the last record; 0 if there is none.
 pub(crate) fn last_record(conn: &Connection) -> Result<i64> {
     Ok(conn
         .prepare_cached("SELECT coalesce(max(seq), 0) FROM records")?
@@ -149,8 +149,8 @@ pub(crate) enum CatchUpStep {
     UpToDate,
     /// More appended lines are missing.
     MoreAppended,
-    /// Records other than appended lines are missing, or too many: [`catch_up_in_slices`] is
-    /// needed.
+    /// Records other than appended lines are missing, or too many records: [`catch_up_in_slices`]
+    /// is needed.
     SlicesNeeded,
 }
 
@@ -168,7 +168,7 @@ pub(crate) fn catch_up_step(
     if projected.lag() > MAX_INCREMENTAL_LAG || has_other_than_appended(tx, projected.to)? {
         return Ok(CatchUpStep::SlicesNeeded);
     }
-    let (_, done, _) = slice(tx, fold, Indexer::Fts5, ALL, limit)?;
+    let (_, done, _) = slice(tx, fold, Indexer::Fts5, ALL_RECORDS, limit)?;
     Ok(if done.0 >= projected.last_record {
         CatchUpStep::UpToDate
     } else {
@@ -205,8 +205,8 @@ pub(crate) fn catch_up_appended(ledger: &mut Ledger) -> Result<bool> {
     Ok(true)
 }
 
-/// Projects everything up to the last record. Works in slices only if more than appended lines is
-/// missing.
+/// Projects everything up to the last record. Works in slices only if records other than appended
+/// lines are missing.
 pub(crate) fn catch_up(ledger: &mut Ledger, progress: &mut dyn FnMut(u64, u64)) -> Result<()> {
     if !catch_up_appended(ledger)? {
         catch_up_in_slices(ledger, progress)?;
@@ -214,7 +214,8 @@ pub(crate) fn catch_up(ledger: &mut Ledger, progress: &mut dyn FnMut(u64, u64)) 
     Ok(())
 }
 
-/// Projects everything up to the last record, until `until` at the latest.
+/// Projects everything up to the last record. Fails with [`Error::Behind`] after `until`, or after
+/// the ledger's deadline.
 pub(crate) fn catch_up_until(ledger: &mut Ledger, until: Instant) -> Result<()> {
     if !catch_up_appended(ledger)? {
         catch_up_in_slices_until(ledger, Some(until), &mut |_, _| {})?;
@@ -251,7 +252,7 @@ pub(crate) fn catch_up_in_slices_until(
         return rebuild_until(ledger, until, progress);
     }
     let indexer = match ledger.fts5_access()? {
-        Access::Direct => Indexer::Ours,
+        Access::Direct => Indexer::Direct,
         Access::Plain => Indexer::Fts5,
     };
     let mut report = RebuildReport::default();
@@ -261,7 +262,7 @@ pub(crate) fn catch_up_in_slices_until(
         let ((records, to, opened), total) = ledger.write(|tx| {
             // Another process may have projected records in the meantime.
             fold.drop_cache();
-            let slice = slice(tx, &mut fold, indexer, ALL, limit)?;
+            let slice = slice(tx, &mut fold, indexer, ALL_RECORDS, limit)?;
             let total: i64 =
                 tx.query_row("SELECT coalesce(max(seq), 0) FROM records", [], |row| row.get(0))?;
             if slice.1.0 >= total {
@@ -289,7 +290,9 @@ pub(crate) fn catch_up_in_slices_until(
 /// The writer of the search index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Indexer {
-    Ours,
+    /// quipu writes FTS5's tables directly, in bulk.
+    Direct,
+    /// FTS5 indexes one entry after another.
     Fts5,
 }
 
@@ -313,7 +316,7 @@ fn slice(
     let mut rows = statement.query((from, last))?;
     let (mut done, mut bytes, mut count) = (from, 0, 0);
     let began = Instant::now();
-    let mut builder = (indexer == Indexer::Ours).then(PostingsBuilder::default);
+    let mut builder = (indexer == Indexer::Direct).then(PostingsBuilder::default);
     fold.words.begin_batch(tx)?;
     while bytes < MAX_SLICE_BYTES
         && began.elapsed() < limit
@@ -369,8 +372,8 @@ fn slice(
     Ok((count, done, reader.opened()))
 }
 
-/// Derives the records up to `last` into the empty tables of `tx`, for a comparison. [`finish`] is
-/// left to the caller. FTS5 indexes the words, which checks the index that quipu wrote directly.
+/// Projects the records up to `last` into the empty tables of `tx`, for a comparison. The caller
+/// calls [`finish`]. FTS5 indexes the words, which checks the index that quipu wrote directly.
 pub(crate) fn replay(
     tx: &Transaction<'_>,
     last: i64,
@@ -461,7 +464,7 @@ impl GenerationInfo {
     }
 }
 
-/// Returns the draft of a stored record, equal to the draft at collecting.
+/// Returns the draft of a stored record: the same draft as when the record was collected.
 pub(crate) fn read(
     reader: &mut RecordReader<'_>,
     info: &GenerationInfo,

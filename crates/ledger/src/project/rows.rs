@@ -106,7 +106,7 @@ pub(crate) fn note_unindexed(conn: &Connection, id: EntryId, entry: &DraftEntry)
     Ok(())
 }
 
-/// Adds the rows of tables that belong to some kinds of entries.
+/// Adds the rows that only some kinds of entries have.
 pub(crate) fn insert_detail(
     conn: &Connection,
     position: &RecordPosition<'_>,

@@ -1,5 +1,5 @@
-//! Selects the words of an entry for the search index: all text of people and tools, except base64
-//! and text above one mebibyte.
+//! Selects the words of an entry for the search index: its whole text, except base64 and text
+//! beyond the first mebibyte.
 //!
 //! Never shortens a record: text that is not indexed stays readable.
 
@@ -36,7 +36,7 @@ impl SearchText {
     pub(crate) fn is_indexed(&self) -> bool {
         let texts =
             [&self.prose, &self.thinking, &self.tool_input, &self.tool_result, &self.attached];
-        self.unindexed_bytes > 0 || texts.iter().any(|text| !text.value_as_text.is_empty())
+        self.unindexed_bytes > 0 || texts.iter().any(|text| !text.whole.is_empty())
     }
 
     /// Returns the indexed text, in the order of the index's columns.
@@ -69,7 +69,7 @@ impl SearchText {
         // Only prose is needed in its original form.
         for text in self.other_than_prose() {
             if let Some(indexed) = text.indexed.take() {
-                text.value_as_text = indexed;
+                text.whole = indexed;
             }
         }
     }
@@ -78,7 +78,7 @@ impl SearchText {
 /// A text of several pieces, joined by newlines.
 #[derive(Debug, Default)]
 pub(crate) struct Text {
-    value_as_text: String,
+    whole: String,
     /// The indexed text, if it differs from the whole text.
     indexed: Option<String>,
 }
@@ -89,24 +89,24 @@ impl Text {
         if piece.is_empty() {
             return;
         }
-        if !self.value_as_text.is_empty() {
-            self.value_as_text.push('\n');
+        if !self.whole.is_empty() {
+            self.whole.push('\n');
         }
-        self.value_as_text.push_str(piece);
+        self.whole.push_str(piece);
     }
 
     pub(crate) fn as_str(&self) -> &str {
-        &self.value_as_text
+        &self.whole
     }
 
     /// Returns the indexed text.
     pub(crate) fn indexed(&self) -> &str {
-        self.indexed.as_ref().unwrap_or(&self.value_as_text)
+        self.indexed.as_ref().unwrap_or(&self.whole)
     }
 
     /// Selects the indexed text, at most `left` bytes. Returns the number of bytes left out.
     fn seal(&mut self, left: &mut usize) -> u64 {
-        let mut text = without_base64(&self.value_as_text);
+        let mut text = without_base64(&self.whole);
         let end = text.floor_char_boundary(*left);
         let cut = text.len() - end;
         if cut > 0 {
@@ -133,7 +133,8 @@ fn without_base64(text: &str) -> Cow<'_, str> {
     let mut kept: Option<String> = None;
     let mut copied = 0;
     let mut at = 0;
-    // Checks only every LONGEST_WORD-th byte: a run that long cannot lie between two of them.
+    // Looks at every MAX_WORD_BYTES-th byte only: a run of that length cannot lie between two of
+    // them.
     while let Some(probe) = bytes.get(at..).and_then(|rest| rest.get(MAX_WORD_BYTES - 1)) {
         if !is_base64(*probe) {
             at += MAX_WORD_BYTES;
@@ -184,7 +185,8 @@ pub(crate) fn merge(conn: &Connection) -> Result<()> {
 /// The largest length of a target in bytes, because it is one line for people.
 pub(super) const MAX_TARGET_BYTES: usize = 160;
 
-/// The largest length of a path in bytes: Linux's own limit. A path is found by its end.
+/// The largest length of a path in bytes: Linux's own limit. Paths may be longer than other
+/// targets, because the end of a path identifies it.
 const MAX_PATH_BYTES: usize = 4096;
 
 /// Adds every string inside a piece of JSON to `text`, and returns the target of the call.
@@ -196,9 +198,11 @@ pub(crate) fn push_strings(text: &mut Text, json: &str) -> Option<String> {
     strings.target
 }
 
+/// A visitor of JSON that adds all strings to `text` and keeps the best target.
 struct Strings<'t> {
     text: &'t mut Text,
     target: Option<String>,
+    /// The position of the target's key in [`ABOUT_KEYS`].
     rank: usize,
     depth: usize,
 }
@@ -325,12 +329,12 @@ mod tests {
     }
 
     #[test]
-    fn nul_is_no_word() {
+    fn a_nul_separates_words() {
         assert_eq!(without_base64("a\0b"), "a b");
     }
 
     #[test]
-    fn the_target_is_the_first_of_the_list() {
+    fn the_target_belongs_to_the_first_of_the_about_keys() {
         let mut text = Text::default();
         let target = push_strings(
             &mut text,

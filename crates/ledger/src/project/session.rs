@@ -240,7 +240,7 @@ impl Session {
             Fact::ClientVersion(version) => last(&mut columns.client_version, version),
             Fact::GitBranch(branch) => last(&mut columns.git_branch, branch),
             Fact::HeaderVersion(version) => first(&mut columns.header_version, version),
-            Fact::ForkOf(of) => first(&mut columns.fork_of, of),
+            Fact::ForkOf(original) => first(&mut columns.fork_of, original),
             Fact::ContinuedIn(id) => last(&mut columns.continued_in, id),
             Fact::SpawnedByCall(call) => last(&mut columns.parent_call, call),
             Fact::ParentSession(parent) => first(&mut columns.parent_id, parent),
@@ -252,7 +252,8 @@ impl Session {
         };
     }
 
-    /// Notes the session's first lines, up to its first entry with an id.
+    /// Stores the time and the id with which the session begins. Lines after the first entry with
+    /// an id change nothing.
     pub(crate) fn note_beginning(&mut self, uuid: Option<&PackedId>, time: Option<i64>) {
         let columns = &mut self.columns;
         if columns.first_uuid.is_some() {
@@ -282,7 +283,7 @@ impl Session {
         }
     }
 
-    /// Keeps the first prompt in its newest version: versions of a prompt have the same turn. The
+    /// Stores the first prompt. A newer version of it, which has the same turn, replaces it. The
     /// first prompt of a person replaces one that no person wrote.
     pub(crate) fn set_first_prompt(
         &mut self,
@@ -420,7 +421,8 @@ impl Columns {
         })
     }
 
-    /// Sets the title, if no title of a better rank exists. An empty title removes one of its rank.
+    /// Sets the title, unless the session has a title of a higher rank. An empty title removes the
+    /// title in the same way. Returns whether anything changed.
     fn set_title(&mut self, rank: TitleRank, title: &str) -> bool {
         let rank = rank as i64;
         if self.title_rank.is_some_and(|known| known > rank) {

@@ -2,15 +2,16 @@
 //! another file of the session already has.
 //!
 //! Only the projection has the answer, because a path need not name its session. A second index of
-//! the records would take space in every ledger. A missing answer never harms a generation: during
-//! a rebuild, a line may be stored twice.
+//! the records would take space in every ledger. If an answer is missing, as during a rebuild, a
+//! line may be stored twice, and nothing is lost.
 
 use rusqlite::{Connection, OptionalExtension};
 
 use crate::Result;
 use crate::base::ids::{SessionRow, SourceId};
 
-/// Expands to an SQL condition: a part holds a conversation, as `Part::is_transcript` says.
+/// Expands to an SQL condition: a part holds a conversation. The same rule as
+/// `Part::is_transcript`.
 macro_rules! holds_transcript {
     ($part:literal) => {
         concat!($part, " IN ('transcript', 'agent', 'subagent')")
@@ -78,7 +79,7 @@ mod tests {
     use quipu_transcript::format::Part;
 
     #[test]
-    fn sql_agrees_about_transcripts() {
+    fn the_sql_fragment_agrees_with_is_transcript() {
         let conn = rusqlite::Connection::open_in_memory().unwrap();
         for part in Part::ALL {
             let is_transcript: bool = conn

@@ -37,7 +37,7 @@ const MAX_OPEN_SESSIONS: usize = 16;
 const MAX_OPEN_ENTRIES: usize = 32 << 10;
 
 impl Sessions {
-    /// Returns the session with that name. Creates it with the record `seq` if there is none.
+    /// Returns the session with that name. If there is none, creates it with the row number `seq`.
     pub(crate) fn get(
         &mut self,
         conn: &Connection,

@@ -23,15 +23,15 @@ const MAX_LOOK_BACK: i64 = 64;
 
 /// A day in milliseconds. Entries written together may be slightly out of order, but a correct
 /// clock never goes back a day.
-const DAY: i64 = 24 * 60 * 60 * 1000;
+const DAY_MS: i64 = 24 * 60 * 60 * 1000;
 
 /// Five years in milliseconds. A session may continue years later, but a larger step is a wrong
 /// clock.
-const MAX_STEP_AHEAD: i64 = 5 * 365 * DAY;
+const MAX_STEP_AHEAD_MS: i64 = 5 * 365 * DAY_MS;
 
 /// The start of 2020, milliseconds UTC. No agents existed before, so an earlier time is not used
 /// for comparison.
-const FIRST_TIME: i64 = 1_577_836_800_000;
+const EARLIEST_TIME: i64 = 1_577_836_800_000;
 
 /// The end of a source, up to its last projected record.
 #[derive(Debug, Clone)]
@@ -65,6 +65,7 @@ impl SourceState {
         }
     }
 
+    /// The state before the first record.
     const START: SourceState = SourceState {
         session: None,
         last_entry: None,
@@ -83,14 +84,14 @@ impl SourceState {
     pub(crate) fn skew(&mut self, time: Option<i64>) -> Option<Problem> {
         let time = time?;
         let by = self.last_time.map_or(0, |last| time.saturating_sub(last));
-        if time >= FIRST_TIME && by < MAX_STEP_AHEAD {
-            let is_back = by < -DAY;
+        if time >= EARLIEST_TIME && by < MAX_STEP_AHEAD_MS {
+            let is_back = by < -DAY_MS;
             self.last_time = self.last_time.filter(|_| !is_back).max(Some(time));
         }
-        let days = by.unsigned_abs() / DAY.unsigned_abs();
+        let days = by.unsigned_abs() / DAY_MS.unsigned_abs();
         let detail = match by {
-            by if by >= MAX_STEP_AHEAD => format!("{days} days ahead"),
-            by if by < -DAY => format!("{days} days back"),
+            by if by >= MAX_STEP_AHEAD_MS => format!("{days} days ahead"),
+            by if by < -DAY_MS => format!("{days} days back"),
             _ => return None,
         };
         Some(Problem::new(ProblemKind::ClockSkew, detail))

@@ -1,6 +1,6 @@
-//! The states of sessions, derived from the places of their files and from their keys.
+//! The states of sessions, derived from the paths of their files and from their keys.
 //!
-//! Never looks at the disk: the ledger knows the last place of each file.
+//! Never looks at the disk: the ledger stores the last path of each file.
 
 use std::collections::BTreeSet;
 
@@ -49,7 +49,7 @@ fn state(conn: &Connection, session: SessionRow) -> Result<SessionState> {
     }
 }
 
-/// Returns whether a person archived a session: all keys that lead to it say so.
+/// Returns whether a person archived a session: all keys that lead to it are archived.
 fn is_archived(conn: &Connection, session: SessionRow) -> Result<bool> {
     let is_archived: Option<bool> = conn
         .prepare_cached(

@@ -1,7 +1,8 @@
-//! Sessions of threads that an agent moved into its database, where their ids lack the thread.
+//! Joins a thread's transcript with what the agent moved of it into its database, where the
+//! session's id lacks the thread.
 //!
-//! An equal header shows that both are one session. It keeps the name with the thread, whichever
-//! was collected first. Never joins two transcripts that both lie in the agent's folder.
+//! Equal headers show that both are one session. It keeps the id with the thread, whichever of the
+//! two was collected first. Never joins two transcripts that are both in the agent's folder.
 
 use quipu_transcript::format::{Archive, Format, Origin};
 use rusqlite::{Connection, OptionalExtension, Transaction};
@@ -16,7 +17,8 @@ use crate::base::ids::{SessionRow, SourceId};
 /// The number of threads of one id that are compared with a moved transcript.
 const MAX_THREADS: i64 = 1000;
 
-/// Returns whether the agent moved a transcript into its database, or out of the way of it.
+/// Returns whether a transcript is in the agent's database, or is the file that the agent set aside
+/// when it moved the transcript there.
 fn is_moved(is_row: bool, origin: &Origin) -> bool {
     is_row || origin.archive == Some(Archive::Imported)
 }
@@ -114,12 +116,12 @@ impl Fold {
         let row: Option<SessionRow> = conn
             .prepare_cached("SELECT min(session) FROM session_sources WHERE source = ?1")?
             .query_row([original], |row| row.get(0))?;
-        let of = match row {
+        let original_name = match row {
             Some(row) => self.sessions.name_of(conn, format, row)?,
             None => None,
         };
-        let is_thread = |of: &Name| format.without_thread(&of.id) == Some(&name.id);
-        Ok(of.filter(is_thread).unwrap_or(name))
+        let is_thread = |original: &Name| format.without_thread(&original.id) == Some(&name.id);
+        Ok(original_name.filter(is_thread).unwrap_or(name))
     }
 }
 

@@ -56,7 +56,7 @@ struct OpenCalls {
     calls: BTreeMap<u32, Option<Box<str>>>,
 }
 
-/// The position of calls and results.
+/// The entry whose calls and results are stored, with its session.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct CallContext<'c> {
     pub(crate) conn: &'c Connection,
@@ -203,8 +203,8 @@ impl Calls {
         Ok(())
     }
 
-    /// Removes the calls of an entry that a newer version replaces. Their results wait for the
-    /// calls of the newer version.
+    /// Removes the calls of an entry that a newer version replaces, and returns their number. Their
+    /// results wait for the calls of the newer version.
     pub(crate) fn withdraw(&mut self, at: CallContext<'_>, entry: EntryId) -> Result<i64> {
         self.save(at.conn, at.session)?;
         at.conn
@@ -348,8 +348,7 @@ impl Calls {
     fn oldest_open(&mut self, at: CallContext<'_>) -> Result<Option<CallPosition>> {
         if self.open.is_none() {
             self.save(at.conn, at.session)?;
-            // Entries of a line with several records have numbers out of order; the numbers of
-            // their records are in order.
+            // The ids of entries are not in the order of lines if a line holds several records.
             let newest: Option<EntryId> = at
                 .conn
                 .prepare_cached(concat!(

@@ -22,7 +22,7 @@ pub(crate) struct Tree {
     turns: HashMap<EntryId, Option<EntryId>>,
 }
 
-/// An entry that can be referred to.
+/// An entry that other entries can refer to by its id.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct KnownEntry {
     pub(crate) id: EntryId,
@@ -104,7 +104,7 @@ impl Tree {
         self.waiting.entry(uuid.clone()).or_default().push(child);
     }
 
-    /// Attaches the children that waited for `parent`.
+    /// Attaches the children that waited for `parent`, whose id is `uuid`.
     pub(crate) fn adopt(
         &mut self,
         conn: &Connection,

@@ -64,8 +64,8 @@ impl Turns {
         turn: EntryId,
         entry: &DraftEntry,
     ) -> Result<()> {
-        // A note may come hours later, and the model may change after the last answer, so neither
-        // changes the end of a turn.
+        // Bookkeeping may come hours later, and the model may change after the last answer, so
+        // neither changes the end of a turn.
         if entry.role.is_none() || entry.marks.is_side {
             return Ok(());
         }

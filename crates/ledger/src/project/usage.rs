@@ -129,7 +129,7 @@ impl SessionUsage {
         Ok(turn.map(|turn| (turn, before, draft.usage)))
     }
 
-    /// Writes the usage that changed, and adds its messages to `changed`.
+    /// Writes the usage that changed, and adds the hashes of its response ids to `changed`.
     pub(crate) fn save(
         &mut self,
         conn: &Connection,
@@ -271,8 +271,8 @@ fn key(draft: &DraftUsage, entry: EntryId) -> ResponseKey {
 
 /// Adds a line to the usage of its response. Returns whether the response has grown.
 ///
-/// The line with the larger total is the later one of a streamed response. One line outside a side
-/// chain takes the whole response out of it.
+/// The line with the larger total is the later one of a streamed response. If one line is outside a
+/// side chain, the whole response is.
 fn merge_line(usage: &mut Usage, is_sidechain: &mut bool, line: (Usage, bool)) -> bool {
     let rank = |usage: &Usage| (usage.total(), usage.cost_usd.unwrap_or(0.0));
     let has_grown = rank(&line.0) > rank(usage);

@@ -147,10 +147,10 @@ fn parts(usage: &Usage) -> Sums {
 
 /// The largest cost of one response, in dollars. A larger one is an error in the record, and the
 /// limit keeps sums within SQLite's integers.
-const MOST_DOLLARS: f64 = 1000.0;
+const MAX_COST_USD: f64 = 1000.0;
 
 fn billionths(cost: Option<f64>) -> i64 {
-    (cost.unwrap_or(0.0).clamp(0.0, MOST_DOLLARS) * 1e9).round() as i64
+    (cost.unwrap_or(0.0).clamp(0.0, MAX_COST_USD) * 1e9).round() as i64
 }
 
 #[cfg(test)]
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn quarters_begin_on_the_quarter() {
+    fn quarters_begin_at_multiples_of_fifteen_minutes() {
         let quarter = |time| {
             let counted =
                 CountedUsage { session: SessionRow(1), model: 1, time, usage: Usage::default() };

@@ -27,11 +27,11 @@ use crate::{Error, Result};
 /// The number of random short ids that are tried before a long id is taken.
 const MAX_SHORT_ID_TRIES: usize = 100;
 
-/// The number of records by which the projection may lag behind. An append at this limit first
-/// projects for a moment, because readers have to wait for the same records.
+/// The number of records by which the projection may lag behind. From this number on, each append
+/// first projects for a moment, because readers have to wait for the same records.
 const MAX_UNPROJECTED: i64 = 1024;
 
-/// The time that an append projects records, so that the writer's call stays short.
+/// The longest time that an append projects records. It is short, because the writer waits.
 const MAX_CATCH_UP_STEP: Duration = Duration::from_millis(20);
 
 /// The leaf that the writer expects.
@@ -54,8 +54,8 @@ pub struct Append<'a> {
     /// An idempotency key that the writer chooses. A second append with the same key returns the
     /// first one.
     pub key: Option<&'a str>,
-    /// The number of this append among those with the same key; 0 for a single append. A batch
-    /// therefore needs only one key, and its parts never collide with another key.
+    /// The position of this append among those with the same key, from 0. A batch therefore needs
+    /// only one key, and its parts never collide with another key.
     pub part: u64,
 }
 
@@ -267,7 +267,8 @@ fn check(
     Ok(Ok(CheckedEntry { id, parent, line }))
 }
 
-/// Returns the one call of the last answer on the path that has no result yet.
+/// Returns the call of the last answer on the path that has no result yet. Fails unless there is
+/// exactly one.
 fn open_call(view: &View<'_>, parent: Option<&str>) -> Result<String> {
     let mut reader = RecordReader::new(view.conn);
     let mut answered = HashSet::new();
@@ -323,7 +324,7 @@ pub(super) fn check_not_forgotten(conn: &Connection, session: &NativeSession) ->
     }
 }
 
-/// Returns the result of an earlier append with the same key. Fails if that one had another entry.
+/// Returns the result of an earlier append with the same key. Fails if it stored another entry.
 fn earlier_append(view: &View<'_>, key: &str, entry: &NewEntry) -> Result<Option<Appended>> {
     let seq: Option<Seq> = view
         .conn
@@ -344,7 +345,8 @@ fn earlier_append(view: &View<'_>, key: &str, entry: &NewEntry) -> Result<Option
     Ok(Some(Appended { id, seq, leaf, repeated: true }))
 }
 
-/// Returns eight hex digits that no entry of the session has as its id.
+/// Returns an id that no entry of the session has: eight hex digits, or a UUID if the tried ones
+/// are taken.
 pub(super) fn new_id(is_taken: &mut dyn FnMut(&str) -> Result<bool>) -> Result<String> {
     for _ in 0..MAX_SHORT_ID_TRIES {
         let id = uuid::Uuid::new_v4().simple().to_string();

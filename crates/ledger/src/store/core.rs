@@ -17,8 +17,8 @@ use crate::project::Fold;
 use crate::project::rebuild::{self, CatchUpStep};
 use crate::truth::chunks;
 
-/// The time that a transaction projects records of earlier appends. A longer backlog is projected
-/// in several transactions, so that other processes can write in between.
+/// The longest time that one transaction projects records of earlier appends. A longer backlog is
+/// projected in several transactions, so that other processes can write in between.
 const MAX_CATCH_UP_STEP: Duration = Duration::from_millis(100);
 
 /// An open ledger with its cached state.

@@ -1,9 +1,10 @@
 //! Forks: new sessions that begin with a path of another session. Entries keep their ids, and lines
 //! without a change share the bytes of the original.
 //!
-//! Labels are left out of the path, because they may name entries outside it; the labels of its
-//! entries follow the path. A child of a label gets the label's parent. The lines are read and
-//! prepared before the transaction, because they never change; the transaction only writes.
+//! Labels on the path are left out, because they may name entries outside it. A child of a label
+//! gets the label's parent. The labels that name entries of the path are appended after it. The
+//! lines are read and prepared before the transaction, because they never change; the transaction
+//! only writes.
 
 mod mapped;
 
@@ -33,7 +34,7 @@ use crate::store::unprojected::{ENTRY, View};
 use crate::truth::chunks::RecordReader;
 use crate::{Error, Result};
 
-/// The name of the place before the first entry. No entry of a native session has this id.
+/// The name of the position before the first entry. No entry of a native session has this id.
 const ROOT: &str = "root";
 
 /// The options of a fork.
@@ -73,15 +74,15 @@ struct PathLine {
 }
 
 impl Session {
-    /// Creates a new session from the path to an entry of this one. Without an entry, the new
-    /// session only refers to its parent.
+    /// Creates a new session from the path to an entry of this one, by default to its leaf.
     pub fn fork(&self, fork: &Fork<'_>) -> Result<Session> {
         Ok(self.store.fork_row(self.native.row, fork)?.session)
     }
 }
 
 impl Store {
-    /// Creates a new session from the path to an entry of any session in the ledger.
+    /// Creates a new session from the path to an entry of any session in the ledger, by default to
+    /// its leaf.
     ///
     /// Collected sessions can be forked too. If the session's format has native lines, the path
     /// itself is copied; otherwise its context there is copied, in pi's format. Fails with

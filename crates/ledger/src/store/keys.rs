@@ -1,4 +1,4 @@
-//! The registry: all session keys, and what they lead to.
+//! The registry: all session keys, and the sessions that they lead to.
 //!
 //! Only reads.
 

@@ -22,9 +22,9 @@ use crate::{Error, Result, Trouble};
 
 /// Opens one snapshot of a ledger for reading the state of its sessions.
 ///
-/// If the ledger is in use and its projection lags behind, the missing records are projected first.
-/// A copy is read as it is. The second value is true if records are still missing, because this
-/// process cannot write.
+/// If the ledger has a write-ahead log and its projection lags behind, the missing records are
+/// projected first. A ledger without one, such as a backup, is read as it is. The second value is
+/// true if records are missing from the snapshot.
 pub fn open_projected(path: &Path) -> Result<(Ledger, bool)> {
     let mut last = None;
     open_when(path, &mut |conn| {
@@ -37,8 +37,8 @@ pub fn open_projected(path: &Path) -> Result<(Ledger, bool)> {
     })
 }
 
-/// Opens a ledger for reading lines of a session. Only the sessions must be projected, not their
-/// entries.
+/// Opens one snapshot of a ledger for reading lines of a session, like [`open_projected`]. Only the
+/// sessions must be projected, not their entries.
 pub fn open_for_lines(path: &Path) -> Result<(Ledger, bool)> {
     open_when(path, &mut rebuild::has_all_sessions)
 }
@@ -48,7 +48,8 @@ pub fn has_all_sessions(ledger: &Ledger) -> Result<bool> {
     rebuild::has_all_sessions(ledger.conn())
 }
 
-/// Opens a read-only snapshot for which `is_enough` holds.
+/// Opens a read-only snapshot for which `is_enough` returns true. If none can be had, returns the
+/// newest snapshot and true.
 fn open_when(
     path: &Path,
     is_enough: &mut dyn FnMut(&Connection) -> Result<bool>,
@@ -72,7 +73,7 @@ fn open_when(
             Err(error) if is_about_access(&error) || error.trouble() == Trouble::DiskFull => {
                 may_write = false;
             }
-            read_caught_up => read_caught_up?,
+            caught_up => caught_up?,
         }
     }
 }
@@ -97,7 +98,7 @@ pub fn leaf_of(ledger: &Ledger, session: SessionRow) -> Result<Option<String>> {
     }
 }
 
-/// Returns the tips of a session's tree, oldest first.
+/// Returns the branches of a session's tree, oldest first.
 pub fn branches_of(ledger: &Ledger, session: SessionRow) -> Result<Vec<Branch>> {
     let mut branches = tree::branches(ledger.conn(), session, None)?;
     let leaf = leaf_of(ledger, session)?;

@@ -125,7 +125,7 @@ pub(super) fn check(fields: &Fields) -> Result<()> {
     Ok(())
 }
 
-/// Returns the patched fields.
+/// Returns the patched fields of a session's key, without the counts of the ledger.
 pub(super) fn patched_fields(conn: &Connection, session: &NativeSession) -> Result<Fields> {
     let Some(key) = key_of(conn, session)? else { return Ok(Fields::default()) };
     Ok(fields_of_key(conn, &session.agent, &key)?.unwrap_or_default())
@@ -141,7 +141,8 @@ pub(super) fn fields_of_key(conn: &Connection, agent: &str, key: &str) -> Result
     Ok(fields.map(|fields| serde_json::from_str(&fields).unwrap_or_default()))
 }
 
-/// Removes the counts of the key's previous session, because the key leads to a new session.
+/// Adds a `null` to the patch `fields` for each count of the key's previous session, because the
+/// key leads to a new session.
 pub(super) fn remove_counts(
     conn: &Connection,
     key: &SessionKey,
@@ -202,15 +203,14 @@ pub(crate) fn add_counts(
         _ => Counts::default(),
     };
     let mut counted: Vec<(&str, i64)> = Vec::new();
-    for (at, name) in SUMS.iter().enumerate() {
+    for (at, name) in SUMMED_FIELDS.iter().enumerate() {
         let sum = |counts: &Counts| counts.sums.get(at).copied().unwrap_or_default();
         match (fields.get(name), sum(&since)) {
             // Without new entries, the number keeps its exact text.
             (Some(Value::Number(_)), 0) => {}
-            (Some(Value::Number(patched_fields)), since) => {
+            (Some(Value::Number(before)), since) => {
                 counted.extend(
-                    as_integer(&patched_fields)
-                        .map(|patched_fields| (*name, patched_fields.saturating_add(since))),
+                    as_integer(&before).map(|before| (*name, before.saturating_add(since))),
                 );
             }
             _ => counted.push((name, sum(&all))),
@@ -246,7 +246,7 @@ fn as_integer(number: &Number) -> Option<i64> {
 }
 
 /// The fields that are sums, in the order of [`Counts::sums`].
-const SUMS: [&str; 5] =
+const SUMMED_FIELDS: [&str; 5] =
     ["inputTokens", "outputTokens", "cacheRead", "cacheWrite", "compactionCount"];
 
 /// The counts of a session's entries after a record.

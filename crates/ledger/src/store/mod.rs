@@ -1,9 +1,10 @@
 //! The store: sessions that agent runtimes keep in the ledger. A native session is a source whose
 //! lines come through [`Session::append`], so every reader of sessions reads it too.
 //!
-//! Never edits history: a branch, a moved leaf, a label and a reset are appended lines. A returned
-//! call is on disk (`synchronous = FULL`). After an append, the projection follows within 50
-//! milliseconds, or as soon as a call needs it. Every other write includes its projection.
+//! Never edits history: a branch, a moved leaf, a label and a reset are appended lines. When a call
+//! returns, its lines are on disk (`synchronous = FULL`). After an append, the projection follows
+//! within 50 milliseconds, or as soon as a call needs it. Every other write includes its
+//! projection.
 
 mod append;
 mod context;

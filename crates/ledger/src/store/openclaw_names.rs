@@ -41,7 +41,8 @@ pub(crate) fn agent(agent: &str) -> Cow<'_, str> {
     }
 }
 
-/// Returns the name of a transcript without its ending: the session's id and its thread.
+/// Returns the name of a transcript without its ending: the session's id and its thread. The thread
+/// is left out if OpenClaw could not read it from the name.
 pub(crate) fn stem(session_id: &str, thread: Option<&str>) -> String {
     let topic = thread.map(|thread| format!("{session_id}-topic-{}", encode_uri_component(thread)));
     let is_right = |stem: &String| {
@@ -62,8 +63,8 @@ pub(crate) fn names_session(stem: &str, id: &str) -> bool {
     session_of_file("main", stem).as_deref() == Some(id)
 }
 
-/// Returns the id from which an export made the header's id `header`: `own`, or the part of `own`
-/// before its thread.
+/// Returns the id that an export wrote into a header as `header`: `own`, or the part of `own`
+/// before its thread; `None` if it wrote neither.
 pub(crate) fn header_id<'a>(own: &'a str, header: &str) -> Option<&'a str> {
     let ids = [Some(own), topic(own).map(|(id, _)| id)];
     ids.into_iter().flatten().find(|id| session_id(id) == header)
@@ -117,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ids_never_lead_anywhere() {
+    fn ids_that_openclaw_does_not_accept_become_uuids() {
         let id = "13f7ee8b-4916-4c0c-a7c3-6a9d44685f32";
         assert_eq!(session_id(id), id);
         assert_eq!(session_id("ses_1.2"), "ses_1.2");

@@ -102,6 +102,7 @@ impl Drop for RunningThread {
     }
 }
 
+/// Projects records when they are due, until the store is closed.
 fn run(path: PathBuf, shared: &Shared) {
     let mut open: Option<(Ledger, Fold)> = None;
     loop {
@@ -151,6 +152,7 @@ fn wait(shared: &Shared) -> bool {
     }
 }
 
+/// Projects the waiting records, compresses pending ones and writes the log back.
 fn project_and_maintain(ledger: &mut Ledger, fold: &mut Fold) -> Result<()> {
     catch_up(ledger, fold)?;
     chunks::seal_if_wanted(ledger)?;

@@ -1,7 +1,7 @@
 //! Tests that the context read from the end of a long session equals the context of all its lines.
 //!
-//! Plays random actions on a temporary ledger. Here and not beside the tested code in `read`,
-//! because the sessions are written through the store, which is a layer above.
+//! Plays random actions on a temporary ledger. The tests are not beside the tested code in `read`,
+//! because they write sessions through the store, and `read` may not use `store`.
 
 use proptest::prelude::*;
 use quipu_transcript::context::At;
@@ -49,7 +49,7 @@ fn entry(act: &Act, ids: &[String]) -> Option<Value> {
         Act::Think(level) => {
             json!({"type": "thinking_level_change", "thinkingLevel": format!("level {level}")})
         }
-        Act::Label(of) => json!({"type": "label", "targetId": any(of)?, "label": "x"}),
+        Act::Label(target) => json!({"type": "label", "targetId": any(target)?, "label": "x"}),
         Act::Compact(from) => {
             json!({"type": "compaction", "summary": "s", "firstKeptEntryId": any(from)?})
         }
@@ -64,7 +64,7 @@ fn entry(act: &Act, ids: &[String]) -> Option<Value> {
 }
 
 /// Returns the context from the last lines, and from all lines.
-fn both(store: &Store, session: &Session) -> (Option<Value>, Value) {
+fn contexts(store: &Store, session: &Session) -> (Option<Value>, Value) {
     let ledger = store.reader().unwrap();
     let generation = transcript_generations(ledger.conn(), session.row()).unwrap().remove(0);
     let recent = context_from_end(ledger.conn(), &generation, session.row()).unwrap();
@@ -87,11 +87,11 @@ fn play(acts: &[Act]) -> (Option<Value>, Value) {
             ids.push(done.id);
         }
     }
-    both(&store, &session)
+    contexts(&store, &session)
 }
 
-/// Returns the configuration of a property: this many cases, the same in every run, or as many
-/// random ones as `PROPTEST_CASES` says.
+/// Returns the configuration of a property: `cases` cases that are the same in every run, or
+/// `PROPTEST_CASES` random ones if that variable is set.
 fn few_cases(cases: u32) -> proptest::test_runner::Config {
     use proptest::test_runner::{Config, RngSeed};
     match std::env::var_os("PROPTEST_CASES") {
@@ -106,7 +106,7 @@ fn few_cases(cases: u32) -> proptest::test_runner::Config {
 proptest! {
     #![proptest_config(few_cases(48))]
     #[test]
-    fn the_last_lines_tell_what_all_of_them_tell(
+    fn the_context_from_the_end_equals_the_context_of_all_lines(
         acts in prop::collection::vec(act(), 0..40),
     ) {
         if let (Some(recent), whole) = play(&acts) {
@@ -116,7 +116,7 @@ proptest! {
 }
 
 #[test]
-fn a_session_that_goes_straight_on_is_read_from_its_end() {
+fn a_session_without_a_moved_leaf_is_read_from_its_end() {
     let mut acts = vec![Act::Think(7)];
     for turn in 0..20 {
         acts.extend([Act::Say("user"), Act::Say("assistant"), Act::Label(turn)]);

@@ -69,8 +69,8 @@ impl Store {
         self.route_in(None, settings, inbound, now, zone)
     }
 
-    /// Routes like [`Store::route`], and notes the agent's working directory in the header of a new
-    /// session.
+    /// Routes like [`Store::route`], and stores the agent's working directory in the header of a
+    /// new session.
     pub fn route_in(
         &self,
         cwd: Option<&str>,
@@ -98,10 +98,10 @@ impl Store {
             let mut routed = routed.clone();
             let key = switched_to(work.tx, &chat)?.unwrap_or_else(|| chat.clone());
             let (chat, key) = (&chat, &key);
-            let asked =
+            let admitted =
                 AdmittedMessage { store: self, settings, inbound, now, zone, chat, key, cwd };
             routed.key = key.as_str().to_owned();
-            asked.run_command_or_accept(work, &mut routed)?;
+            admitted.run_command_or_accept(work, &mut routed)?;
             routed.starts = match &routed.session {
                 Some(_) if routed.created || routed.reset.is_some() => true,
                 Some(session) => !has_begun(work.tx, &session.native)?,
@@ -128,6 +128,7 @@ struct AdmittedMessage<'a> {
 }
 
 impl AdmittedMessage<'_> {
+    /// Runs the command in the message, or accepts an ordinary message.
     fn run_command_or_accept(&self, work: &mut Work<'_, '_>, routed: &mut Routed) -> Result<()> {
         let command = Command::parse(&self.inbound.text);
         if let Some(command) = &command
@@ -212,6 +213,7 @@ impl AdmittedMessage<'_> {
         Ok(())
     }
 
+    /// Appends a reset to an existing session, and stores the origin of the message.
     fn start_over(
         &self,
         work: &mut Work<'_, '_>,
@@ -246,7 +248,7 @@ impl AdmittedMessage<'_> {
         if !is_own
             && !self.inbound.is_group()
             && !self.settings.admission.is_owner(self.inbound)
-            && is_a_groups(work.tx, &session)?
+            && is_read_by_group(work.tx, &session)?
         {
             routed.reply = Some(OWNER_ONLY.to_owned());
             return Ok(());
@@ -354,9 +356,9 @@ fn switched_to(conn: &Connection, chat: &SessionKey) -> Result<Option<SessionKey
     Ok(by_key(conn, &to)?.map(|_| to))
 }
 
-/// Returns whether a group reads the session: a group's key leads to it, a group was switched to
-/// it, or its metadata is a group's.
-fn is_a_groups(conn: &Connection, session: &NativeSession) -> Result<bool> {
+/// Returns whether a group reads the session: the key of a group leads to it, or a group was
+/// switched to it. A key belongs to a group by its kind or by its `chatType`.
+fn is_read_by_group(conn: &Connection, session: &NativeSession) -> Result<bool> {
     let Some(index) = index_of(conn, &session.agent)? else { return Ok(false) };
     let mut statement = conn.prepare_cached(
         "SELECT key, fields, session_id = ?2 FROM session_keys

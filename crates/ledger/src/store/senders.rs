@@ -30,12 +30,12 @@ pub struct SenderAddress {
 }
 
 impl SenderAddress {
-    /// Returns a sender; `None` if the id is empty, too long or full of control characters.
+    /// Returns a sender; `None` if the id is empty, too long, `*`, or has a control character.
     pub fn new(agent: AgentId, channel: Channel, sender: &str) -> Option<SenderAddress> {
         Some(SenderAddress { agent, channel, sender: sender_id(sender)? })
     }
 
-    /// Returns the entry for all senders on a channel without their own decision.
+    /// Returns the address of all senders on a channel that have no decision of their own.
     pub fn all_on_channel(agent: AgentId, channel: Channel) -> SenderAddress {
         SenderAddress { agent, channel, sender: EVERYBODY.to_owned() }
     }
@@ -74,8 +74,8 @@ impl SenderFilter {
 }
 
 impl Store {
-    /// Decides whether a message goes to its session. Stores a new pairing request before it
-    /// returns the code. `now` is in milliseconds UTC.
+    /// Decides whether a message goes to its session. Stores a new pairing request before its code
+    /// is returned. `now` is in milliseconds UTC.
     pub fn admit(
         &self,
         settings: &AdmissionSettings,
@@ -111,7 +111,7 @@ impl Store {
         self.decide(address, "allowed", now)
     }
 
-    /// Denies a sender to write and to request pairing.
+    /// Forbids a sender to write and to request pairing.
     pub fn deny(&self, address: &SenderAddress, now: i64) -> Result<Sender> {
         if address.sender == EVERYBODY {
             return Err(Error::refused(
@@ -151,10 +151,10 @@ impl Store {
     pub fn pair(&self, code: PairingCode, filter: &SenderFilter, now: i64) -> Result<Sender> {
         self.write(&mut |work| {
             let text = code.to_string();
-            let pending_requests = pending_requests(work.tx, now)?.into_iter().find(|sender| {
+            let request = pending_requests(work.tx, now)?.into_iter().find(|sender| {
                 sender.code.as_deref() == Some(text.as_str()) && filter.matches(sender)
             });
-            let address = pending_requests.and_then(|sender| {
+            let address = request.and_then(|sender| {
                 let agent = AgentId::parse(&sender.agent).ok()?;
                 SenderAddress::new(agent, Channel::parse(&sender.channel).ok()?, &sender.sender)
             });
@@ -190,8 +190,8 @@ impl Store {
     }
 }
 
-/// Returns pairing requests, the newest first, then senders with a decision, by agent, channel and
-/// id.
+/// Returns the pairing requests, the newest first, and then the senders with a decision, sorted by
+/// agent, channel and id.
 pub fn senders(ledger: &Ledger, filter: &SenderFilter, now: i64) -> Result<Vec<Sender>> {
     complete(ledger, &mut |conn| listed(conn, filter, now))
 }
@@ -222,7 +222,7 @@ fn listed(conn: &Connection, filter: &SenderFilter, now: i64) -> Result<Vec<Send
 }
 
 /// Projects everything up to the last record, so that the latest decisions are visible.
-pub fn catch_up(ledger: &mut Ledger) -> Result<()> {
+pub fn catch_up_ledger(ledger: &mut Ledger) -> Result<()> {
     rebuild::catch_up(ledger, &mut |_, _| {})
 }
 

@@ -60,7 +60,7 @@ impl Session {
         &self.native.agent
     }
 
-    /// Returns the session's row, which functions that read a ledger take as its name.
+    /// Returns the number of the session's row, by which functions of [`crate::query`] identify it.
     pub fn row(&self) -> SessionRow {
         self.native.row
     }

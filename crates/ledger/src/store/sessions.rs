@@ -126,6 +126,7 @@ impl Store {
     }
 }
 
+/// Creates a session with its header within an open transaction, and makes its key lead to it.
 pub(super) fn create(work: &mut Work<'_, '_>, new: &NewSession<'_>) -> Result<NativeSession> {
     let key = new.key.map(SessionKey::parse);
     let keys_agent = key.as_ref().and_then(SessionKey::agent);
@@ -239,6 +240,7 @@ pub(super) fn no_row(row: SessionRow) -> Error {
     Error::NoMatch { what: "session", name: format!("#{}", row.0) }
 }
 
+/// Returns the session with that row. Fails with [`Error::Collected`] if it is not native.
 pub(crate) fn by_row(conn: &Connection, row: SessionRow) -> Result<NativeSession> {
     let found: Option<(String, String, String)> = conn
         .prepare_cached("SELECT format, agent, session_id FROM sessions WHERE id = ?1")?
@@ -270,6 +272,7 @@ pub(super) fn by_id(conn: &Connection, agent: &str, id: &str) -> Result<Option<N
     Ok(Some(NativeSession { row, agent, id, source, generation, origin }))
 }
 
+/// Returns the session that a key leads to.
 pub(crate) fn by_key(conn: &Connection, key: &SessionKey) -> Result<Option<NativeSession>> {
     let Some(agent) = key.agent() else { return Ok(None) };
     match stored_key_and_session(conn, key)? {
@@ -278,9 +281,9 @@ pub(crate) fn by_key(conn: &Connection, key: &SessionKey) -> Result<Option<Nativ
     }
 }
 
+/// Returns the key that leads to a session. If several do, returns the one that led to it first.
 pub(crate) fn key_of(conn: &Connection, session: &NativeSession) -> Result<Option<String>> {
     let Some(index) = index_of(conn, &session.agent)? else { return Ok(None) };
-    // Several keys may lead to the session after a switch; the first one is its own.
     Ok(conn
         .prepare_cached(
             "SELECT k.key FROM session_keys k

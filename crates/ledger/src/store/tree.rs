@@ -57,7 +57,7 @@ mod sql {
         "e.session = ?1 AND e.uuid = ?2 AND e.superseded_by IS NULL ORDER BY e.id DESC LIMIT 1"
     );
 
-    /// Whether session `?1` has an entry with the id `?2`.
+    /// True if session `?1` has an entry with the id `?2`.
     pub(super) const HAS: &str =
         "SELECT EXISTS (SELECT 1 FROM entry_rows WHERE session = ?1 AND uuid = ?2)";
 
@@ -111,7 +111,7 @@ mod sql {
     pub(super) const PARENTS: &str =
         "SELECT id, parent FROM entry_rows WHERE session = ?1 ORDER BY id";
 
-    /// All of these.
+    /// All statements above.
     #[cfg(test)]
     pub(super) const ALL: &[&str] =
         &[NODE, FIND, HAS, LEAF, PATH, CHILDREN, COMMON_ANCESTOR, TIPS, PARENTS];
@@ -188,9 +188,9 @@ impl Session {
         })
     }
 
-    /// Returns the children of an entry, or the roots.
-    pub fn children(&self, of: Option<&str>) -> Result<Vec<Node>> {
-        self.store.read_caught_up(&mut |ledger| children(ledger.conn(), &self.native, of))
+    /// Returns the children of an entry; without one, the roots of the tree.
+    pub fn children(&self, parent: Option<&str>) -> Result<Vec<Node>> {
+        self.store.read_caught_up(&mut |ledger| children(ledger.conn(), &self.native, parent))
     }
 
     /// Returns the last entry that the paths to two entries share.
@@ -199,7 +199,7 @@ impl Session {
             .read_caught_up(&mut |ledger| common_ancestor(ledger.conn(), &self.native, one, other))
     }
 
-    /// Returns the tips of the tree, oldest first.
+    /// Returns the branches of the tree, oldest first.
     pub fn branches(&self) -> Result<Vec<Branch>> {
         self.store.read_caught_up(&mut |ledger| {
             let leaf = leaf(ledger.conn(), self.native.row)?.map(|leaf| leaf.entry);
@@ -208,11 +208,11 @@ impl Session {
     }
 }
 
-fn children(conn: &Connection, session: &NativeSession, of: Option<&str>) -> Result<Vec<Node>> {
-    let of = of.map(|id| View::projected(conn, session).find_on_path("entry", id)).transpose()?;
+fn children(conn: &Connection, session: &NativeSession, parent: Option<&str>) -> Result<Vec<Node>> {
+    let find = |id| View::projected(conn, session).find_on_path("entry", id);
+    let parent = parent.map(find).transpose()?.map(|node| node.entry);
     let mut statement = conn.prepare_cached(sql::CHILDREN)?;
-    let of = of.map(|node| node.entry);
-    Ok(statement.query_map((session.row, of), Node::from_row)?.collect::<Result<_, _>>()?)
+    Ok(statement.query_map((session.row, parent), Node::from_row)?.collect::<Result<_, _>>()?)
 }
 
 fn common_ancestor(
@@ -255,7 +255,7 @@ fn lengths(conn: &Connection, session: SessionRow) -> Result<HashMap<EntryId, u6
     let rows = statement.query_map([session], |row| Ok((row.get(0)?, row.get(1)?)))?;
     let parents: HashMap<EntryId, Option<EntryId>> = rows.collect::<Result<_, _>>()?;
     let mut lengths: HashMap<EntryId, u64> = HashMap::default();
-    let mut way = Vec::new();
+    let mut walked = Vec::new();
     for entry in parents.keys() {
         let mut at = Some(*entry);
         let mut length = loop {
@@ -265,10 +265,10 @@ fn lengths(conn: &Connection, session: SessionRow) -> Result<HashMap<EntryId, u6
                 break *known;
             }
             lengths.insert(entry, 0);
-            way.push(entry);
+            walked.push(entry);
             at = parents.get(&entry).copied().flatten();
         };
-        while let Some(entry) = way.pop() {
+        while let Some(entry) = walked.pop() {
             length += 1;
             lengths.insert(entry, length);
         }
@@ -312,7 +312,7 @@ mod tests {
 
     /// Parents are foreign keys: a statement follows them by key, and scans no table.
     #[test]
-    fn r93_parents_are_followed_and_not_looked_for() {
+    fn r93_parents_are_found_by_key_without_a_scan() {
         let folder = tempfile::tempdir().unwrap();
         let ledger = crate::Ledger::open(&folder.path().join("ledger.db")).unwrap();
         let conn = ledger.conn();

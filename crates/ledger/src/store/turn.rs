@@ -25,8 +25,8 @@ impl Appender<'_> {
         self.append_checked(&entry, true)
     }
 
-    /// Moves the leaf to an entry, or before the first one. A summary of the branch that is left is
-    /// appended there.
+    /// Moves the leaf to an entry, or before the first one. If there is a summary of the branch
+    /// that is left, it is appended there.
     pub fn branch(&self, to: Option<&str>, summary: Option<&str>) -> Result<Appended> {
         let entry = match summary {
             None => json!({"type": "leaf", "targetId": to}),

@@ -21,12 +21,12 @@ pub(super) const ENTRY: &str = "entry of the session";
 /// The sessions with entries that are not projected yet.
 #[derive(Debug, Default)]
 pub(super) struct Unprojected {
-    states: HashMap<GenerationId, SessionState>,
+    states: HashMap<GenerationId, AppendState>,
 }
 
 /// The state of a session after its last append.
 #[derive(Debug)]
-pub(super) struct SessionState {
+pub(super) struct AppendState {
     /// The length of the session in bytes.
     cursor: u64,
     /// The last record before the cached entries. Everything up to it is projected.
@@ -60,7 +60,7 @@ impl Unprojected {
         session: &NativeSession,
         cursor: u64,
         projected: Projected,
-    ) -> Result<&mut SessionState> {
+    ) -> Result<&mut AppendState> {
         if !self.is_complete_for(session, cursor, projected) {
             self.states.remove(&session.generation);
         }
@@ -68,12 +68,7 @@ impl Unprojected {
             Entry::Occupied(known) => known.into_mut(),
             Entry::Vacant(new) => {
                 let leaf = tree::leaf(conn, session.row)?;
-                new.insert(SessionState {
-                    cursor,
-                    since: projected.to,
-                    leaf,
-                    nodes: HashMap::new(),
-                })
+                new.insert(AppendState { cursor, since: projected.to, leaf, nodes: HashMap::new() })
             }
         };
         if projected.lag() == 0 {
@@ -85,7 +80,7 @@ impl Unprojected {
     }
 }
 
-impl SessionState {
+impl AppendState {
     /// Adds an appended entry.
     pub(super) fn advance(
         &mut self,
@@ -127,7 +122,7 @@ pub(super) struct View<'a> {
     pub(super) conn: &'a Connection,
     pub(super) session: &'a NativeSession,
     /// The entries that are not projected yet; `None` if all are projected.
-    pub(super) state: Option<&'a SessionState>,
+    pub(super) state: Option<&'a AppendState>,
 }
 
 impl<'a> View<'a> {

@@ -67,6 +67,7 @@ impl<'a, 'c> Work<'a, 'c> {
         self.fold.save_sessions(self.tx)
     }
 
+    /// Writes the rows that are only in memory, and records that everything is projected.
     pub(super) fn end(self) -> Result<()> {
         self.fold.save(self.tx)?;
         self.tx

@@ -1,10 +1,10 @@
 //! The bytes of records: in compressed chunks of consecutive records or, until there are enough of
 //! them, in `pending`.
 //!
-//! A chunk holds about 1.25 MiB before compression: large enough to compress well (zstd is 10 %
-//! denser than at half of it), small enough to open for one record. A record longer than 2 MiB
-//! spans several chunks. The next chunk absorbs a small one before it, so a session that was
-//! collected line by line ends up as compact as a bulk import.
+//! A chunk holds about 1.25 MiB before compression. That is large enough to compress well: chunks
+//! of half the size take 10 % more space. It is small enough to open a chunk for one record. A
+//! record longer than 2 MiB spans several chunks. The next chunk absorbs a small one before it, so
+//! a session that was collected line by line ends up as compact as a bulk import.
 
 mod read;
 mod seal;
@@ -30,7 +30,8 @@ const MAX_CHUNK_BYTES: usize = 2 << 20;
 const MAX_RAW_BYTES: usize = 64 << 10;
 
 /// The parameters of zstd. The tables are a quarter of the size of level 3's, so they stay in a
-/// core's cache beside those of the index: compression is a seventh faster, and 1 % larger.
+/// core's cache beside those of the index. Compression is a seventh faster, and its output is 1 %
+/// larger.
 const PARAMETERS: &[CParameter] = &[
     CParameter::Strategy(Strategy::ZSTD_dfast),
     CParameter::WindowLog(21),

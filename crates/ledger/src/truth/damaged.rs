@@ -29,12 +29,12 @@ impl Damage {
 
     /// Describes the damage, and the part of the file that is kept.
     pub(crate) fn text(&self) -> String {
-        text(&self.why, self.is_kept())
+        describe(&self.why, self.is_kept())
     }
 }
 
 /// Describes damage with the reason `why`, and the part of the file that is kept.
-pub(crate) fn text(why: &str, is_kept: bool) -> String {
+pub(crate) fn describe(why: &str, is_kept: bool) -> String {
     let kept = if is_kept {
         "stored unchanged, and its readable lines are collected"
     } else {

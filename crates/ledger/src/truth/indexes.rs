@@ -7,7 +7,7 @@ use crate::base::ids::SourceId;
 use crate::{Error, Result};
 
 /// The compression level. It is low because an index is written every few seconds.
-const LEVEL: i32 = 3;
+const COMPRESSION_LEVEL: i32 = 3;
 
 /// Compressed bytes of an index.
 #[derive(Debug)]
@@ -18,7 +18,7 @@ pub(crate) struct Packed {
 
 /// Compresses an index.
 pub(crate) fn pack(bytes: &[u8]) -> Result<Packed> {
-    let packed = zstd::bulk::Compressor::new(LEVEL).and_then(|mut compressor| {
+    let packed = zstd::bulk::Compressor::new(COMPRESSION_LEVEL).and_then(|mut compressor| {
         compressor.include_checksum(true)?;
         compressor.compress(bytes)
     });

@@ -47,8 +47,8 @@ pub(crate) enum Event {
         /// The index.
         source: SourceNumber,
         key: String,
-        /// The session that the key leads to, or led to before; `None`: the key is gone from the
-        /// index.
+        /// The session that the key leads to. If the index also lists earlier sessions of a key,
+        /// each has an event before this one. `None` if the key is gone from the index.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         session: Option<String>,
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -75,7 +75,7 @@ pub(crate) enum Event {
         )]
         patch: Fields,
     },
-    /// An index has oddities: kinds and details.
+    /// An index has problems. Each has a kind and a detail.
     IndexProblems { at: i64, source: SourceNumber, problems: Vec<(String, String)> },
     /// A copy of the whole ledger was written to this path, or the former ledger was moved there.
     /// `forget` has to name it, because it may hold the forgotten session.

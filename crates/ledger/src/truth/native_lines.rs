@@ -54,7 +54,7 @@ pub(crate) fn append(
     Ok((seq, start))
 }
 
-/// Returns the last record of a generation; 0 if there is none.
+/// Returns the seq of a generation's last record; 0 if it has none.
 pub(crate) fn last(conn: &Connection, generation: GenerationId) -> Result<Seq> {
     let last: Option<i64> = conn
         .prepare_cached(

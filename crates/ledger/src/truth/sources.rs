@@ -1,8 +1,9 @@
-//! Writes the tables `sources` and `generations`, and is the only module that does. A new ledger's
-//! journal (`schema/journal.sql`) and migrations are part of the schema.
+//! Writes the tables `sources` and `generations`, and is the only module that does. Only the schema
+//! writes to them too: the rows of the journal in a new ledger (`schema/journal.sql`), and
+//! migrations.
 //!
-//! Each function states one fact about one source. Which facts belong into one transaction is the
-//! caller's business.
+//! Each function stores one fact about one source. Callers decide which facts belong in one
+//! transaction.
 
 use rusqlite::{Connection, params};
 
@@ -11,7 +12,7 @@ use crate::base::foreign::{FileId, Meta};
 use crate::base::ids::{GenerationId, SourceId};
 use crate::truth::forgotten::FORGOTTEN;
 
-/// The metadata of a file that identify its content without reading it.
+/// The metadata of a file that show whether it changed, without reading it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Stat {
     pub(crate) device: u64,
@@ -22,7 +23,7 @@ pub(crate) struct Stat {
 }
 
 impl Stat {
-    /// The stat of what has no file.
+    /// The stat of a source that has no file.
     const NONE: Stat = Stat { device: 0, inode: 0, size: 0, mtime_ns: 0, ctime_ns: 0 };
 
     pub(crate) fn of(meta: &Meta) -> Stat {
@@ -47,20 +48,20 @@ pub(crate) struct Prints {
     pub(crate) marker: Print,
 }
 
-/// The end of the part of a generation that was read.
+/// The position up to which a generation was read.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Reached {
-    /// Bytes that are records.
+    /// The number of bytes that are stored as records.
     pub(crate) cursor: u64,
-    /// Bytes after them, without a newline.
+    /// The number of bytes after them, without a newline.
     pub(crate) tail_length: u64,
-    /// The tail was seen twice, or long after it was written.
+    /// True if the tail was seen twice, or long after it was written.
     pub(crate) tail_stands: bool,
-    /// Records to add to those that it has.
+    /// The number of records that were added now.
     pub(crate) new_records: usize,
 }
 
-/// Inserts a source without a generation. `refused`: why nothing is collected from it.
+/// Inserts a source without a generation. `refused` is the reason why nothing is collected from it.
 pub(crate) fn insert(
     conn: &Connection,
     kind: &str,
@@ -187,7 +188,7 @@ pub(crate) fn end_tail(conn: &Connection, generation: GenerationId, cursor: u64)
     Ok(())
 }
 
-/// Drops the tail, which becomes no record.
+/// Drops the tail. It does not become a record.
 pub(crate) fn drop_tail(conn: &Connection, generation: GenerationId) -> Result<()> {
     conn.prepare_cached("UPDATE generations SET tail_length = 0, tail_stands = 0 WHERE id = ?1")?
         .execute([generation])?;
@@ -201,7 +202,8 @@ pub(crate) fn set_tail_stands(conn: &Connection, generation: GenerationId) -> Re
     Ok(())
 }
 
-/// Stores what the files of a database looked like. It has no records itself.
+/// Stores the metadata of a database's file and the fingerprint of its log. The database itself has
+/// no records; its sessions have.
 pub(crate) fn set_database(
     conn: &Connection,
     generation: GenerationId,
@@ -238,7 +240,7 @@ pub(crate) fn set_prints(
     Ok(())
 }
 
-/// Stores why nothing is collected from a source, or that something is.
+/// Stores why nothing is collected from a source; `None` if it is collected.
 pub(crate) fn set_refused(conn: &Connection, source: SourceId, why: Option<&str>) -> Result<()> {
     conn.prepare_cached("UPDATE sources SET refused = ?2 WHERE id = ?1 AND refused IS NOT ?2")?
         .execute((source, why))?;
@@ -253,7 +255,7 @@ pub(crate) fn set_gone(conn: &Connection, source: SourceId, is_gone: bool) -> Re
     Ok(changed > 0)
 }
 
-/// Gives a source another path of its root, if it still has the path `from`.
+/// Moves a source to the path `aside` of the same root, if its path is still `from`.
 pub(crate) fn put_aside(
     conn: &Connection,
     source: SourceId,

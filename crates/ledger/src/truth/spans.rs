@@ -3,8 +3,8 @@
 //!
 //! Spans refer to the previous generation, so a rewrite that changes one line adds three spans in a
 //! file of any size. Every [`MAX_SPAN_GENERATIONS`]th generation refers to the owners of the
-//! records instead, so that chains stay short: a file that was rewritten ten thousand times is read
-//! like one that was rewritten a few dozen times.
+//! records instead. Chains of references stay short, so a file that was rewritten ten thousand
+//! times is read as fast as one that was rewritten a few dozen times.
 
 use rusqlite::{Connection, OptionalExtension, Row};
 
@@ -29,6 +29,7 @@ pub(crate) struct Run {
     pub(crate) skip: u64,
 }
 
+/// A part of the requested generation that is still to be found in `generation`.
 #[derive(Debug, Clone, Copy)]
 struct Piece {
     /// The offset in the requested generation.
@@ -39,8 +40,8 @@ struct Piece {
     from: u64,
 }
 
-/// Returns the runs of a generation's own records, in the order of its bytes; `None` if some of its
-/// bytes belong to another generation.
+/// Returns the first and last seq of each run of a generation's own records, in the order of its
+/// bytes; `None` if some of its bytes belong to another generation.
 pub(crate) fn own_records(
     conn: &Connection,
     generation: GenerationId,
@@ -272,7 +273,8 @@ pub(crate) fn stream(
     stream_from(&mut RecordReader::new(conn), generation, each)
 }
 
-/// Streams through the caller's reader, so that chunks stay open between generations.
+/// Calls `each` like [`stream`], but reads through the caller's reader, so that chunks stay open
+/// between generations.
 pub(crate) fn stream_from(
     reader: &mut RecordReader<'_>,
     generation: GenerationId,

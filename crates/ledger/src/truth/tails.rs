@@ -21,7 +21,7 @@ const MIN_COMPRESSED_BYTES: usize = 4 << 10;
 
 /// The compression level: the fastest, because the bytes are compressed again once the line is
 /// complete.
-const LEVEL: i32 = 1;
+const COMPRESSION_LEVEL: i32 = 1;
 
 /// Appends bytes that start at `start` of a generation.
 pub(crate) fn append(
@@ -48,8 +48,8 @@ fn compress(piece: &[u8]) -> Result<Option<Vec<u8>>> {
     if piece.len() < MIN_COMPRESSED_BYTES {
         return Ok(None);
     }
-    let compressed =
-        zstd::bulk::compress(piece, LEVEL).map_err(Error::io("compress", "a last line"))?;
+    let compressed = zstd::bulk::compress(piece, COMPRESSION_LEVEL)
+        .map_err(Error::io("compress", "a last line"))?;
     Ok(Some(compressed).filter(|compressed| compressed.len() <= piece.len() / 2))
 }
 

@@ -11,7 +11,7 @@ pub struct ExportReport {
     pub sessions: u64,
     /// The output format: `md`, `html`, `json`, `jsonl`, `csv`, `openclaw`, `claude-code`.
     pub format: String,
-    /// The files in the order of the sessions, and last the list of them.
+    /// The files in the order of the sessions. The last one is the list of them.
     pub files: Vec<ExportedFile>,
     /// The number of different secrets masked, by kind; `null` if masking was off.
     pub redacted: Option<BTreeMap<String, u32>>,
@@ -37,7 +37,7 @@ pub struct ExportReport {
 pub struct RespelledKey {
     /// The key in the ledger.
     pub key: String,
-    /// The key in the index.
+    /// The key in the exported index.
     pub written: String,
 }
 
@@ -56,11 +56,11 @@ pub struct ExportedFile {
     pub bytes: u64,
 }
 
-/// A session that could not be read.
+/// A session that was not exported.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct DamagedSession {
     /// Its id.
     pub session: String,
-    /// The damage.
+    /// The reason.
     pub why: String,
 }

@@ -22,7 +22,8 @@ pub struct ForgetReport {
     pub records: u64,
     /// The number of bytes in records and unterminated last lines.
     pub bytes: u64,
-    /// The number of lines of these sessions in files that all sessions share; blanks replace them.
+    /// The number of lines of these sessions in files that all sessions share. Each is overwritten
+    /// with blanks.
     pub shared_lines: u64,
     /// Files that are still on disk: quipu never deletes an agent's files.
     pub on_disk: Vec<String>,

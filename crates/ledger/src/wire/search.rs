@@ -26,7 +26,7 @@ pub struct SearchGaps {
     pub partly_indexed: u64,
     /// The number of records above 32 MiB, of which only the first 64 KiB are read.
     pub too_long: u64,
-    /// The number of hits in the model's reasoning, if there are no others.
+    /// If nothing was found: the number of hits in the model's reasoning.
     pub in_thinking: u64,
     /// If nothing was found: the number of hits in text that programs put beside messages.
     pub in_attached: u64,
@@ -75,8 +75,10 @@ pub struct SearchHit {
     pub is_error: bool,
     /// True if there is a newer version of it that does not match.
     pub is_older: bool,
-    /// The reason why `show` folds it: `meta`, `mirror`, `sidechain`, `summary`, or `injected`
-    /// beside other text. `bookkeeping` is shown only with everything. `null` if it is not folded.
+    /// The reason why `show` hides it by default: `meta`, `mirror`, `sidechain`, `summary`,
+    /// `queued`, `unknown`, `bookkeeping`, `attached` for text that a program put beside the
+    /// message, or `injected` for the output of a command that the user ran. `null` if it is not
+    /// hidden.
     pub folded: Option<&'static str>,
     /// The number of the turn in its session, from 1.
     pub turn: Option<u64>,

@@ -11,8 +11,8 @@ pub struct Sender {
     pub channel: String,
     /// The sender's id on the channel, in lower case.
     pub sender: String,
-    /// `allowed`, `denied`, `asking` for a request without an answer, `revoked` for no decision any
-    /// more.
+    /// `allowed`, `denied`, `asking` for a request without an answer, or `revoked` if the decision
+    /// was withdrawn.
     pub state: &'static str,
     /// The time of the decision or request, milliseconds UTC.
     pub since: i64,

@@ -9,7 +9,7 @@ use super::{SessionState, none_if_empty};
 pub struct Session {
     /// The id that the agent gave it. A sub-agent's id is `<parent>/<file>`.
     pub id: String,
-    /// The session key that named it last.
+    /// The session key that last led to it.
     pub key: Option<String>,
     /// The format it is written in.
     pub format: String,

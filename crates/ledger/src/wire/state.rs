@@ -5,11 +5,11 @@ use std::fmt;
 use quipu_transcript::format::Archive;
 use serde::{Serialize, Serializer};
 
-/// The state of a session's files. The variants are in the order of precedence: of the states of
-/// several files, the session has the last one.
+/// The state of a session's files. The variants are in ascending order of precedence: a session has
+/// the greatest state of its files.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum SessionState {
-    /// There never was a transcript to collect.
+    /// No transcript of the session was ever collected.
     #[default]
     Lost,
     /// No file is left on disk.
@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_come_back() {
+    fn a_name_leads_back_to_its_state() {
         for state in SessionState::ALL {
             assert_eq!(SessionState::parse(state.as_str()), Some(state));
         }
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_of_the_agent_takes_precedence() {
+    fn the_agents_own_file_takes_precedence_over_archives() {
         let files = [(true, None), (false, Some(Archive::Reset)), (false, Some(Archive::Deleted))];
         let states = files.map(|(is_gone, archive)| SessionState::of_file(is_gone, archive));
         assert_eq!(states.into_iter().max(), Some(SessionState::Archived));

@@ -13,7 +13,7 @@ pub struct Status {
     pub ledger: LedgerStatus,
     /// The contents by format.
     pub formats: Vec<FormatStatus>,
-    /// The number of oddities by kind.
+    /// The number of problems by kind.
     pub problems: BTreeMap<String, u64>,
     /// The number of entries of which only a part is in the search index.
     pub partly_indexed: u64,
@@ -28,8 +28,8 @@ pub struct Status {
 }
 
 impl Status {
-    /// Returns whether every collected byte is kept. Of a damaged compressed file above 256 MiB
-    /// only the lines before the damage are.
+    /// Returns whether every collected byte is kept. Only the lines before the damage are kept of a
+    /// damaged compressed file above 256 MiB.
     pub fn keeps_everything(&self) -> bool {
         self.not_kept == 0
     }
@@ -87,9 +87,10 @@ pub struct FormatStatus {
     pub priorities: Vec<PriorityStatus>,
     /// Files that were seen and not collected.
     pub skipped: Vec<SkippedFiles>,
-    /// Compressed files that cannot be decompressed to their end, and the part that is kept.
+    /// Compressed files that cannot be decompressed to their end. The reason names the part that is
+    /// kept.
     pub damaged: Vec<SkippedFiles>,
-    /// The number of records by type, of types that this version does not know.
+    /// The types that this version does not know, with the number of records of each.
     pub unknown_types: BTreeMap<String, u64>,
     /// The number of forgotten sessions.
     pub forgotten: u64,
@@ -117,7 +118,7 @@ pub struct DatabaseStatus {
 /// The contents of one priority.
 #[derive(Debug, Clone, Serialize)]
 pub struct PriorityStatus {
-    /// 0 transcripts and indexes, 1 scheduled jobs, 2 notes.
+    /// The priority: 0 for transcripts and indexes, 1 for scheduled jobs, 2 for notes.
     pub priority: u8,
     /// The number of files collected.
     pub sources: u64,
@@ -134,7 +135,7 @@ pub struct PriorityStatus {
 pub struct RootStatus {
     /// The folder.
     pub path: String,
-    /// `collected`, `absent`, `unreadable`, or `twin` of an earlier one.
+    /// `collected`, `absent`, `unreadable`, or `twin` if it is the same folder as an earlier root.
     pub state: String,
 }
 
@@ -181,7 +182,7 @@ pub struct Cursor {
     pub refused: Option<String>,
     /// The session it belongs to, by the id that `restore` accepts.
     pub session: Option<String>,
-    /// `file`, `database`, or `rows` of one.
+    /// `file`, `database`, or `rows` for a session in a database.
     pub kind: String,
     /// The number of the last row that was read.
     pub row: Option<i64>,

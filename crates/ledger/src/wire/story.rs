@@ -1,6 +1,6 @@
 //! The shapes of a session's header and of the entries of its story.
 //!
-//! Selects the requested parts of an item. Never reads the ledger.
+//! [`ShownEntry::of`] selects the requested parts of an item. Never reads the ledger.
 
 use std::borrow::Cow;
 
@@ -16,7 +16,7 @@ use super::{SessionState, none_if_empty};
 /// A session as a whole.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct StoryHead {
-    /// The agent's id.
+    /// The id that the agent gave it.
     pub id: String,
     /// The session's format.
     pub format: String,
@@ -45,13 +45,13 @@ pub struct StoryHead {
     pub git_branch: Option<String>,
     /// The last model.
     pub model: Option<String>,
-    /// Its title; last the first prompt that is not a command.
+    /// Its title, or else the first prompt that is not a command.
     pub title: Option<String>,
     /// The first prompt.
     pub first_prompt: Option<String>,
-    /// The first time, milliseconds UTC.
+    /// The time of its first entry, milliseconds UTC.
     pub started_at: Option<i64>,
-    /// The last time, milliseconds UTC.
+    /// The time of its last activity, milliseconds UTC.
     pub updated_at: Option<i64>,
     /// The number of entries of every kind.
     pub entries: u64,
@@ -69,7 +69,7 @@ pub struct StoryHead {
 /// The parts of a session whose transcript was deleted before it could be collected.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Left {
-    /// The number of prompts of it in a list of prompts.
+    /// The number of its prompts in the agent's list of prompts.
     pub prompts: u64,
     /// The sessions of its sub-agents.
     pub subagents: Vec<String>,
@@ -80,7 +80,7 @@ pub struct Left {
 /// One entry of a story.
 #[derive(Debug, Clone, Serialize)]
 pub struct ShownEntry<'a> {
-    /// The agent's id; `#` and a number where it has none.
+    /// The id that the agent gave it; `#` and a number where it has none.
     pub id: &'a str,
     /// The entry that it follows.
     pub parent: Option<&'a str>,
@@ -88,13 +88,13 @@ pub struct ShownEntry<'a> {
     pub kind: &'static str,
     /// `user`, `assistant`, `tool`, `system`; `null` for an entry without a speaker.
     pub role: Option<&'static str>,
-    /// Milliseconds UTC, by the agent's clock.
+    /// The time, milliseconds UTC, by the agent's clock.
     pub time: Option<i64>,
-    /// The text; of a compaction its summary, on request.
+    /// The text. For a compaction: its summary, on request.
     pub text: Option<Cow<'a, str>>,
-    /// The first tool that is called or that answers.
+    /// The first tool that it calls, or else the first tool whose result it holds.
     pub tool: Option<&'a str>,
-    /// The record's own name of its type.
+    /// The type, as the record names it.
     #[serde(rename = "type")]
     pub type_name: &'a str,
     /// The entry's number in the ledger.
@@ -149,7 +149,7 @@ pub struct ShownEntry<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub compaction: Option<ShownCompaction<'a>>,
     /// The reason why it is shown only on request: `meta`, `mirror`, `sidechain`, `summary`,
-    /// `queued`, `unknown`.
+    /// `queued`, `unknown`, `bookkeeping`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub folded: Option<&'static str>,
     /// Set if the conversation was rewound before it.
@@ -215,7 +215,7 @@ pub struct ShownSender<'a> {
 /// A text that a program put beside a message.
 #[derive(Debug, Clone, Serialize)]
 pub struct ShownAttached<'a> {
-    /// What it is.
+    /// The kind of text: `system-reminder`, `Sender`.
     pub label: &'a str,
     /// Its text.
     pub text: &'a str,
@@ -487,7 +487,7 @@ fn is_zero(number: &u64) -> bool {
     *number == 0
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands references")]
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
 fn is_false(value: &bool) -> bool {
     !*value
 }

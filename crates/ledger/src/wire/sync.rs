@@ -1,6 +1,6 @@
 //! The shapes of reports about a sync and a rebuild.
 //!
-//! Holds data only, and the texts of reasons that several places compare.
+//! Holds data only, and the reasons that other modules store and compare.
 
 use serde::Serialize;
 
@@ -34,7 +34,7 @@ pub struct SyncReport {
     pub old_lines: u64,
     /// The number of databases that changed and were opened.
     pub databases_opened: u64,
-    /// The number of new oddities, without those that a later record resolved.
+    /// The number of new problems, without those that a later record resolved.
     pub problems: u64,
     /// The first record that was written.
     #[serde(skip)]
@@ -81,7 +81,7 @@ impl SyncReport {
         self.skipped.iter().filter(|skipped| skipped.reason == OUTSIDE)
     }
 
-    /// Returns the collected files that are not what their name claims, each with the reason.
+    /// Returns the collected files that are not what their names suggest, each with the reason.
     pub fn odd(&self) -> impl Iterator<Item = (&SkippedFiles, &str)> {
         self.skipped.iter().filter_map(|skipped| Some((skipped, skipped.reason.strip_prefix(ODD)?)))
     }
@@ -96,7 +96,7 @@ pub(crate) const DAMAGED: &str = "damaged: ";
 /// The reason for a symbolic link that is not followed.
 pub(crate) const OUTSIDE: &str = "symbolic link out of its root; not followed";
 
-/// The reason for a symbolic link that cannot be followed.
+/// The reason for a symbolic link whose target does not exist.
 pub(crate) const NOWHERE: &str = "broken symbolic link";
 
 /// The reason for something that is not a regular file.
@@ -105,7 +105,7 @@ pub(crate) const NOT_A_FILE: &str = "not a regular file";
 /// The beginning of the reason for a collected file that is worth a warning.
 pub(crate) const ODD: &str = "odd: ";
 
-/// Files that are not collected for one reason.
+/// Files that are not collected, or only in part, for one reason.
 #[derive(Debug, Clone, Serialize)]
 pub struct SkippedFiles {
     /// The format of their root.
@@ -143,7 +143,7 @@ pub struct RebuildReport {
     pub records: u64,
     /// The number of sessions in the ledger.
     pub sessions: u64,
-    /// The number of oddities.
+    /// The number of problems.
     pub problems: u64,
     /// The number of chunks that were opened to read the records.
     #[serde(skip)]

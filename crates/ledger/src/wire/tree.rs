@@ -14,13 +14,13 @@ pub struct TreeLine {
     /// forked from. `fork` names a session that was forked from this one, after the last entry that
     /// both share.
     pub kind: &'static str,
-    /// The number of abandoned branches that it is inside of; 0 on the path to the leaf.
+    /// The number of abandoned branches that contain it; 0 on the path to the leaf.
     pub depth: usize,
     /// For a sub-agent: the number of sub-agents between it and the session.
     pub nested: usize,
     /// The first entry.
     pub first: Option<String>,
-    /// The last entry: what `--branch` takes.
+    /// The last entry, which `--branch` accepts.
     pub last: Option<String>,
     /// The time of the first entry, milliseconds UTC.
     pub time: Option<i64>,

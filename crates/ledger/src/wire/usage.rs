@@ -33,22 +33,22 @@ pub struct UsageLine {
     pub cache_write: u64,
     /// The sum of these tokens.
     pub total_tokens: u64,
-    /// The cost of all responses with a price, in US dollars; null if none has one.
+    /// The cost of all responses with a price, in US dollars; `null` if none has one.
     pub cost_usd: Option<f64>,
     /// The part of the cost that agents recorded themselves.
     pub recorded_usd: f64,
     /// The tokens of responses without a price, which `cost_usd` leaves out.
     pub unpriced_tokens: u64,
-    /// In the total: the number of transcripts whose last line has no newline yet. It is counted
-    /// when the newline comes.
-    #[serde(skip_serializing_if = "is_none")]
-    pub unfinished: u64,
-    /// The part of the tokens that belongs to requests of which no line exists, such as compactions
-    /// and titles. The agent's own total has them.
-    #[serde(skip_serializing_if = "is_none")]
-    pub without_line_tokens: u64,
-    /// The part of the cost that belongs to them.
+    /// In the total: the number of transcripts whose last line has no newline yet. The usage of
+    /// such a line is counted when its newline is collected.
     #[serde(skip_serializing_if = "is_zero")]
+    pub unfinished: u64,
+    /// The tokens of requests that no line records, such as compactions and titles. They come from
+    /// the agent's own total.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub without_line_tokens: u64,
+    /// The cost of these requests, in US dollars.
+    #[serde(skip_serializing_if = "is_zero_usd")]
     pub without_line_usd: f64,
     /// The models of responses without a price.
     pub unpriced_models: Vec<String>,
@@ -75,12 +75,12 @@ pub struct UsageSession {
     pub updated_at: Option<i64>,
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks like this")]
-fn is_zero(dollars: &f64) -> bool {
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_zero_usd(dollars: &f64) -> bool {
     *dollars == 0.0
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks like this")]
-fn is_none(number: &u64) -> bool {
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_zero(number: &u64) -> bool {
     *number == 0
 }

@@ -16,7 +16,7 @@ use rustix::io::Errno;
 use super::FileId;
 
 /// Flags for opening a folder.
-const FOLDER: OFlags = OFlags::RDONLY
+const FOLDER_FLAGS: OFlags = OFlags::RDONLY
     .union(OFlags::DIRECTORY)
     .union(OFlags::NOFOLLOW)
     .union(OFlags::NONBLOCK)
@@ -25,13 +25,13 @@ const FOLDER: OFlags = OFlags::RDONLY
 /// Flags for opening a folder between the root and the target. Permission to pass through is
 /// enough.
 #[cfg(target_os = "linux")]
-const PASS_THROUGH: OFlags =
+const PASS_THROUGH_FLAGS: OFlags =
     OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 #[cfg(not(target_os = "linux"))]
-const PASS_THROUGH: OFlags = FOLDER;
+const PASS_THROUGH_FLAGS: OFlags = FOLDER_FLAGS;
 
 /// Flags for opening a file. `NONBLOCK`: a pipe without a writer must not block the process.
-const FILE: OFlags = OFlags::RDONLY
+const FILE_FLAGS: OFlags = OFlags::RDONLY
     .union(OFlags::NOFOLLOW)
     .union(OFlags::NONBLOCK)
     .union(OFlags::NOCTTY)
@@ -57,7 +57,7 @@ impl FileKind {
     }
 }
 
-/// Metadata of a file that was not opened.
+/// The metadata of a file or folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Meta {
     pub(crate) kind: FileKind,
@@ -112,24 +112,24 @@ impl Folder {
     pub(crate) fn root(path: &Path) -> io::Result<Folder> {
         #[cfg(target_os = "linux")]
         if let Ok(inside) = path.strip_prefix("/") {
-            let top = openat(CWD, "/", PASS_THROUGH, Mode::empty())?;
-            match at_once(top.as_fd(), or_here(inside), FOLDER) {
+            let top = openat(CWD, "/", PASS_THROUGH_FLAGS, Mode::empty())?;
+            match at_once(top.as_fd(), or_here(inside), FOLDER_FLAGS) {
                 Err(Errno::NOSYS | Errno::PERM) => {}
                 opened => return opened.map(Folder).map_err(explain),
             }
         }
-        openat(CWD, path, FOLDER, Mode::empty()).map(Folder).map_err(explain)
+        openat(CWD, path, FOLDER_FLAGS, Mode::empty()).map(Folder).map_err(explain)
     }
 
     /// Opens a folder below this one.
     pub(crate) fn folder(&self, path: &Path) -> io::Result<Folder> {
-        below(self.0.as_fd(), path, FOLDER).map(Folder)
+        below(self.0.as_fd(), path, FOLDER_FLAGS).map(Folder)
     }
 
-    /// Opens a regular file below this one.
+    /// Opens a regular file below this folder.
     pub(crate) fn file(&self, path: &Path) -> io::Result<File> {
-        let file = File::from(below(self.0.as_fd(), path, FILE)?);
-        if file.metadata()?.is_file() { Ok(file) } else { Err(no_regular_file()) }
+        let file = File::from(below(self.0.as_fd(), path, FILE_FLAGS)?);
+        if file.metadata()?.is_file() { Ok(file) } else { Err(not_a_regular_file()) }
     }
 
     /// Returns the metadata of an entry of this folder.
@@ -180,7 +180,7 @@ impl Folder {
 }
 
 /// Returns the error for a pipe, socket, device or folder where a file is expected.
-pub(super) fn no_regular_file() -> io::Error {
+pub(super) fn not_a_regular_file() -> io::Error {
     io::Error::other("not a regular file")
 }
 
@@ -200,6 +200,7 @@ fn below(folder: BorrowedFd<'_>, path: &Path, flags: OFlags) -> io::Result<Owned
     one_by_one(folder, path, flags).map_err(explain)
 }
 
+/// Opens the whole path in one call, following no link.
 #[cfg(target_os = "linux")]
 fn at_once(folder: BorrowedFd<'_>, path: &Path, flags: OFlags) -> Result<OwnedFd, Errno> {
     use rustix::fs::{ResolveFlags, openat2};
@@ -213,7 +214,7 @@ fn one_by_one(folder: BorrowedFd<'_>, path: &Path, flags: OFlags) -> Result<Owne
     let mut parts = path.as_os_str().as_bytes().split(|byte| *byte == b'/').peekable();
     while let Some(part) = parts.next() {
         let is_last = parts.peek().is_none();
-        let flags = if is_last { flags } else { PASS_THROUGH };
+        let flags = if is_last { flags } else { PASS_THROUGH_FLAGS };
         let above = at.as_ref().map_or(folder, AsFd::as_fd);
         at = Some(openat(above, OsStr::from_bytes(part), flags, Mode::empty())?);
     }
@@ -238,12 +239,12 @@ mod tests {
     use super::*;
     use std::os::unix::fs::symlink;
 
-    /// Returns whether each way of opening succeeds; one element if they agree.
-    fn both(folder: &Folder, path: &str) -> Vec<bool> {
-        let one = one_by_one(folder.0.as_fd(), Path::new(path), FILE).is_ok();
+    /// Returns whether `at_once` and `one_by_one` open the path: one element if they agree.
+    fn opens_both_ways(folder: &Folder, path: &str) -> Vec<bool> {
+        let one = one_by_one(folder.0.as_fd(), Path::new(path), FILE_FLAGS).is_ok();
         let mut is_open = vec![one];
         #[cfg(target_os = "linux")]
-        match at_once(folder.0.as_fd(), Path::new(path), FILE) {
+        match at_once(folder.0.as_fd(), Path::new(path), FILE_FLAGS) {
             Err(Errno::NOSYS | Errno::PERM) => {}
             opened => is_open.push(opened.is_ok()),
         }
@@ -252,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn no_link_is_followed_by_either_way() {
+    fn neither_way_of_opening_follows_a_link() {
         let home = tempfile::tempdir().unwrap();
         let real = std::fs::canonicalize(home.path()).unwrap();
         std::fs::create_dir_all(real.join("root/a/b")).unwrap();
@@ -262,9 +263,9 @@ mod tests {
         symlink(&real, real.join("root/away")).unwrap();
         symlink("c", real.join("root/a/b/d")).unwrap();
         let root = Folder::root(&real.join("root")).unwrap();
-        assert_eq!(both(&root, "a/b/c"), [true]);
+        assert_eq!(opens_both_ways(&root, "a/b/c"), [true]);
         for path in ["a/inside/c", "away/outside", "a/b/d", "a/b/none", "a/b/c/d"] {
-            assert_eq!(both(&root, path), [false], "{path}");
+            assert_eq!(opens_both_ways(&root, path), [false], "{path}");
         }
         assert!(root.file(Path::new("../outside")).is_err());
         assert!(root.file(Path::new("a/b")).is_err());

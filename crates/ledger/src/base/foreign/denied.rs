@@ -15,14 +15,14 @@ use super::{FileId, FileKind, Folder};
 
 /// The beginnings of the names of agents' state folders. For example, `.openclaw-dev` belongs to
 /// the profile `dev`.
-const STATE: [&[u8]; 4] = [b".openclaw", b".clawdbot", b".moltbot", b".claude"];
+const STATE_PREFIXES: [&[u8]; 4] = [b".openclaw", b".clawdbot", b".moltbot", b".claude"];
 
-/// The number of entries that are looked at in one denied folder, including the folders in it. A
-/// folder of keys has a few dozen.
-const MOST_ENTRIES: usize = 20_000;
+/// The largest number of entries that are read of one denied folder and the folders in it. A folder
+/// of keys has a few dozen.
+const MAX_ENTRIES: usize = 20_000;
 
-/// The number of folders inside each other that are looked at in a denied folder.
-const MOST_LEVELS: usize = 16;
+/// The depth to which the folders in a denied folder are read.
+const MAX_DEPTH: usize = 16;
 
 /// Returns every file with a denied name below `roots`, beside them, or in another state folder
 /// beside them, and every file in a folder with a denied name there. If such a name is a link, its
@@ -38,7 +38,7 @@ pub(crate) fn denied_files<'p>(roots: impl IntoIterator<Item = &'p Path>) -> Has
         let own = root.file_name().map_or(&b""[..], OsStr::as_bytes);
         for entry in beside.list().0 {
             let name = entry.name.as_bytes();
-            let is_state = STATE.iter().chain([&own]).any(|state| name.starts_with(state));
+            let is_state = STATE_PREFIXES.iter().chain([&own]).any(|state| name.starts_with(state));
             let may_be_folder = matches!(entry.kind, FileKind::Folder | FileKind::Link);
             if may_be_folder && is_state && !own.is_empty() && !names::is_denied(name) {
                 trees.extend(parent.join(&entry.name).canonicalize());
@@ -65,7 +65,7 @@ pub(crate) fn denied_files<'p>(roots: impl IntoIterator<Item = &'p Path>) -> Has
     files
 }
 
-/// Adds an entry with a denied name, and what a link or folder of that name leads to.
+/// Adds an entry with a denied name. Adds the target of a link and the contents of a folder too.
 fn add(files: &mut HashSet<FileId>, folder: &Folder, name: &OsStr, path: &Path) {
     if look(files, folder, name) == Some(FileKind::Folder) {
         add_inside(files, path);
@@ -84,7 +84,7 @@ fn look(files: &mut HashSet<FileId>, folder: &Folder, name: &OsStr) -> Option<Fi
 fn add_inside(files: &mut HashSet<FileId>, path: &Path) {
     let mut folders = VecDeque::from([(path.to_owned(), 1)]);
     let mut seen: HashSet<PathBuf> = HashSet::default();
-    let mut left = MOST_ENTRIES;
+    let mut left = MAX_ENTRIES;
     while let Some((path, level)) = folders.pop_front() {
         let Ok(path) = path.canonicalize() else { continue };
         let Ok(folder) = Folder::root(&path) else { continue };
@@ -98,7 +98,7 @@ fn add_inside(files: &mut HashSet<FileId>, path: &Path) {
             }
             left -= 1;
             let kind = look(files, &folder, &entry.name);
-            if kind == Some(FileKind::Folder) && level < MOST_LEVELS {
+            if kind == Some(FileKind::Folder) && level < MAX_DEPTH {
                 folders.push_back((path.join(&entry.name), level + 1));
             }
         }

@@ -44,7 +44,7 @@ pub(crate) fn open(root: &Path, path: &Path, vetted: FileId) -> io::Result<File>
     Ok(file)
 }
 
-/// Opens the folder at `path` under the same rules.
+/// Opens the folder at `path`, which is below the real path `root`, as [`open`] opens a file.
 pub(crate) fn open_folder(root: &Path, path: &Path) -> io::Result<Folder> {
     let real = std::fs::canonicalize(path)?;
     Folder::root(root)?.folder(allowed(root, &real)?)
@@ -66,7 +66,7 @@ pub fn read_named_file(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     let flags = flags.bits().cast_signed();
     let file = File::options().read(true).custom_flags(flags).open(path)?;
     if !file.metadata()?.is_file() {
-        return Err(below::no_regular_file());
+        return Err(below::not_a_regular_file());
     }
     let mut bytes = Vec::new();
     file.take(most.saturating_add(1)).read_to_end(&mut bytes)?;

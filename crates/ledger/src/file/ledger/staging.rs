@@ -27,8 +27,8 @@ pub(super) struct Staging {
     /// The bytes of the empty ledger.
     empty: Arc<[u8]>,
     since: Instant,
-    /// Keeps other processes from building one. Declared last, so that the staging file is gone
-    /// first.
+    /// Keeps other processes from building a ledger. Declared last, so that the staging file is
+    /// removed first.
     _turn: Turn,
 }
 
@@ -92,12 +92,13 @@ impl Ledger {
         if is_published { Ok(()) } else { Err(Error::Replaced { path }) }
     }
 
-    /// Returns the empty ledger that reader threads use while this one is a staging file.
+    /// Returns the bytes of the empty ledger that reader threads use while this one is a staging
+    /// file.
     pub(crate) fn empty(&self) -> Option<Arc<[u8]>> {
         self.staging.as_ref().map(|staging| Arc::clone(&staging.empty))
     }
 
-    /// Opens a ledger in memory for reading.
+    /// Opens a read-only ledger in memory, from the bytes of a ledger's file.
     pub(crate) fn in_memory(bytes: &[u8], path: &Path) -> Result<Ledger> {
         let mut conn = Connection::open_in_memory()?;
         conn.deserialize_read_exact("main", bytes, bytes.len(), true)?;

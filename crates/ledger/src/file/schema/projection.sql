@@ -1,6 +1,7 @@
 -- Projection: everything understood from truth. Dropped and derived again by `quipu rebuild`.
 -- Documented for SQL users in docs/schema.md. References are declared for tools that follow them;
--- `quipu doctor` checks them, because checking at each write would slow an import down. Times are milliseconds UTC, by the agents' clocks.
+-- `quipu doctor` checks them, because checking at each write would slow an import down.
+-- Times are milliseconds UTC, by the agents' clocks.
 
 -- Conversations.
 CREATE TABLE sessions (
@@ -39,7 +40,7 @@ CREATE TABLE sessions (
     key            TEXT,                  -- the session key that last led to it
     parent_agent   TEXT,                  -- the parent's agent, where it is another
     opened_at      INTEGER,               -- time of the first line, if it has no entry id
-    is_copy        INTEGER NOT NULL,      -- its first entry is older than that, or names an original
+    is_copy        INTEGER NOT NULL,      -- its first entry is older than opened_at, or names an original
     UNIQUE (format, agent, session_id)
 ) STRICT;
 
@@ -185,7 +186,7 @@ CREATE TABLE tool_call_rows (
     target         ANY,                   -- the path, command or query it is about; or its number in targets
     result         INTEGER REFERENCES entry_rows (id), -- entry of the result
     is_error       INTEGER,               -- recorded by the agent; NULL without a result
-    mentions_error INTEGER,               -- the result's text holds one of the spec's error words
+    mentions_error INTEGER,               -- the result's text holds one of the words for an error
     output_name    TEXT,                  -- file that holds the whole output
     output         INTEGER REFERENCES entry_rows (id), -- entry of that file
     PRIMARY KEY (entry, ordinal)
@@ -287,13 +288,14 @@ CREATE TABLE usage_quarters (
     PRIMARY KEY (quarter, session, model, is_fast, prompt_over, is_recorded)
 ) STRICT, WITHOUT ROWID;
 
--- An agent's own running totals of a session, as far as they are above the session's own lines
--- before them: sub-agents, requests without a line and, in a fork, what its original had there.
+-- Running totals that an agent records for a session, minus the usage of the session's own lines
+-- before them. What remains is the usage of sub-agents, of requests without a line and, in a fork,
+-- of its original.
 CREATE TABLE usage_totals (
     session        INTEGER NOT NULL REFERENCES sessions (id),
     entry          INTEGER NOT NULL REFERENCES entry_rows (id), -- the line with the total
     model          INTEGER NOT NULL REFERENCES models (id),
-    since          INTEGER NOT NULL,      -- when the agent began to count; a fork counts on
+    since          INTEGER NOT NULL,      -- when the agent began to count; a fork continues the count
     leaf           INTEGER REFERENCES entry_rows (id), -- the session's leaf at that line
     time           INTEGER,
     total          INTEGER NOT NULL,      -- all tokens of all models
@@ -306,8 +308,8 @@ CREATE TABLE usage_totals (
     PRIMARY KEY (session, entry, model)
 ) STRICT, WITHOUT ROWID;
 
--- Usage of requests that no line records, such as compactions and titles: what the last total of a
--- session has above its lines, its sub-agents, and the total that it began with if it is a fork.
+-- Usage of requests that no line records, such as compactions and titles: the last total of a
+-- session minus its lines, its sub-agents and, in a fork, the total that it began with.
 -- A session whose lines have more than its total is left out.
 CREATE VIEW usage_without_line AS
     WITH last AS (
@@ -389,7 +391,7 @@ CREATE TABLE custom_entries (
     data        TEXT                      -- JSON, up to 64 KiB
 ) STRICT;
 
--- Changes of the model, and of how much it thinks, as a session records them.
+-- Changes of the model, as a session records them.
 CREATE TABLE model_changes (
     id       INTEGER PRIMARY KEY REFERENCES entry_rows (id), -- entry
     session  INTEGER NOT NULL REFERENCES sessions (id),
@@ -397,6 +399,7 @@ CREATE TABLE model_changes (
     provider TEXT    NOT NULL             -- '' where it is not recorded
 ) STRICT;
 
+-- Changes of the thinking level, as a session records them.
 CREATE TABLE thinking_levels (
     id      INTEGER PRIMARY KEY REFERENCES entry_rows (id), -- entry
     session INTEGER NOT NULL REFERENCES sessions (id),
@@ -472,11 +475,11 @@ CREATE TABLE source_tips (
     last_turn  INTEGER REFERENCES turns (id),
     generation INTEGER NOT NULL,          -- generation of the last record
     end        INTEGER NOT NULL,          -- offset where the last record ends
-    has_header INTEGER NOT NULL,          -- a header, or a complaint about its absence, was seen
+    has_header INTEGER NOT NULL,          -- a header was seen, or its absence was noted as a problem
     last_time  INTEGER,                   -- the latest so far; after a clock went back, since then
-    model      TEXT,                      -- in effect: bills without a model take it …
-    provider   TEXT,                      -- … with its provider …
-    api        TEXT                       -- … and API
+    model      TEXT,                      -- in effect: usage without a model is counted for it
+    provider   TEXT,                      -- of that model
+    api        TEXT                       -- of that model
 ) STRICT;
 
 -- Which version of each format's decoder the rows were derived with. A format that has no records
@@ -495,8 +498,8 @@ CREATE TABLE spawned_agents (
 ) STRICT, WITHOUT ROWID;
 
 -- Search index. rowid = entry. Base64 is left out; at most 1 MiB of text per entry. The first
--- column is the one with the most words, because FTS5 stores no column number there, which saves a
--- tenth.
+-- column is the one with the most words: FTS5 stores no column number for it, which makes the index
+-- a tenth smaller.
 CREATE VIRTUAL TABLE search USING fts5 (
     tool_result,
     tool_input,
@@ -554,7 +557,7 @@ CREATE INDEX key_history_by_session ON key_history (session_id, agent) WHERE ses
 CREATE INDEX key_history_by_key ON key_history (key);
 CREATE INDEX key_history_by_parent ON key_history (parent_key) WHERE parent_key IS NOT NULL;
 
--- The sessions that a key may have led to, where its index leaves that open: a thread's transcript
+-- The sessions that a key may have led to, if its index does not decide it: a thread's transcript
 -- may be named with or without the thread. The first that exists is the one in key_history.
 CREATE TABLE key_options (
     seq        INTEGER NOT NULL REFERENCES key_history (seq),

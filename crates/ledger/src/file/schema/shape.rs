@@ -1,5 +1,5 @@
-//! Descriptions of tables by what they hold, not by the statements that made them: a column that
-//! was added later is at the end of its table and means the same.
+//! Describes tables by their columns and indexes, so that two ledgers can be compared. The order of
+//! columns does not matter: a column that a migration added is the last of its table.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -24,7 +24,8 @@ pub(crate) struct EntryKind {
     pub(crate) written_role: Box<str>,
     /// The reason why the answer ended, as written; empty if the entry has none.
     pub(crate) stop_reason: Box<str>,
-    /// The model that answered, in `models`; 0 for an entry that is not an answer. The fold sets it.
+    /// The model that answered, in `models`; 0 for an entry that is not an answer. The fold sets
+    /// it.
     pub(crate) model: i64,
     pub(crate) is_meta: bool,
     pub(crate) is_sidechain: bool,

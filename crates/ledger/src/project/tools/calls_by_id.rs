@@ -13,7 +13,7 @@ use rusqlite::Connection;
 use crate::Result;
 use crate::base::ids::{EntryId, SessionRow};
 
-/// A call: its entry, and its position in that entry. Ordered by time of arrival.
+/// A call: its entry, and its position in that entry. Ordered by line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct CallPosition {
     pub(super) entry: EntryId,
@@ -22,8 +22,7 @@ pub(super) struct CallPosition {
 
 impl Ord for CallPosition {
     fn cmp(&self, other: &CallPosition) -> Ordering {
-        // Entries of a line with several records have numbers out of order; the numbers of their
-        // records are in order.
+        // The ids of entries are not in the order of lines if a line holds several records.
         let key = |position: &CallPosition| (position.entry.by_line(), position.ordinal);
         key(self).cmp(&key(other))
     }
@@ -62,6 +61,7 @@ enum CallsWithId {
     Many(Box<Many>),
 }
 
+/// Several calls that share an id.
 #[derive(Debug, Default)]
 struct Many {
     waiting: BTreeSet<CallPosition>,
@@ -89,6 +89,7 @@ impl CallsById {
         Ok(())
     }
 
+    /// Returns whether calls have the id, and the oldest of them that waits for a result.
     pub(super) fn state(&self, id: &str) -> IdState {
         match self.by_id.get(id) {
             None => IdState::Free,
@@ -182,8 +183,8 @@ impl Many {
 }
 
 /// Returns the same text as SQLite's `substr(…, -4)`, for which a text ends at the first NUL.
-pub(crate) fn id_ending(rest: &str) -> &str {
-    let text = rest.split('\0').next().unwrap_or_default();
+pub(crate) fn id_ending(id: &str) -> &str {
+    let text = id.split('\0').next().unwrap_or_default();
     let start = text.char_indices().rev().nth(3).map_or(0, |(at, _)| at);
     text.get(start..).unwrap_or_default()
 }
@@ -215,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn ids_that_end_alike_are_read_once() {
+    fn calls_whose_ids_end_alike_are_read_once() {
         let conn = ledger(&["0_exec", "0_exec", "0_exec", "1_exec", "other"]);
         let mut known = CallsById::default();
         known.load(&conn, SessionRow(1), "call_0_exec").unwrap();
@@ -231,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_that_waits_is_answered_first() {
+    fn the_oldest_waiting_call_is_answered_first() {
         let mut known = CallsById::default();
         // The record of this entry comes first, although the entry has the largest number.
         let shares_line = position(EntryId::of(crate::base::ids::Seq(1), 1).0);
@@ -256,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn ends_are_those_that_sqlite_sees() {
+    fn id_endings_agree_with_sqlite() {
         let conn = Connection::open_in_memory().unwrap();
         for id in ["", "a", "abcd", "abcdefgh", "näßé\u{1f469}x", "ab\0cdefgh", "\0"] {
             let end: String =

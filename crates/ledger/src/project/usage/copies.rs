@@ -1,5 +1,5 @@
-//! Selects the counted one among the copies of a response, which resumed sessions and side chains
-//! repeat.
+//! Selects the copy of a response that is counted. Resumed sessions and side chains repeat
+//! responses.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -54,15 +54,15 @@ struct ResponseCopy {
     is_sidechain: bool,
     /// True if the session was copied from another one.
     is_copied: bool,
-    /// The time at which the session began, if its own line has it.
+    /// The time of the session's first line, if that line has no entry id.
     opened_at: Option<i64>,
     session_id: String,
 }
 
 impl ResponseCopy {
-    /// Returns the rank of a copy; the highest one is counted. The main conversation comes before a
-    /// side chain, then the largest usage, then the earliest time, then the original session. Names
-    /// decide the rest, never the order of collecting.
+    /// Returns the rank of a copy; the copy with the highest rank is counted. The main conversation
+    /// ranks above a side chain, then the largest usage, then the earliest time, then the original
+    /// session, then the session's id. The order in which sessions are collected does not matter.
     fn rank(&self) -> impl Ord {
         let opened_at = self.opened_at.unwrap_or(i64::MAX);
         let session = (self.is_copied, opened_at, &self.session_id);

@@ -1,8 +1,8 @@
-//! An agent's own running totals of a session. Each is stored as the part that it has above the
-//! session's own lines before it: sub-agents, requests that no line records, and, in a fork, what
-//! the original had there. The view `usage_without_line` takes them apart.
+//! Running totals that an agent records for a session. Each is stored minus the usage of the
+//! session's own lines before it. What remains is the usage of sub-agents, of requests that no line
+//! records and, in a fork, of the original. The view `usage_without_line` separates them.
 //!
-//! The lines and totals of a file have an order of their own, so the order in which files are
+//! A total is compared with the lines before it in its own file, so the order in which files are
 //! collected does not matter.
 
 use std::collections::BTreeMap;
@@ -29,12 +29,12 @@ pub(super) struct Lines {
 /// The largest number of models of a session that are compared with a total, against hostile input.
 const MAX_MODELS: usize = 64;
 
-/// The largest number of times that the sums of an open session are read. A session has one count,
-/// or two; more of them are hostile.
+/// The largest number of times that the sums of an open session are read. An agent begins to count
+/// once or twice in a session; more is hostile input.
 const MAX_READS: u8 = 8;
 
 /// The largest number of tokens in a total, so that sums fit into SQLite's integers.
-const MOST_TOKENS: u64 = 1 << 44;
+const MAX_TOKENS: u64 = 1 << 44;
 
 /// The entry that states a total.
 #[derive(Debug)]
@@ -42,7 +42,7 @@ pub(crate) struct TotalEntry {
     pub(crate) session: SessionRow,
     pub(crate) is_complete: bool,
     pub(crate) entry: EntryId,
-    /// The session's leaf, which a fork from this point has, too.
+    /// The session's leaf. A fork from this point has an entry with the same id.
     pub(crate) leaf: Option<EntryId>,
     pub(crate) time: Option<i64>,
 }
@@ -64,7 +64,7 @@ impl SessionUsage {
         }
     }
 
-    /// Stores a total: what it has above the session's own lines.
+    /// Stores a total minus the usage of the session's own lines.
     pub(crate) fn add_total(
         &mut self,
         conn: &Connection,
@@ -166,13 +166,13 @@ fn is_since(time: Option<i64>, since: i64) -> bool {
 
 fn tokens(usage: &Usage) -> Tokens {
     [usage.input, usage.output, usage.cache_read, usage.cache_write, usage.cache_write_1h]
-        .map(|count| count.min(MOST_TOKENS).cast_signed())
+        .map(|count| count.min(MAX_TOKENS).cast_signed())
 }
 
 fn difference(after: &Usage, before: &Usage) -> Tokens {
-    let mut tokens_of_both = tokens(after);
-    add(&mut tokens_of_both, &tokens(before), -1);
-    tokens_of_both
+    let mut difference = tokens(after);
+    add(&mut difference, &tokens(before), -1);
+    difference
 }
 
 fn add(sums: &mut Tokens, tokens: &Tokens, sign: i64) {

@@ -1,4 +1,4 @@
-//! Forks of sessions in a foreign format: the messages of their context become entries.
+//! Forks of sessions in formats without native lines: the messages of their context become entries.
 //!
 //! Messages before the last compaction are never copied; they stay in the forked session.
 
@@ -13,20 +13,20 @@ use crate::Result;
 use crate::base::clock;
 
 /// The custom type of an entry whose message pi's format cannot express.
-const UNMAPPED: &str = "quipu.unmapped";
+const UNMAPPED_TYPE: &str = "quipu.unmapped";
 
 /// Returns the lines of the fork, and the number of messages that pi's format cannot express.
-pub(super) fn lines(seen: &Context) -> Result<(Vec<NewLine>, u64)> {
+pub(super) fn lines(context: &Context) -> Result<(Vec<NewLine>, u64)> {
     let mut unmapped = 0;
     let mut last: Option<String> = None;
     let mut entries = Vec::new();
-    if let Some(model) = &seen.model
+    if let Some(model) = &context.model
         && let (Some(provider), Some(id)) = (&model.provider, &model.model_id)
     {
         let change = json!({"type": "model_change", "provider": provider, "modelId": id});
         entries.push(NewEntry::read(&change.to_string())?);
     }
-    for message in &seen.messages {
+    for message in &context.messages {
         entries.push(match entry(message) {
             Some(entry) => entry,
             None => {
@@ -75,18 +75,19 @@ fn entry(message: &Message) -> Option<NewEntry> {
     NewEntry::read(&entry.to_string()).ok()
 }
 
-/// Returns a `custom` entry that holds the whole message, for people and not for models.
+/// Returns a `custom` entry that holds the whole message, which models do not see. If the message
+/// cannot be stored, the entry holds its length and the reason.
 fn custom_entry(message: &Message) -> String {
     let data: Value = serde_json::from_str(message.json()).unwrap_or_else(|_| {
         // The JSON is nested too deeply for the parser.
         Value::String(message.json().to_owned())
     });
-    let entry = json!({"type": "custom", "customType": UNMAPPED, "data": data}).to_string();
+    let entry = json!({"type": "custom", "customType": UNMAPPED_TYPE, "data": data}).to_string();
     match NewEntry::read(&entry) {
         Ok(_) => entry,
         Err(why) => {
             let data = json!({"bytes": message.json().len(), "why": why.to_string()});
-            json!({"type": "custom", "customType": UNMAPPED, "data": data}).to_string()
+            json!({"type": "custom", "customType": UNMAPPED_TYPE, "data": data}).to_string()
         }
     }
 }

@@ -38,8 +38,8 @@ pub(super) struct IndexKey<'a> {
     pub(super) index: usize,
 }
 
-/// A stored session, and the number of its bytes that equal its files; `None` if it is not stored
-/// yet.
+/// A stored session, and its length in bytes when it was compared with its files; `None` if it is
+/// not stored yet.
 pub(super) type StoredSession = Option<(NativeSession, u64)>;
 
 /// Lines to append to a session, and the keys that lead to it.
@@ -47,7 +47,7 @@ pub(super) type StoredSession = Option<(NativeSession, u64)>;
 pub(super) struct Piece<'a> {
     pub(super) agent: &'a str,
     pub(super) id: String,
-    /// The session, and the number of its bytes that were compared; `None` if it is not stored yet.
+    /// The session that the lines continue.
     pub(super) known: StoredSession,
     pub(super) lines: Vec<Vec<u8>>,
     pub(super) keys: Vec<IndexKey<'a>>,
@@ -195,7 +195,7 @@ impl<'a> Batch<'a> {
         self.waiting.iter().any(|waiting| matches!(waiting.step, Step::Store(_)))
     }
 
-    /// Stores the waiting sessions until the time is over, but always the first one.
+    /// Stores waiting sessions for [`MAX_TRANSACTION_TIME`], and always the first one.
     pub(super) fn store(&self, work: &mut Work<'_, '_>) -> Result<Vec<Option<Stored>>> {
         let began = Instant::now();
         let mut stored = Vec::new();

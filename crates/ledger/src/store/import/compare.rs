@@ -119,13 +119,14 @@ pub(super) fn new_lines(
 
 /// The length of a line, in bytes, up to which its values are compared. Longer lines must have the
 /// same bytes, so that they need not be in memory.
-const LONGEST: usize = 32 << 20;
+const MAX_COMPARED_LINE_BYTES: usize = 32 << 20;
 
 /// A hash of the first lines of a stream, each in the same spelling.
 struct Prefix {
     hash: blake3::Hasher,
     lines: u64,
-    most: u64,
+    /// The number of lines after which further lines are ignored.
+    max_lines: u64,
     /// The beginning of the current line.
     line: Vec<u8>,
     /// True if the beginning of the current line is part of the hash already.
@@ -133,17 +134,23 @@ struct Prefix {
 }
 
 impl Prefix {
-    fn of(most: u64) -> Prefix {
-        Prefix { hash: blake3::Hasher::new(), lines: 0, most, line: Vec::new(), is_long: false }
+    fn of(max_lines: u64) -> Prefix {
+        Prefix {
+            hash: blake3::Hasher::new(),
+            lines: 0,
+            max_lines,
+            line: Vec::new(),
+            is_long: false,
+        }
     }
 
     fn add(&mut self, mut bytes: &[u8]) {
-        while self.lines < self.most && !bytes.is_empty() {
+        while self.lines < self.max_lines && !bytes.is_empty() {
             let end = memchr::memchr(b'\n', bytes).map(|at| at + 1);
             let (line, rest) = bytes.split_at(end.unwrap_or(bytes.len()));
             bytes = rest;
             self.line.extend_from_slice(line);
-            self.is_long |= self.line.len() > LONGEST;
+            self.is_long |= self.line.len() > MAX_COMPARED_LINE_BYTES;
             if self.is_long {
                 self.hash.update(&self.line);
                 self.line.clear();

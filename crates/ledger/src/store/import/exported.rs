@@ -1,8 +1,8 @@
 //! Turns the lines of a file that quipu exported back into the original lines.
 //!
-//! An export begins a new file after each reset, and repeats there what its readers need. None of
-//! these added lines belongs to the session. If the file before is present, they are removed, and
-//! the session is restored byte for byte.
+//! An export begins a new file after each reset, and adds lines there that its readers need. They
+//! are not part of the session. If the preceding file is present, they are removed, and the session
+//! is restored byte for byte.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -15,7 +15,7 @@ use serde_json::Value;
 
 use crate::store::openclaw_names;
 
-/// The lines of one file.
+/// The state while the lines of one exported file are read.
 pub(super) struct Exported {
     /// True if the preceding file is present.
     continues_previous: bool,
@@ -78,21 +78,20 @@ mod tests {
 
     #[test]
     fn only_what_an_export_added_is_left_out() {
-        let removed_ids =
-            br#"{"type":"model_change","id":"m","parentId":null,"quipuMade":"again"}"#;
+        let added = br#"{"type":"model_change","id":"m","parentId":null,"quipuMade":"again"}"#;
         let reset = br#"{"type":"reset","id":"r","parentId":"m","quipuLine":"{\"type\":\"reset\",\"id\":\"r\",\"parentId\":\"a\"}"}"#;
         let other = br#"{"type":"reset","id":"r","parentId":"m","quipuLine":"{\"type\":\"reset\",\"id\":\"x\"}"}"#;
         let spoken =
             br#"{"type":"message","id":"s","message":{"role":"user","content":"quipuMade"}}"#;
         let mut after = Exported::new(true);
-        assert_eq!(after.original(removed_ids), None);
+        assert_eq!(after.original(added), None);
         let was: &[u8] = b"{\"type\":\"reset\",\"id\":\"r\",\"parentId\":\"a\"}\n";
         assert_eq!(after.original(reset).as_deref(), Some(was));
         assert_eq!(after.original(other).as_deref(), Some(&other[..]));
         assert_eq!(after.original(spoken).as_deref(), Some(&spoken[..]));
         // Without the preceding file, the added lines are the only copy.
-        let mut store_long_session = Exported::new(false);
-        assert_eq!(store_long_session.original(removed_ids).as_deref(), Some(&removed_ids[..]));
-        assert_eq!(store_long_session.original(reset).as_deref(), Some(&reset[..]));
+        let mut alone = Exported::new(false);
+        assert_eq!(alone.original(added).as_deref(), Some(&added[..]));
+        assert_eq!(alone.original(reset).as_deref(), Some(&reset[..]));
     }
 }

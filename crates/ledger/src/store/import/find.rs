@@ -24,7 +24,7 @@ use crate::{Error, Result};
 const MOVED_FOLDER: &str = "session-sqlite-import-archive";
 
 /// The path of an agent's database, below the agent's folder.
-const DATABASE: &str = "agent/openclaw-agent.sqlite";
+const DATABASE_PATH: &str = "agent/openclaw-agent.sqlite";
 
 /// The files of one agent.
 #[derive(Debug)]
@@ -88,12 +88,13 @@ pub(super) struct Transcript {
 }
 
 impl Transcript {
-    /// Returns whether this is a copy of another transcript of its session, now or earlier.
+    /// Returns whether this may be a copy of another transcript of its session.
     pub(super) fn is_copy(&self) -> bool {
         matches!(self.archive, Some(Archive::Backup | Archive::Imported | Archive::Cold))
     }
 
-    /// Returns whether OpenClaw moved the transcript into its database, or out of the way of it.
+    /// Returns whether the transcript is in OpenClaw's database, or is the file that OpenClaw set
+    /// aside when it moved the transcript there.
     pub(super) fn is_moved(&self) -> bool {
         self.rows.is_some() || self.archive == Some(Archive::Imported)
     }
@@ -139,14 +140,14 @@ pub(super) fn find(folder: &Path, roots: &[PathBuf]) -> Result<Vec<AgentFiles>> 
         let denied = denied_files(all);
         found.iter_mut().for_each(|files| files.leave_out(&denied));
     }
-    let is_openclaws = |files: &AgentFiles| files.is_openclaws(&tree.root);
-    if !found.iter().any(|files| files.is_in_agents) && !found.iter().any(is_openclaws) {
+    let is_openclaw = |files: &AgentFiles| files.has_openclaw_file(&tree.root);
+    if !found.iter().any(|files| files.is_in_agents) && !found.iter().any(is_openclaw) {
         return Err(Error::NotOpenClaw { path: folder.to_owned() });
     }
     Ok(found)
 }
 
-/// The places of one agent's files.
+/// The folders of one agent.
 struct Agent {
     name: Vec<u8>,
     /// The agent's folder, if it is inside the named folder.
@@ -190,10 +191,11 @@ impl Tree {
 
     /// Returns whether the agent has a file or folder that may hold sessions.
     fn is_agent(&self, agent: &Agent) -> bool {
-        let has_database = |home: &PathBuf| self.is_file(&home.join(DATABASE));
+        let has_database = |home: &PathBuf| self.is_file(&home.join(DATABASE_PATH));
         self.is_folder(&agent.sessions) || agent.home.as_ref().is_some_and(has_database)
     }
 
+    /// Returns the agents whose files are in the named folder.
     fn agents(&self) -> Result<Vec<Agent>> {
         let root = self.root.as_path();
         let below = |folder: &Path, state: Option<&Path>| -> Result<Vec<Agent>> {
@@ -236,6 +238,7 @@ impl Tree {
         Ok(vec![Agent { name, home: None, sessions: root.to_owned(), state: None }])
     }
 
+    /// Returns the files of an agent.
     fn files(&self, agent: &Agent) -> Result<AgentFiles> {
         let claimed = |rest: &str| [b"agents/", &*agent.name, b"/", rest.as_bytes()].concat();
         let origin = OpenClaw.origin(&claimed("sessions/sessions.json"));
@@ -298,7 +301,7 @@ impl AgentFiles {
             let path = folder.join(OsStr::from_bytes(&name));
             let Ok(meta) = handle.look(OsStr::from_bytes(&name)) else { continue };
             if meta.kind == Kind::Folder {
-                // The caller names the other folders itself.
+                // The caller scans the other folders itself.
                 let is_below = claimed.iter().filter(|byte| **byte == b'/').count() == 3
                     && claimed.split(|byte| *byte == b'/').nth(2) == Some(b"sessions");
                 if is_below && OpenClaw.claim(&claimed, Node::Directory) == Claim::Enter {
@@ -336,7 +339,7 @@ impl AgentFiles {
 
     /// Returns whether any of the files is OpenClaw's. Other programs also have folders named
     /// `sessions`, and files named `*.jsonl`.
-    fn is_openclaws(&self, root: &Path) -> bool {
+    fn has_openclaw_file(&self, root: &Path) -> bool {
         let mut transcripts = self.transcripts.iter();
         self.index.is_some()
             || self.database.is_some()

@@ -27,8 +27,8 @@ use crate::project::draft::Drafter;
 use crate::store::openclaw_names;
 use crate::{Error, Result};
 
-/// The number of bytes in which a file with several hard links must have a record. Transcripts have
-/// one in their first lines.
+/// The number of bytes at the start of a file that are searched for a record. A transcript has one
+/// in its first lines.
 const PROBE_BYTES: usize = 64 << 10;
 
 /// A callback for a line of a session: the number of its file, the line, and whether the line is

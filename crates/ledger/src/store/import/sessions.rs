@@ -30,8 +30,9 @@ use crate::{Error, Result};
 const MAX_ATTEMPTS: usize = 8;
 
 /// The reason that is reported for a file without lines.
-const EMPTY: &str = "it is empty";
+const EMPTY_REASON: &str = "it is empty";
 
+/// The import of one agent's sessions.
 pub(super) struct Import<'a, 'e> {
     store: &'e Store,
     files: &'a AgentFiles,
@@ -125,8 +126,8 @@ impl<'a, 'e> Import<'a, 'e> {
         Ok(sessions)
     }
 
-    /// Puts transcripts that OpenClaw moved into its database, where their ids lack the thread,
-    /// beside the file of the thread. An equal header shows that they are one session.
+    /// Joins a thread's transcript with what OpenClaw moved of it into its database, where the
+    /// session's id lacks the thread. Equal headers show that both are one session.
     fn join_threads(&self, sessions: &mut BTreeMap<String, Vec<Transcript>>) {
         let header = |files: &[Transcript]| files.iter().find_map(|file| self.folder.header(file));
         let mut joined = Vec::new();
@@ -199,7 +200,7 @@ impl<'a, 'e> Import<'a, 'e> {
             // A file without lines is skipped, but keys may lead to its session.
             Ok((content, None)) if content.length == 0 => {
                 for file in &mut reports {
-                    (file.session, file.why) = (None, Some(EMPTY.to_owned()));
+                    (file.session, file.why) = (None, Some(EMPTY_REASON.to_owned()));
                 }
                 if !keys.is_empty() {
                     self.without_transcript(&group.id, keys)?;

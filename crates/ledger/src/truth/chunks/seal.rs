@@ -32,7 +32,7 @@ pub(crate) fn wants_sealing(conn: &Connection) -> Result<bool> {
     Ok(bytes >= SEAL_BYTES as i64 || is_left_alone)
 }
 
-/// Seals pending records if they should be.
+/// Seals pending records if there are enough bytes, or if none came for a while.
 pub(crate) fn seal_if_wanted(ledger: &mut Ledger) -> Result<()> {
     if !wants_sealing(ledger.conn())? {
         return Ok(());

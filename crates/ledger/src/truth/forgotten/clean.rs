@@ -1,10 +1,10 @@
 //! Removes from the file the bytes that were deleted from its tables.
 //!
-//! SQLite keeps deleted bytes in unused pages, in gaps of used pages (also from deletions long
-//! before, such as a sealed line or a superseded title), and in the write-ahead log.
-//! `secure_delete` would only zero what one transaction deletes. So the whole file is rewritten
-//! from its rows, while the projection is empty and the file at its smallest; then the log is
-//! truncated.
+//! SQLite keeps deleted bytes in unused pages, in gaps of used pages and in the write-ahead log.
+//! Some come from earlier deletions, such as a pending line that was sealed or a superseded title,
+//! so `secure_delete` is not enough: it only zeroes what one transaction deletes. The whole file is
+//! therefore rewritten from its rows, while the projection is empty and the file at its smallest.
+//! Then the log is truncated.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::Result;
 use crate::file::ledger::Ledger;
 use crate::truth::forgotten;
 
-/// The time that other commands wait for readers that need old pages.
+/// The time that commands other than `forget` wait for readers that need old pages.
 const OTHER_WAIT: Duration = Duration::from_millis(50);
 
 /// Cleans the file if a session was forgotten since it was last clean. Returns false if another
