@@ -4,7 +4,7 @@
 //! up to 64 MiB        a private copy of the database and its log: none of its files is opened for
 //!                     writing or locked, so its program can end at any moment and tidy up
 //! larger, no log      immutable: no locks, no files; discarded if the file changes during the read
-//! larger, with a log  read-only beside the writer, the index too; copied if the index is missing,
+//! larger, with a log  read-only, also its shared-memory index; copied if that index is missing,
 //!                     up to 1 GiB
 //! ```
 //!

@@ -205,8 +205,8 @@ mod tests {
     use super::*;
     use crate::wire::Finding;
 
-    /// Whether the second examination confirms one of two findings or none, both get the same
-    /// advice.
+    /// The second examination confirms one of two findings, or none. In both cases they get the
+    /// same advice.
     #[test]
     fn all_grave_findings_have_the_same_advice() {
         let folder = tempfile::tempdir().unwrap();
