@@ -15,10 +15,11 @@ use crate::report::{Report, Target, Unit, note};
 /// The size in bytes of the rewritten transcript.
 const TRANSCRIPT_BYTES: usize = 5_000_000;
 
-/// The size in bytes of the rewritten index, and of a real entry; nearly all of an entry is a
-/// report on the prompt.
+/// The size in bytes of the rewritten index.
 const INDEX_BYTES: usize = 5_000_000;
-const INDEX_ENTRY: usize = 58_000;
+
+/// The size in bytes of an entry of a real index. Nearly all of it is a report on the prompt.
+const INDEX_ENTRY_BYTES: usize = 58_000;
 
 /// Rewrites a transcript and an index `n_rewrites` times each, a little each time, with a sync
 /// after each, and then renames them.
@@ -83,7 +84,7 @@ fn transcript(n_rewrites: usize, seed: u64, place: &Workplace, report: &mut Repo
 
 fn index(n_rewrites: usize, seed: u64, place: &Workplace, report: &mut Report) -> Result<f64> {
     let mut prng = Prng::stream(seed, 8);
-    let mut entries: Vec<(String, String, usize)> = (0..INDEX_BYTES / INDEX_ENTRY)
+    let mut entries: Vec<(String, String, usize)> = (0..INDEX_BYTES / INDEX_ENTRY_BYTES)
         .map(|n| (prng.uuid(), prompt_report(&mut prng, n), 0))
         .collect();
     let folder = place.home().join(".openclaw/agents/main/sessions");
@@ -124,7 +125,7 @@ fn index(n_rewrites: usize, seed: u64, place: &Workplace, report: &mut Report) -
 /// Returns a report on a prompt: many words, few of them new.
 fn prompt_report(prng: &mut Prng, n: usize) -> String {
     let mut text = format!("workspace {n} ");
-    while text.len() < INDEX_ENTRY - 500 {
+    while text.len() < INDEX_ENTRY_BYTES - 500 {
         text.push_str(&format!("tool {} takes {} characters; ", prng.below(400), prng.below(9000)));
     }
     text

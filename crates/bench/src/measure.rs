@@ -322,7 +322,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_middle_and_the_best_of_several() {
+    fn median_and_best_of_several_values() {
         assert_eq!(median(vec![3.0, 1.0, 2.0]), 2.0);
         assert_eq!(median(vec![4.0, 1.0, 2.0, 3.0]), 2.0);
         assert_eq!(best(&[3.0, 1.0, 2.0]), 1.0);

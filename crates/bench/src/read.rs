@@ -15,13 +15,13 @@ use crate::measure::{Workplace, best, median, milliseconds};
 use crate::report::{Report, Target, Unit, note};
 
 /// The longest time of an answer, in milliseconds.
-const LONGEST: f64 = 100.0;
+const MAX_ANSWER_MS: f64 = 100.0;
 
-/// The number of entries of the session that is shown.
-const ENTRIES: u64 = 1000;
+/// The wanted number of entries of the session that is shown.
+const SHOWN_ENTRIES: u64 = 1000;
 
 /// The highest memory of an export in bytes, whatever it exports.
-const MEMORY: f64 = 150e6;
+const MAX_EXPORT_MEMORY_BYTES: f64 = 150e6;
 
 /// The export formats of the huge session.
 const FORMATS: &[&str] = &["md", "html", "json", "jsonl"];
@@ -61,7 +61,7 @@ pub(crate) fn run(plan: &Plan<'_>, mut place: Workplace) -> Result<Report> {
             times.push(milliseconds(place.quipu(&arguments)?.wall));
         }
         let has_target = matches!(name, "sessions" | "show" | "usage");
-        let target = if has_target { Target::AtMost(LONGEST) } else { Target::None };
+        let target = if has_target { Target::AtMost(MAX_ANSWER_MS) } else { Target::None };
         report.row(name, best(&times), Unit::Milliseconds, target);
         report.row("  median of all runs", median(times), Unit::Milliseconds, Target::None);
     }
@@ -71,7 +71,8 @@ pub(crate) fn run(plan: &Plan<'_>, mut place: Workplace) -> Result<Report> {
     Ok(report)
 }
 
-/// Returns the session whose length is nearest to the target, and the number of sessions.
+/// Returns the session whose length is nearest to [`SHOWN_ENTRIES`], its number of lines, and the
+/// number of sessions.
 fn session_to_show(place: &Workplace) -> Result<(String, u64, u64)> {
     let listed = place.quipu(&["sessions", "--json"])?;
     let text = String::from_utf8_lossy(&listed.stdout);
@@ -82,7 +83,7 @@ fn session_to_show(place: &Workplace) -> Result<(String, u64, u64)> {
         sessions.push((id, session["lines"].as_u64().unwrap_or_default()));
     }
     let count = sessions.len() as u64;
-    let nearest = sessions.into_iter().min_by_key(|(_, lines)| lines.abs_diff(ENTRIES));
+    let nearest = sessions.into_iter().min_by_key(|(_, lines)| lines.abs_diff(SHOWN_ENTRIES));
     let (id, lines) = nearest.context("`quipu sessions` lists nothing")?;
     Ok((id, lines, count))
 }
@@ -116,7 +117,12 @@ fn exports(plan: &Plan<'_>, place: &Workplace, report: &mut Report) -> Result<()
             };
             report.row(name, milliseconds(run.wall), Unit::Milliseconds, Target::None);
             let peak = run.peak_memory as f64;
-            report.row("  peak memory", peak, Unit::Megabytes, Target::AtMost(MEMORY));
+            report.row(
+                "  peak memory",
+                peak,
+                Unit::Megabytes,
+                Target::AtMost(MAX_EXPORT_MEMORY_BYTES),
+            );
             fs::remove_file(&to).with_context(|| format!("no export at {path}"))?;
         }
     }

@@ -21,11 +21,11 @@ pub(crate) struct Plan {
     pub(crate) program: Option<PathBuf>,
 }
 
-/// The number of runs of quipu; ccusage runs every fifth time, in between.
+/// The number of runs of quipu. ccusage runs once in five of them.
 const ROUNDS: usize = 15;
 
 /// The longest time of a report, in milliseconds.
-const LONGEST: f64 = 100.0;
+const MAX_REPORT_MS: f64 = 100.0;
 
 pub(crate) fn run(plan: &Plan, place: &Workplace) -> Result<Report> {
     let ccusage = ccusage(plan)?;
@@ -60,7 +60,7 @@ pub(crate) fn run(plan: &Plan, place: &Workplace) -> Result<Report> {
         ("usage session", &sessions),
     ] {
         // As in an import, the best time counts: longer ones include other programs' work.
-        report.row(name, best(times), Unit::Milliseconds, Target::AtMost(LONGEST));
+        report.row(name, best(times), Unit::Milliseconds, Target::AtMost(MAX_REPORT_MS));
     }
     report.fact("usage daily, median ms", median(daily.clone()));
     report.fact("usage daily --no-sync, median ms", median(without_sync.clone()));

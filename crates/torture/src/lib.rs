@@ -64,8 +64,8 @@ impl Setting {
         }
     }
 
-    /// Returns the numbers of the calls that fail, one per run: all calls, or a few that are closer
-    /// together at the beginning.
+    /// Returns the numbers of the calls that fail, one per run: the first 600 calls, or a few that
+    /// are closer together at the beginning.
     pub(crate) fn calls(&self) -> Vec<u64> {
         match self.effort {
             Effort::Small => vec![1, 2, 4, 9, 30],

@@ -43,7 +43,7 @@ pub(crate) fn run(
     run_at(sandbox, arguments, call, fault, when, None)
 }
 
-/// Does the same; only calls on this file count.
+/// Runs quipu like [`run`], but counts only calls on this file.
 pub(crate) fn run_at(
     sandbox: &Sandbox,
     arguments: &[&str],

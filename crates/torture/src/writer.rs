@@ -8,7 +8,8 @@ use anyhow::Result;
 use crate::prng::Prng;
 use crate::sandbox::Sandbox;
 
-/// Two files of each agent, and one that only its contents identify. They are only appended to.
+/// Two files of each agent, and one that is a transcript only by its contents. They are only
+/// appended to.
 pub(crate) const FILES: [&str; 5] = [
     ".claude/projects/-home-alice-shop/00000001-d010-4b20-a591-b7172ef08e66.jsonl",
     ".claude/projects/-home-alice-shop/00000002-d010-4b20-a591-b7172ef08e66.jsonl",

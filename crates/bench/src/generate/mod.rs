@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn every_line_is_json_and_the_rare_word_stands_once() {
+    fn every_line_is_json_and_the_rare_word_occurs_once() {
         let home = generated(&PLAN);
         let mut n_rare = 0;
         for (path, bytes) in contents(home.path()) {

@@ -8,7 +8,7 @@ use super::prng::Prng;
 use super::vocabulary::Topic;
 
 /// The length in bytes of about one function, after which the next scene begins.
-const LENGTH: usize = 2000;
+const SCENE_BYTES: usize = 2000;
 
 const N_PATHS: usize = 3;
 const N_PHRASES: usize = 5;
@@ -31,7 +31,7 @@ impl<'a> Scene<'a> {
         scene.names.extend((0..n_names).map(|_| words.identifier(prng)));
         scene.paths.extend((0..N_PATHS).map(|_| path(words, prng)));
         scene.phrases.extend((0..N_PHRASES).map(|_| phrase(words, prng)));
-        scene.until = at + LENGTH / 2 + prng.below(LENGTH);
+        scene.until = at + SCENE_BYTES / 2 + prng.below(SCENE_BYTES);
         scene
     }
 
@@ -49,7 +49,7 @@ impl<'a> Scene<'a> {
         for remark in self.phrases.iter_mut().skip(1) {
             *remark = phrase(self.words, prng);
         }
-        self.until = at + LENGTH / 2 + prng.below(LENGTH);
+        self.until = at + SCENE_BYTES / 2 + prng.below(SCENE_BYTES);
     }
 
     /// Returns a name, most often one of the scene's.

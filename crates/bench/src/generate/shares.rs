@@ -29,8 +29,8 @@ pub(crate) struct Half {
     kinds: [usize; KINDS.len()],
     /// Counts by line type; OpenClaw's messages count under their role.
     lines: BTreeMap<String, Lines>,
-    /// The number of lines with a tool result.
-    tool_result_lines: usize,
+    /// The bytes of lines with a tool result.
+    tool_result_line_bytes: usize,
     pub(crate) texture: Texture,
 }
 
@@ -128,7 +128,7 @@ pub(crate) fn of_home(home: &Path) -> Result<Shares> {
 impl Shares {
     /// Returns the share of all bytes in lines with a tool result.
     pub(crate) fn tool_results(&self) -> f64 {
-        self.part(|half| half.tool_result_lines)
+        self.part(|half| half.tool_result_line_bytes)
     }
 
     /// Returns the share of all bytes that a search index receives.
@@ -151,8 +151,8 @@ impl Shares {
         self.openclaw.add_rows("OpenClaw", &REAL_OPENCLAW, report);
     }
 
-    fn part(&self, of: impl Fn(&Half) -> usize) -> f64 {
-        ratio(of(&self.claude) + of(&self.openclaw), self.claude.bytes + self.openclaw.bytes)
+    fn part(&self, count: impl Fn(&Half) -> usize) -> f64 {
+        ratio(count(&self.claude) + count(&self.openclaw), self.claude.bytes + self.openclaw.bytes)
     }
 }
 
@@ -182,7 +182,7 @@ impl Half {
         for ((kind, name), measured) in KINDS.into_iter().zip(real.kinds) {
             report.row(format!("{agent}: {name}"), self.kind(kind), Unit::Share, like(measured));
         }
-        let results = ratio(self.tool_result_lines, self.bytes);
+        let results = ratio(self.tool_result_line_bytes, self.bytes);
         report.row(format!("{agent}: tool result lines"), results, Unit::Share, Target::None);
         for (line_type, share, mean) in real.lines {
             let name = format!("{agent}: {line_type} lines");
@@ -230,7 +230,7 @@ impl Half {
         }
         self.add(Kind::Prose, &entry["summary"]);
         if is_result {
-            self.tool_result_lines += line_len;
+            self.tool_result_line_bytes += line_len;
         }
     }
 

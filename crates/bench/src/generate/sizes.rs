@@ -17,7 +17,7 @@ pub(crate) fn long_tail(total: u64, n_files: Option<usize>) -> Vec<usize> {
     sizes.iter().map(|size| (size * scale) as usize).collect()
 }
 
-/// Returns the size that the share `quantile` of all files does not reach.
+/// Returns the size that this share of all files stays below.
 fn size_at(quantile: f64) -> f64 {
     for pair in QUANTILES.windows(2) {
         let ((from, low), (to, high)) = (pair[0], pair[1]);

@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use serde_json::Value;
 
 /// Bytes of consecutive records that the ledger compresses at a time, about.
-const PIECE: usize = 512 * 1024;
+const PIECE_BYTES: usize = 512 * 1024;
 
 /// The measurements of one agent's files.
 #[derive(Debug, Default)]
@@ -34,8 +34,8 @@ impl Texture {
     /// Adds the bytes of the next file.
     pub(crate) fn add_bytes(&mut self, bytes: &[u8]) {
         self.waiting.extend_from_slice(bytes);
-        while self.waiting.len() >= PIECE {
-            let rest = self.waiting.split_off(PIECE);
+        while self.waiting.len() >= PIECE_BYTES {
+            let rest = self.waiting.split_off(PIECE_BYTES);
             self.pack();
             self.waiting = rest;
         }
@@ -159,11 +159,11 @@ mod tests {
     fn bytes_are_packed_across_files() {
         let mut texture = Texture::default();
         for _ in 0..3 {
-            texture.add_bytes(&[b'a'; PIECE / 2 + 1]);
+            texture.add_bytes(&[b'a'; PIECE_BYTES / 2 + 1]);
         }
-        assert_eq!(texture.plain, PIECE);
+        assert_eq!(texture.plain, PIECE_BYTES);
         texture.finish();
-        assert_eq!(texture.plain, 3 * (PIECE / 2 + 1));
+        assert_eq!(texture.plain, 3 * (PIECE_BYTES / 2 + 1));
         assert!(texture.packed() < 0.01);
     }
 }

@@ -39,7 +39,8 @@ const CODAS: &[&str] = &[
 
 const N_WORDS: usize = 4096;
 const N_IDENTIFIERS: usize = 6000;
-/// The number of equally likely places in the sampling table; sampling costs one lookup a word.
+/// The number of equally likely places in the sampling table, as a power of two. Sampling a word
+/// costs one lookup.
 const TABLE_BITS: u32 = 16;
 
 /// The words and identifiers that a home is written with.

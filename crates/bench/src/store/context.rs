@@ -21,7 +21,7 @@ const COMPACTED_EVERY: usize = 500;
 const SESSION: &str = "01a1e05d-0000-7000-8000-000000000001";
 
 /// Opens a session and builds its context repeatedly; prints the best time.
-const PI: &str = r#"
+const PI_SCRIPT: &str = r#"
 const { SessionManager } = await import(process.argv[2]);
 let best = Infinity, messages = 0;
 for (let round = 0; round < 7; round++) {
@@ -101,7 +101,7 @@ fn pi_takes(
     fs::copy(file, &copy)?;
     let module = fs::canonicalize(pi.join("dist/index.js"))?;
     let script = place.at("pi.mjs");
-    fs::write(&script, PI)?;
+    fs::write(&script, PI_SCRIPT)?;
     let run =
         place.program(&plan.node, &[script.as_os_str(), module.as_os_str(), copy.as_os_str()])?;
     let output: serde_json::Value = serde_json::from_slice(&run.stdout)?;
@@ -126,7 +126,7 @@ fn transcript(entries: usize, compacted_every: Option<usize>) -> Result<String> 
             Some(every) if number % every == every - 1 => json!({
                 "type": "compaction",
                 "summary": words(number, 300),
-                "firstKeptEntryId": format!("{:08x}", number - number % TURN),
+                "firstKeptEntryId": format!("{:08x}", number - number % TURN_ENTRIES),
                 "tokensBefore": 150_000,
             }),
             _ => json!({"type": "message", "message": message(number)}),
@@ -140,9 +140,9 @@ fn transcript(entries: usize, compacted_every: Option<usize>) -> Result<String> 
 }
 
 /// The number of entries of a turn.
-const TURN: usize = 10;
+const TURN_ENTRIES: usize = 10;
 
-/// Returns the entries of a turn, in the sizes of real ones.
+/// Returns an entry of a turn, as long as a real one.
 fn message(number: usize) -> Value {
     let time = 1_767_225_600_000_u64 + number as u64;
     let answer = |content: Value, stop: &str| {
@@ -156,10 +156,10 @@ fn message(number: usize) -> Value {
             "timestamp": time,
         })
     };
-    match number % TURN {
+    match number % TURN_ENTRIES {
         0 => json!({"role": "user", "timestamp": time,
             "content": [{"type": "text", "text": words(number, 40)}]}),
-        last if last == TURN - 1 => answer(
+        last if last == TURN_ENTRIES - 1 => answer(
             json!([{"type": "thinking", "thinking": words(number, 30), "thinkingSignature": "c2ln"},
                 {"type": "text", "text": words(number, 80)}]),
             "stop",

@@ -9,13 +9,13 @@ use crate::measure::{Workplace, milliseconds};
 use crate::report::{Report, Target, Unit, note};
 
 /// The duration of the writing.
-const WHILE: Duration = Duration::from_secs(10);
+const WRITING_TIME: Duration = Duration::from_secs(10);
 
 pub(super) fn run(writers: usize, place: &Workplace, report: &mut Report) -> Result<()> {
     note("a crowd of writers");
     place.remove_ledger()?;
     let runtimes = (0..writers).map(|_| Runtime::start(place)).collect::<Result<Vec<_>>>()?;
-    let until = Instant::now() + WHILE;
+    let until = Instant::now() + WRITING_TIME;
     let threads: Vec<_> = runtimes
         .into_iter()
         .map(|mut runtime| {

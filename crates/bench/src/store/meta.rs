@@ -9,11 +9,11 @@ use crate::measure::{Workplace, median, milliseconds};
 use crate::report::{Report, Target, Unit, note};
 
 const ROUNDS: usize = 41;
-const FEW: usize = 10;
+const FEW_SESSIONS: usize = 10;
 
 pub(super) fn run(sessions: usize, place: &Workplace, report: &mut Report) -> Result<()> {
     note("metadata with few sessions");
-    let few = patch(FEW, place)?;
+    let few = patch(FEW_SESSIONS, place)?;
     note("metadata with many sessions");
     let many = patch(sessions, place)?;
     report.fact("sessions", sessions as u64);

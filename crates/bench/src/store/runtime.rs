@@ -9,8 +9,8 @@ use serde_json::Value;
 
 use crate::measure::Workplace;
 
-/// The length in bytes of a typical line of a conversation.
-const WORDS: usize = 120;
+/// The number of words of a typical message.
+const MESSAGE_WORDS: usize = 120;
 
 pub(super) struct Runtime {
     child: Child,
@@ -60,8 +60,9 @@ impl Runtime {
 
 /// Returns a message of about a kilobyte, with its newline.
 pub(super) fn message(number: usize) -> String {
-    let words: Vec<String> =
-        (0..WORDS).map(|word| format!("w{}", (number * 7919 + word * 104_729) % 5000)).collect();
+    let words: Vec<String> = (0..MESSAGE_WORDS)
+        .map(|word| format!("w{}", (number * 7919 + word * 104_729) % 5000))
+        .collect();
     let role = if number.is_multiple_of(2) { "user" } else { "assistant" };
     format!("{}\n", serde_json::json!({"role": role, "content": words.join(" ")}))
 }

@@ -29,7 +29,8 @@ pub(crate) struct Batch {
     pub(crate) lengths: Vec<u64>,
     /// For each record, the record in the ledger with the same bytes, if there is one.
     pub(crate) same_as: Vec<Option<Seq>>,
-    /// The records that are rows of a database, with their numbers there.
+    /// The records that are rows of a database: the index of the record here, and the number of the
+    /// row.
     pub(crate) rows: Vec<(usize, i64)>,
     pub(crate) drafts: Vec<Draft>,
     /// The sorted tokens of the drafts; `None` if FTS5 tokenizes them.
@@ -202,7 +203,7 @@ impl Buffers {
 
 /// Gathers pieces until a batch is full.
 pub(crate) struct Builder<'s> {
-    tools: &'s mut Buffers,
+    buffers: &'s mut Buffers,
     batch: Batch,
     /// The bytes of records and the memory of drafts: a draft of a tiny record is larger than the
     /// record.
@@ -214,25 +215,25 @@ pub(crate) struct Builder<'s> {
 
 impl<'s> Builder<'s> {
     pub(crate) fn new(
-        tools: &'s mut Buffers,
+        buffers: &'s mut Buffers,
         send: &'s mut dyn FnMut(Batch) -> Result<()>,
     ) -> Builder<'s> {
-        Builder { tools, batch: Batch::default(), weight: 0, collected_drafts: 0, send }
+        Builder { buffers, batch: Batch::default(), weight: 0, collected_drafts: 0, send }
     }
 
     /// Adds a record to the piece that will be pushed next.
     pub(crate) fn record(&mut self, bytes: &[u8], draft: Draft) -> Result<()> {
-        self.tools.packer.push(bytes)?;
+        self.buffers.packer.push(bytes)?;
         self.weight += bytes.len();
         self.draft(draft, bytes.len() as u64, None);
         Ok(())
     }
 
-    /// Adds a record whose bytes the ledger has already, as record `of`.
-    pub(crate) fn repeat(&mut self, of: Seq, length: u64, mut draft: Draft) {
-        draft.same_as = Some(of);
-        self.tools.packer.skip();
-        self.draft(draft, length, Some(of));
+    /// Adds a record whose bytes the ledger has already, in the record `holder`.
+    pub(crate) fn repeat(&mut self, holder: Seq, length: u64, mut draft: Draft) {
+        draft.same_as = Some(holder);
+        self.buffers.packer.skip();
+        self.draft(draft, length, Some(holder));
     }
 
     fn draft(&mut self, draft: Draft, length: u64, same_as: Option<Seq>) {
@@ -246,7 +247,7 @@ impl<'s> Builder<'s> {
     /// Gathers the tokens of drafts as soon as the batch is too large for FTS5, so that text that
     /// is only indexed need not stay in memory.
     fn collect_tokens(&mut self) {
-        if let Some(postings) = &mut self.tools.postings
+        if let Some(postings) = &mut self.buffers.postings
             && self.weight >= MIN_BULK_BYTES
         {
             for draft in self.batch.drafts.iter_mut().skip(self.collected_drafts) {
@@ -277,7 +278,7 @@ impl<'s> Builder<'s> {
     /// current chunk, if that is near.
     pub(crate) fn is_full(&self) -> bool {
         self.weight >= BATCH_BYTES
-            && (self.tools.packer.is_between() || self.weight >= BATCH_BYTES + BATCH_BYTES / 2)
+            && (self.buffers.packer.is_between() || self.weight >= BATCH_BYTES + BATCH_BYTES / 2)
     }
 
     /// Hands the batch over. The last batch of a sync may leave its small end uncompressed, so that
@@ -285,11 +286,11 @@ impl<'s> Builder<'s> {
     pub(crate) fn hand_over(&mut self, is_last: bool) -> Result<()> {
         self.collect_tokens();
         let mut batch = std::mem::take(&mut self.batch);
-        batch.packed = self.tools.packer.finish(is_last)?;
+        batch.packed = self.buffers.packer.finish(is_last)?;
         batch.weight = std::mem::take(&mut self.weight);
         self.collected_drafts = 0;
         if batch.weight >= MIN_BULK_BYTES {
-            batch.words = self.tools.postings.as_mut().map(PostingsBuilder::finish);
+            batch.words = self.buffers.postings.as_mut().map(PostingsBuilder::finish);
         }
         if batch.pieces.is_empty() { Ok(()) } else { (self.send)(batch) }
     }

@@ -13,7 +13,7 @@ use crate::truth::chunks::RecordReader;
 /// The lines of all files of one session, in all their generations.
 #[derive(Default)]
 pub(crate) struct SessionLines {
-    of: Option<SessionName>,
+    session: Option<SessionName>,
     lines: OldLines,
     /// The last record that was considered.
     last_seen: Option<Seq>,
@@ -36,16 +36,17 @@ impl SessionLines {
         name: SessionName,
         work: &mut Work,
     ) -> Result<&mut OldLines> {
-        // One snapshot, because each of some thousand queries would take and release a lock.
+        // One snapshot for all: each of thousands of queries would otherwise take and release a
+        // lock.
         let snapshot = reader.conn().unchecked_transaction()?;
         let conn = &*snapshot;
         let newest: Seq = conn
             .prepare_cached("SELECT coalesce(max(seq), 0) FROM records")?
             .query_row([], |row| row.get(0))?;
         let row = name.row(conn)?;
-        let is_kept = self.of.as_ref() == Some(&name) && !self.lines.is_empty();
+        let is_kept = self.session.as_ref() == Some(&name) && !self.lines.is_empty();
         if !is_kept {
-            *self = SessionLines { of: Some(name), ..SessionLines::default() };
+            *self = SessionLines { session: Some(name), ..SessionLines::default() };
         }
         if let Some(row) = row {
             if is_kept { self.read_new(reader, row, work)? } else { self.load(reader, row, work)? }
@@ -81,7 +82,7 @@ impl SessionLines {
         Ok(())
     }
 
-    /// Reads the lines of the session that were added since.
+    /// Reads the lines of the session that were added since the last call.
     fn read_new(
         &mut self,
         reader: &mut RecordReader<'_>,
@@ -98,8 +99,8 @@ impl SessionLines {
         while let Some(row) = rows.next()? {
             work.old_lines += 1;
             let generation = row.get(1)?;
-            let is_its = match last {
-                Some((last, is_its)) if last == generation => is_its,
+            let is_of_session = match last {
+                Some((last, is_of_session)) if last == generation => is_of_session,
                 _ => {
                     let source = conn
                         .prepare_cached("SELECT source FROM generations WHERE id = ?1")?
@@ -107,8 +108,8 @@ impl SessionLines {
                     session_sources::is_transcript(conn, session, source)?
                 }
             };
-            last = Some((generation, is_its));
-            if is_its {
+            last = Some((generation, is_of_session));
+            if is_of_session {
                 let start = row.get::<_, i64>(2)?.cast_unsigned();
                 self.lines.add_new(reader, (generation, start), row.get(0)?, row.get(3)?)?;
             }

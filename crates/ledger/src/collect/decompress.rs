@@ -22,7 +22,7 @@ const ALWAYS_ALLOWED_BYTES: u64 = 64 << 20;
 
 /// The largest window, as a power of two: 32 MiB, like the longest decoded line. `zstd -19` uses 8
 /// MiB.
-const WINDOW_LOG: u32 = 25;
+const MAX_WINDOW_LOG: u32 = 25;
 
 /// The number of bytes decompressed at once.
 const STEP_BYTES: usize = 128 << 10;
@@ -120,6 +120,6 @@ pub(crate) fn head(mut source: &File, wanted: usize) -> Vec<u8> {
 
 fn decoder<R: Read>(source: R) -> std::io::Result<Decoder<'static, std::io::BufReader<R>>> {
     let mut decoder = Decoder::new(source)?;
-    decoder.window_log_max(WINDOW_LOG)?;
+    decoder.window_log_max(MAX_WINDOW_LOG)?;
     Ok(decoder)
 }

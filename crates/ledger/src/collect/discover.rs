@@ -173,9 +173,9 @@ pub(crate) fn discover(
             Ok(handle) => walk.folder(handle, &canonical, Vec::new()),
             Err(error) => walk.skip_folder(Vec::new(), Reason::Unreadable(error.to_string())),
         }
-        let is_shut =
+        let is_unreadable =
             discovery.skipped.iter().any(|skip| skip.root == index && skip.path.is_empty());
-        if let (true, Some(state)) = (is_shut, discovery.roots.last_mut()) {
+        if let (true, Some(state)) = (is_unreadable, discovery.roots.last_mut()) {
             *state = RootState::Unreadable;
         }
         let mut found = discovery.found.split_off(from);

@@ -64,7 +64,7 @@ impl Reader<'_, '_> {
             let draft = drafter.draft_oversize(&head, at);
             cut.closes_long_tail = Some(LongTail { rest, draft });
         } else if let Some(version) = self.same_version(&cut.carry)? {
-            // It is a record all the same: this version is the newest again.
+            // A version that returns is a record of its own, so that it is the newest again.
             let length = cut.carry.len() as u64;
             self.builder.repeat(version, length, drafter.draft(&cut.carry));
             cut.own(length);

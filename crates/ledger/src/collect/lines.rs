@@ -82,8 +82,8 @@ impl Reader<'_, '_> {
         if let Some((generation, _)) = copy_of.filter(|_| !is_its_own) {
             // A copy is rarely much shorter than its original. A file that only begins like a huge
             // one must not cost as much as the huge one.
-            let most = self.length.saturating_mul(2).saturating_add(1 << 20);
-            original.read(self.conn, generation, most, self.work)?;
+            let max_bytes = self.length.saturating_mul(2).saturating_add(1 << 20);
+            original.read(self.conn, generation, max_bytes, self.work)?;
         }
         let copies = self.copies;
         let mut copies = copies.borrow_mut();

@@ -103,7 +103,7 @@ struct Comparison<'a> {
 /// The sources that have the paths of discovered files.
 struct SourcesByFile {
     /// The source of each file.
-    of: Vec<Option<usize>>,
+    source_of_file: Vec<Option<usize>>,
     /// Sources with a file at their path.
     seen: HashSet<usize>,
     /// Files at new paths, by device and inode.
@@ -121,7 +121,7 @@ impl Comparison<'_> {
     fn sources_of_files(&self) -> SourcesByFile {
         let by_path = known::by_path(self.known);
         let mut sources_of_files = SourcesByFile {
-            of: Vec::with_capacity(self.found.len()),
+            source_of_file: Vec::with_capacity(self.found.len()),
             seen: HashSet::with_capacity_and_hasher(
                 self.found.len(),
                 foldhash::fast::RandomState::default(),
@@ -131,16 +131,16 @@ impl Comparison<'_> {
         for (index, found) in self.found.iter().enumerate() {
             let format = self.roots.get(found.root).map_or("", |root| root.format.name());
             let root = self.root_bytes.get(found.root).map_or(&[][..], Vec::as_slice);
-            let home = by_path.get(&(format, root, found.path.as_slice())).copied();
-            match home {
-                Some(home) => {
-                    sources_of_files.seen.insert(home);
+            let source = by_path.get(&(format, root, found.path.as_slice())).copied();
+            match source {
+                Some(source) => {
+                    sources_of_files.seen.insert(source);
                 }
                 None => {
                     sources_of_files.at_new_paths.insert(found.stat.file(), index);
                 }
             }
-            sources_of_files.of.push(home);
+            sources_of_files.source_of_file.push(source);
         }
         sources_of_files
     }
@@ -151,32 +151,33 @@ impl Comparison<'_> {
         if sources_of_files.at_new_paths.is_empty() {
             return moves;
         }
-        let is_itself = |(found, home): (&FoundFile, &Option<usize>)| {
-            let source = self.known.get((*home)?)?;
-            (source.stat.file() == found.stat.file()).then_some((*home)?)
+        let is_itself = |(found, index): (&FoundFile, &Option<usize>)| {
+            let source = self.known.get((*index)?)?;
+            (source.stat.file() == found.stat.file()).then_some((*index)?)
         };
         let stayed: HashSet<usize> =
-            self.found.iter().zip(&sources_of_files.of).filter_map(is_itself).collect();
+            self.found.iter().zip(&sources_of_files.source_of_file).filter_map(is_itself).collect();
         for (index, source) in self.known.iter().enumerate() {
             if !stayed.contains(&index)
                 && !source.is_gone
-                && let Some(&stranger) = sources_of_files.at_new_paths.get(&source.stat.file())
-                && let Some(found) = self.found.get(stranger)
+                && let Some(&file_index) = sources_of_files.at_new_paths.get(&source.stat.file())
+                && let Some(found) = self.found.get(file_index)
                 && self.roots.get(found.root).is_some_and(|root| {
                     root.format.name() == source.format && is_moved(root, source, found)
                 })
-                && !moves.from.contains_key(&stranger)
+                && !moves.from.contains_key(&file_index)
             {
-                moves.to.insert(index, stranger);
-                moves.from.insert(stranger, index);
+                moves.to.insert(index, file_index);
+                moves.from.insert(file_index, index);
             }
         }
         moves
     }
 
     fn renamed(&self, moves: &MovedSources, plan: &mut Plan) {
-        for (&source, &stranger) in &moves.to {
-            if let (Some(known), Some(found)) = (self.known.get(source), self.found.get(stranger)) {
+        for (&source, &file_index) in &moves.to {
+            if let (Some(known), Some(found)) = (self.known.get(source), self.found.get(file_index))
+            {
                 plan.renamed.push(Renamed {
                     known: known.clone(),
                     root: self.root_bytes.get(found.root).cloned().unwrap_or_default(),
@@ -195,7 +196,7 @@ impl Comparison<'_> {
                 Some(source) => Some(*source),
                 // A path whose file moved away holds a new source now.
                 None => sources_of_files
-                    .of
+                    .source_of_file
                     .get(index)
                     .copied()
                     .flatten()

@@ -52,23 +52,24 @@ impl OldLines {
         Ok(lines)
     }
 
-    /// Adds the lines of a generation, up to about `most` bytes of them. Takes about 100 bytes of
+    /// Adds the lines of a generation, up to about `max_bytes` bytes of them. Takes about 100 bytes of
     /// memory per line.
     pub(crate) fn read(
         &mut self,
         conn: &Connection,
         generation: GenerationId,
-        most: u64,
+        max_bytes: u64,
         work: &mut Work,
     ) -> Result<()> {
-        // One snapshot, because each of some thousand queries would take and release a lock.
+        // One snapshot for all: each of thousands of queries would otherwise take and release a
+        // lock.
         let snapshot = conn.unchecked_transaction()?;
         let conn = &*snapshot;
         let mut reader = RecordReader::new(conn);
         'runs: for run in spans::runs(conn, generation)? {
             let (mut seq, mut start, end) = (run.first_seq, run.start, run.start + run.length);
             while start < end {
-                if start > most {
+                if start > max_bytes {
                     break 'runs;
                 }
                 work.old_lines += 1;

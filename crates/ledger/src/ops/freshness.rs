@@ -159,8 +159,9 @@ impl Reader {
         Ok(waited)
     }
 
-    /// Holds a snapshot in which nothing is missing that was there when this began, and returns how
-    /// many records are missing from it. If that cannot be had in time, it is any snapshot.
+    /// Holds a snapshot whose projection has every record that existed at the call. If the
+    /// projection does not catch up in time, holds the current snapshot. Returns the number of
+    /// records that its projection lacks.
     fn hold_snapshot(&mut self, short: Option<Hurry>) -> Result<u64> {
         let mut writer = None;
         if self.needs_second_connection && self.ledger.is_writable() {
@@ -180,7 +181,8 @@ impl Reader {
             }
             self.ledger.release_snapshot()?;
             let writer = writer.as_mut().unwrap_or(&mut self.ledger);
-            // An answer that lacks something known is worth all the time that is left.
+            // The answer would lack known records, so this waits for another writer until the
+            // limit.
             writer.set_hurry(short.map(|Hurry { until, .. }| Hurry {
                 wait: until.saturating_duration_since(Instant::now()),
                 until,
@@ -215,7 +217,7 @@ impl Reader {
                 self.kind = LedgerKind::DiskFull;
                 self.freshness_without_collecting()
             }
-            collect_if_owned => collect_if_owned,
+            collected => collected,
         }
     }
 
@@ -282,7 +284,7 @@ impl Reader {
     }
 }
 
-/// Returns whether another process keeps this one from writing, or if the time is over.
+/// Returns whether another process keeps this one from writing, or the time is over.
 fn is_busy_or_late(error: &Error) -> bool {
     error.trouble() == Trouble::Busy
 }
@@ -295,8 +297,8 @@ pub fn unprojected(ledger: &Ledger) -> Result<u64> {
     rebuild::count_after(ledger.conn(), to)
 }
 
-/// Fails with [`Error::Behind`] if sessions may be missing from the projection. Then an empty
-/// answer is not true. Lines that were appended a moment ago do not count.
+/// Fails with [`Error::Behind`] if sessions may be missing from the projection, so that an empty
+/// answer may be wrong. Lines that were appended a moment ago do not count.
 pub fn refuse_if_behind(ledger: &Ledger) -> Result<()> {
     match rebuild::has_all_sessions(ledger.conn())? {
         true => Ok(()),

@@ -157,8 +157,9 @@ pub fn restore(
             };
             let whole = to.join(&place.path);
             let mut blanks = BlankLines::default();
-            let of = (source, generation, place.bytes);
-            let bytes = match write(conn, of, row.get(6)?, (target, &place.path), &mut blanks) {
+            let content = (source, generation, place.bytes);
+            let bytes = match write(conn, content, row.get(6)?, (target, &place.path), &mut blanks)
+            {
                 Ok(Written::Anew(bytes)) => bytes,
                 Ok(Written::There(_)) => {
                     report.there += 1;
@@ -287,10 +288,10 @@ fn restore_file_in_place(conn: &Connection, row: &Row<'_>) -> Result<Option<Tran
     let path = root.join(&below);
     let mut place = TranscriptInPlace { path, restored: false, others: Vec::new() };
     if place.path.symlink_metadata().is_err() {
-        let of = (row.get(0)?, row.get(1)?, Bytes::Lines);
+        let content = (row.get(0)?, row.get(1)?, Bytes::Lines);
         let blanks = &mut BlankLines::default();
         let root = Target::open(root).map_err(Error::io("open folder", root))?;
-        let written = write(conn, of, row.get(4)?, (&root, &below), blanks)?;
+        let written = write(conn, content, row.get(4)?, (&root, &below), blanks)?;
         place.restored = matches!(written, Written::Anew(_));
     }
     Ok(Some(place))

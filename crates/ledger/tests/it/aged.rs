@@ -81,7 +81,7 @@ fn check_goes_on(home: &Home, old: &OldLedger) {
 }
 
 #[test]
-fn f4_every_old_ledger_becomes_one_of_today() {
+fn f4_every_old_ledger_is_migrated_to_the_newest_version() {
     for old in OLD_LEDGERS {
         let home = home_of(old);
         let ids: String = home.one("SELECT ledger_id || epoch FROM ledger");
@@ -151,7 +151,7 @@ fn f22_every_old_backup_is_read_as_it_is() {
 
 /// Earlier releases raised the version of some ledgers without completing them.
 #[test]
-fn a_ledger_that_was_raised_without_what_it_lacked_is_completed() {
+fn a_ledger_with_a_raised_version_but_an_old_shape_is_completed() {
     for old in
         OLD_LEDGERS.iter().filter(|old| ["v1-first", "v2-first", "v2-second"].contains(&old.name))
     {

@@ -53,8 +53,8 @@ fn agents() -> Vec<String> {
     names
 }
 
-/// Returns whether a line has this word, or a longer one that begins with it if it is not a short
-/// one.
+/// Returns whether a line has this word. A word of more than three letters also matches the
+/// beginning of a longer one.
 fn has_word(line: &str, word: &str) -> bool {
     let is_part = |c: char| c.is_alphanumeric() || c == '_';
     line.match_indices(word).any(|(at, _)| {

@@ -130,7 +130,7 @@ fn import(folder: &str) -> String {
 /// A transcript that OpenClaw compresses under a new name is the same session; nothing is stored
 /// again.
 #[test]
-fn a69_a_transcript_that_is_compressed() {
+fn a69_a_transcript_that_is_compressed_stays_one_session() {
     let home = Home::quick();
     home.write(&live(), transcript(0..50));
     home.sync();
@@ -162,7 +162,7 @@ fn a69_a_transcript_that_is_compressed() {
 
 /// The same, archived and compressed in one step, as newer releases do.
 #[test]
-fn a69_a_transcript_that_is_deleted_and_compressed() {
+fn a69_a_transcript_that_is_deleted_and_compressed_stays_one_session() {
     let home = Home::quick();
     home.write(&live(), transcript(0..9));
     home.sync();
@@ -176,7 +176,7 @@ fn a69_a_transcript_that_is_deleted_and_compressed() {
 
 /// A renamed archive is recognized, compressed or not.
 #[test]
-fn a69_a_compressed_archive_is_renamed() {
+fn a69_a_renamed_compressed_archive_is_recognized() {
     let home = Home::quick();
     let (from, to) = (format!("{}.zst", live()), format!("{}.bak-1-2.zst", live()));
     home.write(&from, zst(transcript(0..9)));
@@ -192,7 +192,7 @@ fn a69_a_compressed_archive_is_renamed() {
 /// Cut at any point: complete lines are kept, the damage is counted once, and when the rest arrives
 /// only the rest is added.
 #[test]
-fn a69_a_compressed_archive_that_is_cut_off() {
+fn a69_a_truncated_archive_keeps_its_complete_lines() {
     let text = transcript(0..3000);
     let bytes = zst(&text);
     let path = format!("{}.zst", live());
@@ -221,7 +221,7 @@ fn a69_a_compressed_archive_that_is_cut_off() {
 
 /// An import that was killed continues at the cursor: nothing is lost or stored twice.
 #[test]
-fn a69_a_compressed_archive_whose_import_was_killed() {
+fn a69_a_killed_import_of_an_archive_continues_at_its_cursor() {
     let text = transcript(0..3000);
     let bytes = zst(&text);
     let path = format!("{}.zst", live());
@@ -251,7 +251,7 @@ fn a69_a_compressed_archive_whose_import_was_killed() {
 }
 
 #[test]
-fn a69_what_is_called_compressed_and_is_not() {
+fn a69_a_file_that_is_not_valid_zstd_is_kept_and_reported() {
     let path = format!("{}.zst", live());
     let plain = transcript(0..3).into_bytes();
     let mut flipped = zst(transcript(0..3));
@@ -277,7 +277,7 @@ fn a69_what_is_called_compressed_and_is_not() {
 
 /// Several frames after each other are one file.
 #[test]
-fn a69_several_frames() {
+fn a69_several_frames_are_one_file() {
     let home = Home::quick();
     let (first, second) = (transcript(0..3), message(3, "word") + &message(4, "word"));
     home.write(&format!("{}.zst", live()), [zst(&first), zst(&second)].concat());
@@ -287,7 +287,7 @@ fn a69_several_frames() {
 
 /// A decompression bomb is kept as it is, reported, and not tried again.
 #[test]
-fn a69_a_compressed_archive_that_is_a_bomb() {
+fn a69_a_decompression_bomb_is_kept_and_reported() {
     let path = format!("{}.zst", live());
     let zeros = zst(vec![b'0'; 80 << 20]);
     let mut wide = zstd::Encoder::new(Vec::new(), 3).unwrap();
@@ -318,7 +318,7 @@ fn a69_a_compressed_archive_that_is_a_bomb() {
 
 /// Collected lines stay when a bomb replaces the archive.
 #[test]
-fn a69_a_bomb_in_the_place_of_an_archive() {
+fn a69_collected_lines_stay_when_a_bomb_replaces_their_archive() {
     let home = Home::quick();
     let path = format!("{}.zst", live());
     home.write(&path, zst(transcript(0..4)));
@@ -383,7 +383,7 @@ fn r4_lines_are_looked_up_in_every_file_of_the_session() {
 
 /// An older version of an entry in a backup does not replace the newer one.
 #[test]
-fn r4_a_backup_does_not_bring_back_what_was_replaced() {
+fn r4_an_older_version_in_a_backup_does_not_replace_the_newer_one() {
     let home = Home::quick();
     let old = transcript(0..2) + &message(2, "before");
     home.write(&live(), &old);
@@ -420,7 +420,7 @@ fn r4_a_backup_of_a_large_transcript_costs_little() {
 
 /// A line that is too long for memory is not stored again either.
 #[test]
-fn r4_a_backup_of_a_very_long_line() {
+fn r4_a_very_long_line_of_a_backup_is_not_stored_again() {
     let home = Home::quick();
     let text = transcript(0..2) + &message(2, &"long ".repeat(7 << 20)) + &message(3, "word");
     home.write(&live(), &text);
@@ -434,7 +434,7 @@ fn r4_a_backup_of_a_very_long_line() {
 
 /// Trajectories and checkpoints repeat transcripts wherever they lie, compressed or not.
 #[test]
-fn a69_what_repeats_a_transcript_is_left_out() {
+fn a69_trajectories_and_checkpoints_are_left_out() {
     let home = Home::quick();
     for folder in [
         SESSIONS.to_owned(),
@@ -470,7 +470,7 @@ fn a69_what_repeats_a_transcript_is_left_out() {
 
 /// All files of a session may exist at once, on the very first sync.
 #[test]
-fn a69_everything_at_once() {
+fn a69_all_files_of_a_session_at_once_are_one_session() {
     let home = Home::quick();
     home.write(&live(), transcript(0..10));
     home.write(&format!("{}.bak-1-2", live()), transcript(0..8));

@@ -126,7 +126,7 @@ fn a_backup_holds_what_is_only_in_the_log() {
 }
 
 #[test]
-fn backups_are_remembered() {
+fn backups_are_recorded() {
     let home = collected();
     let before = home.projection();
     fs::create_dir_all(home.scratch("disk")).unwrap();
@@ -163,7 +163,7 @@ fn backups_are_remembered() {
 }
 
 #[test]
-fn targets_that_are_refused() {
+fn a_target_that_cannot_hold_a_backup_is_refused() {
     let home = collected();
     let folder = home.scratch("disk");
     fs::create_dir_all(folder.join("inner")).unwrap();
@@ -214,7 +214,7 @@ fn targets_that_are_refused() {
 }
 
 #[test]
-fn a_file_that_is_there_stays_until_the_new_one_is_complete() {
+fn an_existing_file_stays_until_the_new_one_is_complete() {
     let home = collected();
     let to = target(&home);
     fs::write(&to, "precious").unwrap();
@@ -233,7 +233,7 @@ fn a_file_that_is_there_stays_until_the_new_one_is_complete() {
 }
 
 #[test]
-fn a_damaged_ledger_is_not_copied_for_a_sound_one() {
+fn a_damaged_ledger_is_not_backed_up() {
     let home = collected();
     for number in 2..3000 {
         home.append(MAIN, line("user", &uuid(number), None, &format!("word{number}")));
@@ -276,7 +276,7 @@ fn a_backup_during_writes_is_a_snapshot() {
 }
 
 #[test]
-fn left_overs_of_dead_processes_are_removed_and_nothing_else() {
+fn files_left_by_killed_backups_are_removed_and_nothing_else() {
     let home = collected();
     let to = target(&home);
     let folder = home.scratch("disk");
@@ -346,7 +346,7 @@ fn locks(path: &Path) -> usize {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn another_look_at_an_open_ledger_does_not_unlock_it() {
+fn opening_a_ledger_again_keeps_its_locks() {
     let home = collected();
     let held = home.open();
     assert!(locks(&home.ledger_path()) > 0);
@@ -355,7 +355,7 @@ fn another_look_at_an_open_ledger_does_not_unlock_it() {
     assert!(locks(&home.ledger_path()) > 0);
     drop(home.open());
     assert!(locks(&home.ledger_path()) > 0);
-    // Another process that believes to be the last one would remove the log.
+    // Another process would take itself for the last one and remove the log.
     child::finish(child::start(&home, "open", 1));
     assert!(home.folder().join("data/ledger.db-wal").exists());
     drop(held);

@@ -15,7 +15,7 @@ fn names(home: &Home) -> Vec<String> {
 }
 
 #[test]
-fn holds_what_a_ledger_that_was_there_before_holds() {
+fn a_staged_ledger_equals_one_that_existed_before() {
     let copy = "33333333-d010-4b20-a591-b7172ef08e66";
     let homes = [Home::quick(), Home::quick()];
     for home in &homes {
@@ -39,7 +39,7 @@ fn holds_what_a_ledger_that_was_there_before_holds() {
 }
 
 #[test]
-fn is_not_there_before_something_was_collected() {
+fn a_staged_ledger_appears_after_something_was_collected() {
     let home = Home::quick();
     home.write(MAIN, lines(0..3));
     drop(Ledger::open_to_collect(&home.ledger_path()).unwrap());
@@ -49,7 +49,7 @@ fn is_not_there_before_something_was_collected() {
 }
 
 #[test]
-fn one_that_came_to_stand_there_meanwhile_is_collected_into() {
+fn a_ledger_that_appears_meanwhile_is_collected_into() {
     let (home, other) = (Home::quick(), Home::quick());
     other.write(MAIN, lines(0..5));
     other.sync();
@@ -66,7 +66,7 @@ fn one_that_came_to_stand_there_meanwhile_is_collected_into() {
 }
 
 #[test]
-fn one_that_was_taken_away_is_collected_anew() {
+fn a_removed_staging_file_is_collected_again() {
     let home = Home::quick();
     home.write(MAIN, lines(0..5));
     let mut ledger = Ledger::open_to_collect(&home.ledger_path()).unwrap();
@@ -81,7 +81,7 @@ fn one_that_was_taken_away_is_collected_anew() {
 }
 
 #[test]
-fn what_a_killed_one_left_is_removed_and_nothing_else() {
+fn staging_files_of_killed_processes_are_removed_and_nothing_else() {
     let home = Home::quick();
     home.write(MAIN, lines(0..3));
     std::fs::create_dir_all(home.ledger_path().parent().unwrap()).unwrap();
@@ -103,7 +103,7 @@ fn what_a_killed_one_left_is_removed_and_nothing_else() {
 }
 
 #[test]
-fn a_folder_above_it_may_be_a_link() {
+fn a_folder_above_the_ledger_may_be_a_link() {
     let home = Home::quick();
     home.write(MAIN, lines(0..3));
     drop(home.open());
@@ -125,7 +125,7 @@ fn a_folder_above_it_may_be_a_link() {
 }
 
 #[test]
-fn a_path_that_cannot_hold_one_is_refused_before_anything_is_collected() {
+fn a_path_that_cannot_hold_a_ledger_is_refused_before_collecting() {
     let home = Home::quick();
     std::fs::create_dir_all(home.ledger_path()).unwrap();
     assert!(Ledger::open_to_collect(&home.ledger_path()).is_err());

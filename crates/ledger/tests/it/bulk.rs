@@ -67,7 +67,7 @@ fn an_import_makes_the_index_that_fts5_would_make() {
 }
 
 #[test]
-fn what_comes_after_an_import_joins_it() {
+fn entries_after_an_import_join_its_index() {
     let home = large(Fts5Access::Direct);
     home.sync();
     for round in 0..20_u32 {

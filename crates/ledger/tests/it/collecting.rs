@@ -7,7 +7,7 @@ fn fixture_home() -> Home {
 }
 
 #[test]
-fn fixtures_of_every_format_come_back() {
+fn fixtures_of_every_format_are_restored() {
     let home = fixture_home();
     let report = home.sync();
     assert!(report.records_added > 100, "{report:?}");
@@ -55,7 +55,7 @@ fn an_appended_line_is_all_that_is_read() {
 }
 
 #[test]
-fn an_unterminated_line_waits_and_stands() {
+fn an_unterminated_line_becomes_provisional_once_it_stands_still() {
     let home = Home::new();
     let first = line("user", &uuid(1), None, "hello");
     let second = line("assistant", &uuid(2), Some(&uuid(1)), "world");
@@ -112,7 +112,7 @@ fn a_provisional_entry_leaves_no_trace() {
 }
 
 #[test]
-fn the_search_index_stays_in_few_pieces() {
+fn the_search_index_stays_in_few_segments() {
     let home = Home::quick();
     home.write(MAIN, line("user", &uuid(0), None, "word0"));
     home.sync();
@@ -130,7 +130,7 @@ fn the_search_index_stays_in_few_pieces() {
 }
 
 #[test]
-fn a_deleted_file_stays() {
+fn a_deleted_file_stays_in_the_ledger() {
     let home = Home::new();
     let lines =
         line("user", &uuid(1), None, "hello") + line("user", &uuid(2), None, "cut").trim_end();
@@ -218,7 +218,7 @@ fn problems_that_solve_themselves_are_not_counted() {
 
 /// The sync report and `status` count the same files.
 #[test]
-fn what_is_no_transcript_is_not_counted() {
+fn files_without_a_record_are_not_counted() {
     let home = Home::quick();
     home.write(MAIN, line("user", &uuid(1), None, "hello"));
     home.write(".claude/projects/-home-alice-shop/notes.jsonl", "{\"note\":1}\n");
@@ -233,7 +233,7 @@ fn what_is_no_transcript_is_not_counted() {
 /// `projects` may be a link to another disk. The link is not followed, but its target can be
 /// configured as a root.
 #[test]
-fn a_folder_of_projects_is_a_root() {
+fn a_projects_folder_can_be_a_root() {
     let home = Home::quick();
     let disk = home.scratch("disk/all-projects");
     let file = disk.join("-home-alice-shop").join(format!("{SESSION}.jsonl"));

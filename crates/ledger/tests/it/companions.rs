@@ -40,7 +40,7 @@ fn assert_named<T>(outcome: Result<T, Error>, file: &Path, kind: &str) {
 }
 
 #[test]
-fn whatever_is_no_file_is_named_before_sqlite_waits_for_it() {
+fn a_companion_that_is_no_regular_file_is_refused_before_sqlite_opens_it() {
     let home = Home::quick();
     home.write(MAIN, line("user", &uuid(1), None, "alpha"));
     home.sync();

@@ -9,8 +9,8 @@ use crate::home::*;
 use quipu_ledger::collect::RootPath;
 use quipu_ledger::{Error, Ledger};
 
-/// A wait for another process that would never end.
-const SHORT: Duration = Duration::from_millis(50);
+/// The limit of a wait for a lock that is never released.
+const SHORT_WAIT: Duration = Duration::from_millis(50);
 
 fn lines(range: std::ops::Range<u32>) -> String {
     range.map(|number| line("user", &uuid(number), None, &format!("word{number}"))).collect()
@@ -21,7 +21,7 @@ fn path_of(number: u32) -> String {
 }
 
 #[test]
-fn sixteen_processes_open_a_new_ledger_at_once() {
+fn sixteen_processes_can_open_a_new_ledger_at_once() {
     for _ in 0..4 {
         let home = Home::quick();
         child::finish(child::start(&home, "open", 16));
@@ -37,7 +37,7 @@ fn sixteen_processes_open_a_new_ledger_at_once() {
 }
 
 #[test]
-fn sixteen_first_collections_at_once() {
+fn sixteen_first_collections_at_once_store_each_line_once() {
     let home = Home::quick();
     for number in 0..6 {
         home.write(&path_of(number), lines(number * 50..number * 50 + 40));
@@ -49,7 +49,7 @@ fn sixteen_first_collections_at_once() {
 }
 
 #[test]
-fn four_collectors_and_a_writer() {
+fn four_collectors_store_each_line_of_a_writer_once() {
     let home = Home::quick();
     let files = 4;
     for number in 0..files {
@@ -121,14 +121,14 @@ fn a_writer_waits_for_another_program() {
 }
 
 #[test]
-fn waiting_for_ever_is_an_error_and_changes_nothing() {
+fn a_wait_beyond_its_limit_is_an_error_and_changes_nothing() {
     let home = Home::new();
     home.write(MAIN, lines(0..3));
     home.sync();
     home.append(MAIN, lines(3..6));
     let other = home.sql();
     other.execute_batch("BEGIN IMMEDIATE").unwrap();
-    let mut ledger = Ledger::open_waiting(&home.ledger_path(), SHORT).unwrap();
+    let mut ledger = Ledger::open_waiting(&home.ledger_path(), SHORT_WAIT).unwrap();
     let error = collect(&mut ledger, &home.roots()).unwrap_err();
     assert!(matches!(error, Error::Busy { .. }), "{error:?}");
     drop((other, ledger));
@@ -142,7 +142,7 @@ fn waiting_for_ever_is_an_error_and_changes_nothing() {
 
 /// Another program with an exclusive lock, which prevents even reading.
 #[test]
-fn f18_locked_against_readers() {
+fn f18_an_exclusive_lock_is_reported_as_busy() {
     let home = Home::new();
     home.write(MAIN, lines(0..3));
     home.sync();
@@ -150,8 +150,8 @@ fn f18_locked_against_readers() {
     other.execute_batch("PRAGMA locking_mode = EXCLUSIVE; BEGIN EXCLUSIVE").unwrap();
     let path = home.ledger_path();
     let outcomes = std::thread::scope(|scope| {
-        let writer = scope.spawn(|| Ledger::open_waiting(&path, SHORT).map(drop));
-        let reader = scope.spawn(|| Ledger::open_any_version_waiting(&path, SHORT).map(drop));
+        let writer = scope.spawn(|| Ledger::open_waiting(&path, SHORT_WAIT).map(drop));
+        let reader = scope.spawn(|| Ledger::open_any_version_waiting(&path, SHORT_WAIT).map(drop));
         [writer.join().unwrap(), reader.join().unwrap()]
     });
     for outcome in outcomes {
@@ -188,7 +188,7 @@ fn the_process_that_holds_the_lock_is_named() {
         std::thread::yield_now();
     }
     home.append(MAIN, lines(3..6));
-    let mut ledger = Ledger::open_waiting(&home.ledger_path(), SHORT).unwrap();
+    let mut ledger = Ledger::open_waiting(&home.ledger_path(), SHORT_WAIT).unwrap();
     let error = collect(&mut ledger, &home.roots()).unwrap_err();
     let named = format!("process {id} (flock) is writing to ");
     let message = error.to_string();

@@ -106,7 +106,7 @@ fn r82_golden_contexts_of_collected_sessions() {
 }
 
 #[test]
-fn the_live_transcript_counts_and_older_ones_are_looked_into() {
+fn the_live_transcript_comes_first_and_older_ones_are_searched() {
     let home = Home::new();
     let path = format!("{SESSIONS}/s.jsonl");
     let start = header("s") + &entry("a", None);
@@ -128,7 +128,7 @@ fn the_live_transcript_counts_and_older_ones_are_looked_into() {
 }
 
 #[test]
-fn a_last_line_without_an_end_is_read() {
+fn a_last_line_without_a_newline_is_read() {
     let home = Home::new();
     let text = header("s") + &entry("a", None) + entry("b", Some("a")).trim_end();
     home.write(&format!("{SESSIONS}/s.jsonl"), text);
@@ -137,7 +137,7 @@ fn a_last_line_without_an_end_is_read() {
 }
 
 #[test]
-fn a_long_session_takes_many_chunks() {
+fn a_session_in_many_chunks_has_a_context() {
     let home = Home::new();
     let mut text = header("s") + &entry("0", None);
     let long = "x".repeat(2 << 20);
@@ -203,7 +203,7 @@ fn the_model_of_a_long_session_is_that_of_its_last_answer() {
 }
 
 #[test]
-fn a_session_of_prompts_alone_has_none() {
+fn a_session_of_prompts_alone_has_no_context() {
     let home = Home::new();
     let id = uuid(1);
     let prompt = json!({"display": "hi", "timestamp": 1_770_000_000_000_i64, "project": "/w", "sessionId": id});

@@ -20,7 +20,7 @@ const REAL: &str = r#"{"ts":1769845500000,"jobId":"5145dbcf","action":"finished"
 "#;
 
 #[test]
-fn r6_runs_in_both_shapes() {
+fn r6_runs_are_read_in_both_shapes() {
     let home = Home::quick();
     home.write(RUNS, SPEC);
     home.sync_and_check();
@@ -62,7 +62,7 @@ fn r6_the_usage_of_a_run_is_not_counted_twice() {
 }
 
 #[test]
-fn r6_jobs_of_the_newest_version() {
+fn r6_jobs_are_those_of_the_newest_version() {
     let home = Home::quick();
     let now = "SELECT job_id, name, schedule, prompt, is_enabled, created_at FROM cron_jobs";
     home.write(JOBS, jobs("Check calendars", 900_000));
@@ -139,7 +139,7 @@ fn r6_migrated_files_are_the_same_sources() {
 
 /// Damaged lines lose nothing and do not hide other lines.
 #[test]
-fn r6_damaged_runs() {
+fn r6_damaged_runs_hide_no_others() {
     let home = Home::quick();
     let welded = format!("{}{}", SPEC.trim_end(), REAL);
     home.write(RUNS, format!("{{\"ts\":17698\n\0\0\0\n{welded}[1]\n{{}}\nnonsense\n{REAL}"));

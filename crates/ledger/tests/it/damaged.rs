@@ -38,7 +38,7 @@ fn half() -> Vec<u8> {
 
 /// A repaired file is another generation: both are kept.
 #[test]
-fn mended() {
+fn a_repaired_file_is_a_new_generation() {
     let home = Home::quick();
     home.write(&path(), half());
     let report = home.sync_and_check();
@@ -65,7 +65,7 @@ fn mended() {
 
 /// A complete file that is damaged later, and damaged differently after that.
 #[test]
-fn damaged_later_and_again() {
+fn a_file_that_is_damaged_later_keeps_every_version() {
     let home = Home::quick();
     home.write(&path(), zst(transcript(5)));
     home.sync();
@@ -83,7 +83,7 @@ fn damaged_later_and_again() {
 
 /// Bytes in many pieces, and a sync that was killed between them.
 #[test]
-fn large_and_interrupted() {
+fn an_interrupted_sync_of_a_large_file_is_completed() {
     let home = Home::quick();
     let mut prng = Prng::new(7);
     let noise: Vec<u8> = (0..9 << 20).map(|_| prng.below(256) as u8).collect();
@@ -112,7 +112,7 @@ fn large_and_interrupted() {
 
 /// Damaged files that an older ledger knows are read once more.
 #[test]
-fn an_older_ledger_learns_to_keep_them() {
+fn damaged_files_of_an_older_ledger_are_read_again() {
     let home = Home::quick();
     home.write(&path(), half());
     home.write(".openclaw/agents/main/sessions/whole.jsonl.zst", zst(transcript(3)));
@@ -132,7 +132,7 @@ fn an_older_ledger_learns_to_keep_them() {
 
 /// Forgetting a session removes its damaged archives.
 #[test]
-fn forgotten() {
+fn forgetting_removes_damaged_archives() {
     let canary = b"zanzibarcanary is no zstd";
     let home = Home::quick();
     home.write(&path(), [&zst(transcript(5))[..], canary].concat());
@@ -153,7 +153,7 @@ fn forgotten() {
 
 /// The doctor advises what helps, and finds changed bytes.
 #[test]
-fn the_doctor_knows() {
+fn the_doctor_gives_advice_and_finds_changed_bytes() {
     let home = Home::quick();
     home.write(&path(), half());
     home.write(".openclaw/agents/main/sessions/bomb.jsonl.zst", zst(vec![b'0'; 80 << 20]));
@@ -180,7 +180,7 @@ fn the_doctor_knows() {
 
 /// An archive in the database is kept the same way, and read when it is repaired there.
 #[test]
-fn in_a_database() {
+fn a_damaged_archive_in_a_database_is_kept() {
     let home = Home::new();
     real(&home, "imported", DATABASE);
     let text = format!("{}\n{}\n", header("old"), event(1, "archivedword"));
@@ -225,7 +225,7 @@ fn in_a_database() {
 
 /// A single file can be restored: by its name, the end of its path, or its whole path.
 #[test]
-fn one_file_comes_back_by_its_name() {
+fn one_file_is_restored_by_its_name() {
     let home = Home::quick();
     home.write(".openclaw/workspace/MEMORY.md", "remembered");
     home.write(".openclaw/workspace-work/MEMORY.md", "of another agent");
@@ -255,7 +255,7 @@ fn one_file_comes_back_by_its_name() {
 
 /// Each kind of damage is described exactly.
 #[test]
-fn the_damage_is_named() {
+fn each_kind_of_damage_is_described() {
     let described = |bytes: Vec<u8>| {
         let home = Home::quick();
         home.write(".openclaw/agents/main/sessions/old.jsonl.zst", bytes);

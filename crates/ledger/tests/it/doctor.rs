@@ -84,7 +84,7 @@ fn a_sound_ledger_has_no_errors() {
 }
 
 #[test]
-fn looking_changes_nothing() {
+fn the_doctor_changes_nothing() {
     let home = varied();
     let held = home.open();
     let before = home.ledger_bytes();
@@ -96,7 +96,7 @@ fn looking_changes_nothing() {
 }
 
 #[test]
-fn no_ledger_is_no_crash() {
+fn a_missing_ledger_is_a_finding() {
     let home = Home::quick();
     home.write(MAIN, line("user", &uuid(1), None, "never collected"));
     let diagnosis = examine(&home, true);
@@ -363,9 +363,9 @@ fn every_finding_about_sources_has_advice() {
 }
 
 #[test]
-fn a_source_that_is_not_what_was_read() {
+fn every_damaged_row_is_found() {
     let home = varied();
-    // A changed entry, a missing one, and a wrong count.
+    // Rows of the projection and of truth, each damaged in one way.
     for damage in [
         "UPDATE entry_rows SET time = coalesce(time, 0) + 1 WHERE id = (SELECT min(id) FROM entry_rows WHERE id > 0)",
         "UPDATE message_texts SET text = text || '!' WHERE id = (SELECT max(id) FROM message_texts)",
@@ -466,7 +466,7 @@ fn f12_a_full_disk_keeps_the_ledger_and_leaves_nothing_behind() {
 }
 
 #[test]
-fn a_ledger_that_cannot_be_opened_gets_an_answer() {
+fn a_ledger_that_cannot_be_opened_gets_a_diagnosis() {
     let home = varied();
     let sound = fs::read(home.ledger_path()).unwrap();
     let check = |bytes: &[u8], words: &str| {
@@ -492,7 +492,7 @@ fn a_ledger_that_cannot_be_opened_gets_an_answer() {
 /// Pending bytes have checksums, too: a changed byte of them is never restored, never backed up as
 /// sound, and never sealed into a chunk.
 #[test]
-fn damage_to_what_waits_is_found() {
+fn damage_to_pending_bytes_is_found() {
     let home = Home::quick();
     let other = MAIN.replace("640a", "640b");
     home.write(MAIN, line("user", &uuid(1), None, "alpha"));
@@ -584,7 +584,7 @@ fn messages_of_sqlite_are_shortened() {
 
 /// A schema that may not be understood yet gets a warning from the doctor, too.
 #[test]
-fn a_database_of_a_newer_release() {
+fn a_database_of_a_newer_release_gets_a_warning() {
     let home = Home::new();
     crate::rows::real(&home, "imported", crate::rows::DATABASE);
     home.sync();
@@ -604,7 +604,7 @@ fn a_database_of_a_newer_release() {
 /// The one edit that a sync cannot see is a change of the file, not damage of the ledger; and the
 /// doctor's advice resolves it.
 #[test]
-fn a_file_that_was_edited_unseen_is_no_damage() {
+fn an_undetected_edit_of_a_file_is_not_damage() {
     let home = Home::quick();
     let lines = |to: u32| -> String {
         (1..to).map(|n| line("user", &uuid(n), None, &format!("word{n}"))).collect()

@@ -30,7 +30,7 @@ fn assert_no_canary(home: &Home) {
 
 /// Folders of three kinds are swapped with links that lead outside, all the time.
 #[test]
-fn folders_exchanged_for_links_are_never_followed_out() {
+fn folders_swapped_for_links_are_never_followed() {
     let home = Home::quick();
     loose(&home, 23, "PRAGMA journal_mode = WAL");
     let theirs = Connection::open(home.path(DATABASE)).unwrap();
@@ -253,7 +253,7 @@ fn a_transcript_that_becomes_a_hard_link_to_a_secret_is_not_stored() {
 
 /// Backups that share files with each other are collected.
 #[test]
-fn transcripts_with_names_elsewhere_are_read() {
+fn transcripts_with_other_hard_links_are_read() {
     let home = Home::quick();
     let good = format!("{}\n{}\n", header("good"), event(1, "lobster"));
     let path = format!("{SESSIONS}/good.jsonl");
@@ -359,7 +359,7 @@ fn odd_companions_of_a_database_are_not_waited_for() {
 
 /// A database that was collected and has not changed since is reported as well.
 #[test]
-fn odd_companions_of_a_collected_database_are_named() {
+fn odd_companions_of_a_collected_database_are_reported() {
     let home = Home::quick();
     loose(&home, 23, "PRAGMA journal_mode = WAL");
     grow(&home, "s", 0..5);

@@ -51,7 +51,6 @@ fn check(before: &str, happen: impl FnOnce(&Home), began: &str) -> (Home, SyncRe
 }
 
 // --- Truncated, rewritten, replaced
-// ---------------------------------------------------------------
 
 #[test]
 fn f25_truncated_and_regrown_beyond_the_cursor() {
@@ -257,7 +256,6 @@ fn f30_a_hole_at_the_head() {
 }
 
 // --- Moved, linked, deleted
-// -----------------------------------------------------------------------
 
 const BESIDE: &str = ".claude/projects/-home-alice-shop/640ab4c7-d010-4b20-a591-b7172ef08e66";
 
@@ -387,7 +385,6 @@ fn f33_touched_files_are_not_read_again() {
 }
 
 // --- Unreadable files
-// -----------------------------------------------------------------------------
 
 /// Removes all permissions. Returns false if that has no effect, as for root.
 fn lock_out(home: &Home, path: &str) -> bool {
@@ -438,7 +435,7 @@ fn f16_a_folder_that_cannot_be_read() {
 }
 
 #[test]
-fn a_root_vanishes_and_returns() {
+fn a_root_that_returns_is_not_read_again() {
     let home = Home::quick();
     home.write(MAIN, lines(0..10));
     home.write(&path_of(2), lines(20..22));
@@ -461,7 +458,7 @@ fn a_root_vanishes_and_returns() {
 
 /// A line that was incomplete when its root vanished can still end when the root returns.
 #[test]
-fn a_root_vanishes_in_the_middle_of_a_line() {
+fn a_line_can_end_after_its_root_returns() {
     let home = Home::quick();
     let last = line("user", &uuid(1), None, "interrupted");
     let (now, later) = last.split_at(60);
@@ -479,7 +476,6 @@ fn a_root_vanishes_in_the_middle_of_a_line() {
 }
 
 // --- Documents
-// ------------------------------------------------------------------------------------
 
 const OUTPUT: &str =
     ".claude/projects/-home-alice-shop/640ab4c7-d010-4b20-a591-b7172ef08e66/tool-results/b1.txt";
@@ -511,7 +507,7 @@ fn every_version_of_a_document_is_kept() {
 }
 
 #[test]
-fn a_document_is_empty_for_a_while() {
+fn an_empty_version_of_a_document_is_kept() {
     let home = Home::quick();
     for text in ["", "now it says something", ""] {
         home.write(OUTPUT, text);
@@ -523,7 +519,7 @@ fn a_document_is_empty_for_a_while() {
 }
 
 #[test]
-fn a_document_that_is_too_long_to_be_read_whole() {
+fn a_document_that_is_too_long_is_kept_whole() {
     let home = Home::quick();
     // One byte first, so that the read limit falls into a character.
     let long = "x\u{e9}\u{e9}n ".repeat((33 << 20) / 7);
@@ -570,7 +566,7 @@ fn an_index_that_is_too_long_is_not_read() {
 
 /// The limit of the reader is reported, and not broken text.
 #[test]
-fn a_long_document_is_no_broken_text() {
+fn a_long_document_is_not_reported_as_broken_text() {
     for shift in ["", "x"] {
         let home = Home::quick();
         home.write(OUTPUT, format!("{shift}{}", "\u{e9}".repeat((33 << 20) / 2)));
@@ -580,11 +576,10 @@ fn a_long_document_is_no_broken_text() {
 }
 
 // --- Many sessions
-// --------------------------------------------------------------------------------
 
 /// More sessions than are kept open at once, their prompts interleaved.
 #[test]
-fn a_prompt_list_of_many_sessions() {
+fn interleaved_prompts_of_many_sessions_are_assigned() {
     let home = Home::quick();
     let sessions = 200;
     let prompts: String = (0..3 * sessions)
@@ -612,13 +607,12 @@ fn a_prompt_list_of_many_sessions() {
 }
 
 // --- Status
-// ---------------------------------------------------------------------------------------
 
 fn status(home: &Home) -> Status {
     quipu_ledger::status::status(&home.open(), &home.roots()).unwrap()
 }
 
-fn of<'s>(status: &'s Status, format: &str) -> &'s FormatStatus {
+fn format_status<'s>(status: &'s Status, format: &str) -> &'s FormatStatus {
     status.formats.iter().find(|found| found.format == format).unwrap()
 }
 
@@ -637,7 +631,7 @@ fn status_counts_what_is_there() {
     home.sync();
 
     let status = status(&home);
-    let claude = of(&status, "claude-code");
+    let claude = format_status(&status, "claude-code");
     assert_eq!((claude.sessions, claude.subagents, claude.sources), (4, 1, 4));
     assert_eq!(claude.records, 11 + 2 + 2 + 1 + 1);
     let states: Vec<_> =
@@ -650,7 +644,7 @@ fn status_counts_what_is_there() {
         .map(|path| fs::metadata(home.path(path)).unwrap().len())
         .sum::<u64>();
     assert_eq!(claude.bytes, on_disk + lines(30..31).len() as u64, "what restore would give back");
-    let openclaw = of(&status, "openclaw");
+    let openclaw = format_status(&status, "openclaw");
     assert_eq!((openclaw.sessions, openclaw.records, openclaw.gone), (1, 1, 0));
     assert_eq!(openclaw.bytes, fs::metadata(home.path(OPENCLAW)).unwrap().len());
 
@@ -666,7 +660,7 @@ fn status_counts_what_is_there() {
 }
 
 #[test]
-fn status_names_what_is_left_out() {
+fn status_lists_what_is_left_out() {
     let home = Home::quick();
     home.write(".claude/projects/-p/memory/MEMORY.md", "x");
     home.write(".claude/projects/-q/memory/MEMORY.md", "x");
@@ -681,7 +675,7 @@ fn status_names_what_is_left_out() {
         home.sync();
         let status = status(&home);
         let skipped = |format: &str, reason: &str| {
-            of(&status, format)
+            format_status(&status, format)
                 .skipped
                 .iter()
                 .filter(|skip| skip.reason.contains(reason))
@@ -695,7 +689,7 @@ fn status_names_what_is_left_out() {
         assert_eq!(skipped("claude-code", "broken symbolic link"), 1);
         assert_eq!(skipped("openclaw", "logs"), 1);
         assert_eq!(skipped("openclaw", "session index"), 1);
-        assert_eq!(of(&status, "claude-code").sessions, 0);
+        assert_eq!(format_status(&status, "claude-code").sessions, 0);
     }
 }
 
@@ -711,10 +705,10 @@ fn status_has_the_days_left_of_the_oldest_transcript() {
     home.write(OPENCLAW, "{}\n");
     home.sync();
     let status = status(&home);
-    let oldest = of(&status, "claude-code").oldest.clone().unwrap();
+    let oldest = format_status(&status, "claude-code").oldest.clone().unwrap();
     assert!(oldest.path.ends_with(&path_of(2)), "{}", oldest.path);
     assert_eq!(oldest.days_left, Some(9));
-    let oldest = of(&status, "openclaw").oldest.clone().unwrap();
+    let oldest = format_status(&status, "openclaw").oldest.clone().unwrap();
     assert_eq!(oldest.days_left, None, "OpenClaw deletes nothing by itself");
     assert_eq!((oldest.cleanup_days, oldest.cleanup_from.as_str()), (None, "default"));
 }
@@ -722,7 +716,7 @@ fn status_has_the_days_left_of_the_oldest_transcript() {
 /// Agents' own settings are never opened: the configured retention counts, in `status` and for the
 /// doctor.
 #[test]
-fn the_retention_of_transcripts_is_configured() {
+fn the_configured_retention_is_used() {
     use quipu_ledger::collect::Retention;
     let home = Home::quick();
     home.sync();
@@ -733,7 +727,7 @@ fn the_retention_of_transcripts_is_configured() {
         let mut roots = home.roots();
         roots.iter_mut().for_each(|root| root.retention = retention);
         let status = quipu_ledger::status::status(&home.open(), &roots).unwrap();
-        let oldest = of(&status, "claude-code").oldest.clone().unwrap();
+        let oldest = format_status(&status, "claude-code").oldest.clone().unwrap();
         let diagnosis =
             quipu_ledger::doctor::doctor(&home.ledger_path(), &roots, false, &mut |_| {});
         let warnings: Vec<String> = diagnosis

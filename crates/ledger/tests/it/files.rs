@@ -142,7 +142,7 @@ fn exported_sessions_read_the_same() {
 }
 
 #[test]
-fn an_import_gives_back_what_was_exported() {
+fn an_import_equals_what_was_exported() {
     let home = Home::new();
     let store = Store::open(home.ledger_path()).unwrap();
     busy(&store);
@@ -221,7 +221,7 @@ fn entry(id: &str, parent: Option<&str>, text: &str) -> String {
 }
 
 #[test]
-fn nothing_is_lost_where_other_importers_lose() {
+fn bad_repeated_and_torn_lines_are_imported() {
     let home = Home::new();
     let folder = home.scratch("state");
     let sessions = folder.join("agents/main/sessions");
@@ -294,7 +294,7 @@ fn nothing_is_lost_where_other_importers_lose() {
 }
 
 #[test]
-fn what_is_there_is_never_changed() {
+fn an_import_never_changes_stored_entries() {
     let home = Home::new();
     let folder = home.scratch("sessions");
     fs::create_dir_all(&folder).unwrap();
@@ -336,7 +336,7 @@ fn what_is_there_is_never_changed() {
 }
 
 #[test]
-fn collected_sessions_go_back_with_their_index() {
+fn collected_sessions_are_exported_with_their_index() {
     let home = Home::new();
     let base = ".openclaw/agents/main/sessions";
     let fixture = Path::new(env!("CARGO_MANIFEST_DIR")).join("../transcript/fixtures/context/oc71");
@@ -433,7 +433,7 @@ fn threads_of_one_id_are_sessions_of_their_own() {
 }
 
 #[test]
-fn a_session_of_a_thread_is_itself_again() {
+fn an_exported_thread_is_imported_as_the_same_session() {
     let home = Home::new();
     let store = Store::open(home.ledger_path()).unwrap();
     for (id, key) in [

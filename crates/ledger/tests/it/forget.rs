@@ -190,7 +190,7 @@ fn touch(home: &Home, path: &str) {
 }
 
 #[test]
-fn archives_of_the_session_are_obeyed_too() {
+fn archives_of_the_session_are_forgotten_too() {
     let home = Home::new();
     let folder = ".openclaw/agents/main/sessions";
     let entry = |id: u32, text: &str| {
@@ -321,7 +321,7 @@ fn lines_of_shared_files_become_blanks() {
 }
 
 #[test]
-fn a_line_that_is_not_whole_yet_waits() {
+fn an_incomplete_line_of_a_shared_file_is_held_back() {
     let home = Home::new();
     furnish(&home);
     let torn = prompt(VICTIM, &format!("{CANARY} torn"));
@@ -352,7 +352,7 @@ fn a_line_that_is_not_whole_yet_waits() {
 }
 
 #[test]
-fn a_torn_line_that_became_a_record_goes_with_the_whole_one() {
+fn a_torn_copy_of_a_forgotten_line_is_removed() {
     let home = Home::new();
     let torn = prompt(VICTIM, &format!("{CANARY} torn"));
     home.write(HISTORY, format!("{}{}", prompt(SESSION, "kept"), &torn[..40]));
@@ -386,7 +386,7 @@ fn compressed_last_lines_are_gone_too() {
 }
 
 #[test]
-fn what_was_deleted_before_is_gone_too() {
+fn remnants_in_the_file_are_gone_too() {
     let home = Home::new();
     // Line by line and byte by byte: through tails and pending records into chunks and out again.
     home.write(MAIN, "");
@@ -415,7 +415,7 @@ fn what_was_deleted_before_is_gone_too() {
 }
 
 #[test]
-fn records_that_span_chunks() {
+fn records_that_span_chunks_are_removed() {
     let home = Home::new();
     let mut prng = Prng::new(3);
     let mut noise = |length: usize| -> String {
@@ -444,7 +444,7 @@ fn records_that_span_chunks() {
 
 /// Sessions that are written turn by turn share every chunk.
 #[test]
-fn sessions_that_share_every_chunk() {
+fn a_session_that_shares_every_chunk_is_removed() {
     for seed in 1..=4 {
         let home = Home::quick();
         let mut prng = Prng::new(seed);
@@ -514,7 +514,7 @@ fn forgetting_twice_is_forgetting_once() {
 }
 
 #[test]
-fn a_sub_agent_alone() {
+fn a_sub_agent_can_be_forgotten_alone() {
     let home = Home::new();
     furnish(&home);
     home.sync();
@@ -528,7 +528,7 @@ fn a_sub_agent_alone() {
 }
 
 #[test]
-fn files_beside_the_ledger_are_named() {
+fn files_beside_the_ledger_are_listed() {
     let home = Home::new();
     furnish(&home);
     home.sync();
@@ -540,7 +540,7 @@ fn files_beside_the_ledger_are_named() {
 
 /// While a reader needs old pages, the command reports it, and a later one finishes.
 #[test]
-fn a_reader_is_in_the_way() {
+fn cleaning_waits_for_a_reader_and_is_finished_later() {
     let home = Home::new();
     furnish(&home);
     home.sync();
@@ -562,7 +562,7 @@ fn a_reader_is_in_the_way() {
 
 /// Records that a sync planned before the session was forgotten are not written afterwards.
 #[test]
-fn forgotten_between_looking_and_writing() {
+fn records_planned_before_forgetting_are_not_written() {
     let new = [
         (victim(), (400..500).map(secret).collect::<String>()),
         (HISTORY.to_owned(), prompt(VICTIM, CANARY)),
@@ -592,7 +592,7 @@ fn forgotten_between_looking_and_writing() {
 
 /// The same with separate processes.
 #[test]
-fn two_processes() {
+fn a_sync_of_another_process_stores_nothing_forgotten() {
     for round in 0..8 {
         let home = Home::quick();
         furnish(&home);
@@ -624,7 +624,7 @@ fn two_processes() {
 
 /// Killed at any moment, the session is forgotten or not, and the next command finishes the work.
 #[test]
-fn killed_while_forgetting() {
+fn a_killed_forget_is_complete_or_has_not_happened() {
     const KILLS: u32 = 24;
     let mut prng = Prng::new(11);
     let (mut forgotten, mut unfinished) = (0, 0);
@@ -672,7 +672,7 @@ fn killed_while_forgetting() {
 }
 
 #[test]
-fn a_ledger_with_nothing_else_in_it() {
+fn the_only_session_can_be_forgotten() {
     let home = Home::new();
     home.write(&victim(), secret(1));
     home.sync();
@@ -786,7 +786,7 @@ fn a_session_of_openclaw_is_gone_from_everywhere() {
 
 /// The doctor reports no forgotten session as missing.
 #[test]
-fn the_doctor_does_not_ask_for_what_was_forgotten() {
+fn the_doctor_does_not_miss_forgotten_sessions() {
     let home = Home::new();
     furnish(&home);
     home.sync();
@@ -805,7 +805,7 @@ fn the_doctor_does_not_ask_for_what_was_forgotten() {
 
 /// Threads are sessions of their own: they stay, and are listed.
 #[test]
-fn threads_are_named_and_stay() {
+fn threads_are_listed_and_stay() {
     let home = Home::new();
     let path = |session: &str| format!(".openclaw/agents/main/sessions/{session}.jsonl");
     let message_line = "{\"role\":\"user\",\"content\":\"hello\",\"timestamp\":1770193116233}\n";

@@ -67,7 +67,7 @@ fn a_copy_is_recognized_by_its_shared_entries() {
 
 /// A resumed session: the old file ends where the new one continues.
 #[test]
-fn what_was_left_is_the_original_of_what_went_on() {
+fn a_session_that_ended_is_the_original_of_one_that_continued() {
     let home = Home::quick();
     home.write(&path(9), lines(9, 1..=5));
     home.write(&path(2), lines(2, 1..=7));
@@ -79,7 +79,7 @@ fn what_was_left_is_the_original_of_what_went_on() {
 
 /// OpenClaw's short ids repeat by chance.
 #[test]
-fn short_ids_prove_nothing() {
+fn equal_short_ids_do_not_make_a_fork() {
     let home = Home::quick();
     for name in ["a", "b"] {
         home.write(

@@ -1,5 +1,5 @@
-//! What the ledger asks of formats: a context reader before a fork, the model for bills that name
-//! none, and decoders only of formats that have records here.
+//! Tests what the ledger needs from formats: a context reader before a fork, the model in effect
+//! for usage that names none, and decoder versions of only those formats that have records.
 
 use quipu_ledger::Error;
 use quipu_ledger::store::{Fork, Store};
@@ -90,7 +90,7 @@ fn only_decoders_of_formats_with_records_are_compared() {
     home.write(SESSION_FILE, text(&[header(), answer("one", Some("m1"))]));
     home.sync();
     assert_eq!(home.one::<String>("SELECT group_concat(format) FROM decoders"), "openclaw");
-    // A row that no record says: it stays until the projection is derived again.
+    // A row that comes from no record stays until the projection is derived again.
     let mark = "INSERT INTO partly_indexed (entry, bytes) VALUES (1 << 30, 1)";
     let is_marked = "SELECT count(*) FROM partly_indexed WHERE entry = 1 << 30";
     home.sql().execute_batch(mark).unwrap();

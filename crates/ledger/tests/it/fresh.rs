@@ -62,7 +62,7 @@ fn unprojected_records_are_reported() {
 
 /// If there is more to collect than the time allows, a part is collected and the rest is reported.
 #[test]
-fn what_takes_long_is_left_for_later() {
+fn bytes_beyond_the_time_limit_are_left_for_later() {
     let home = Home::quick();
     let text = "words that take their time to be indexed one by one ".repeat(40);
     let mut written = 0;
@@ -153,7 +153,7 @@ fn a_backup_is_read_as_it_is() {
 }
 
 #[test]
-fn what_is_no_ledger_is_refused() {
+fn a_file_that_is_no_ledger_is_refused() {
     let home = Home::quick();
     let path = home.ledger_path();
     fs::create_dir_all(path.parent().unwrap()).unwrap();

@@ -40,7 +40,7 @@ fn r126_a_call_leads_to_the_session_that_it_started() {
 }
 
 #[test]
-fn r126_a_plain_call_leads_there_too() {
+fn r126_the_key_in_a_result_leads_to_the_started_session() {
     let home = Home::new();
     let folder = ".openclaw/agents/main/sessions";
     let key = "agent:main:subagent:u1";
@@ -78,7 +78,7 @@ fn r126_a_plain_call_leads_there_too() {
 }
 
 #[test]
-fn an_archived_session_is_in_that_state() {
+fn an_archived_session_has_the_state_archived() {
     let home = Home::new();
     real(&home, "gateway", DATABASE);
     home.sync();

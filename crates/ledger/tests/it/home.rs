@@ -588,8 +588,8 @@ pub(crate) fn uuid(number: u32) -> String {
     format!("{number:08x}-0000-4000-8000-000000000000")
 }
 
-/// Returns the configuration of a property: this many cases, the same in every run, or as many
-/// random ones as `PROPTEST_CASES` says.
+/// Returns the configuration of a property: this many cases, the same in every run, or the number
+/// of random cases that `PROPTEST_CASES` sets.
 pub(crate) fn few_cases(cases: u32) -> proptest::test_runner::Config {
     use proptest::test_runner::{Config, RngSeed};
     match std::env::var_os("PROPTEST_CASES") {

@@ -193,7 +193,7 @@ fn a_child_of_another_agent_finds_its_parent() {
 }
 
 #[test]
-fn two_collectors_write_a_change_down_once() {
+fn two_collectors_record_a_change_once() {
     let home = Home::new();
     home.write(INDEX, r#"{"agent:main:main": {"sessionId": "s0"}}"#);
     home.sync();
@@ -210,7 +210,7 @@ fn two_collectors_write_a_change_down_once() {
 }
 
 #[test]
-fn a_key_names_the_session_where_it_leads_now() {
+fn a_key_leads_to_its_current_session() {
     let home = Home::new();
     for id in ["old", "new"] {
         transcript(&home, id);

@@ -9,7 +9,7 @@ const SESSIONS: &str = ".openclaw/agents/main/sessions";
 
 /// With any index, transcripts are collected and nothing outside is opened.
 #[test]
-fn a67_a68_indexes_of_every_kind() {
+fn a67_a68_transcripts_are_collected_with_any_index() {
     let outside = tempfile::tempdir().unwrap();
     let canary = outside.path().join("diary.jsonl");
     fs::write(&canary, "{\"role\":\"user\",\"content\":\"canary\"}\n").unwrap();
@@ -59,7 +59,7 @@ fn a67_a68_indexes_of_every_kind() {
 
 /// An index that is a link to a file outside is not followed.
 #[test]
-fn a68_an_index_that_leads_outside() {
+fn a68_an_index_that_is_a_link_outside_is_not_followed() {
     let home = Home::quick();
     fs::write(home.scratch("outside.json"), r#"{"canary": {"sessionId": "s1"}}"#).unwrap();
     home.write(&format!("{SESSIONS}/s1.jsonl"), "{\"role\":\"user\",\"content\":\"hello\"}\n");
@@ -73,7 +73,7 @@ fn a68_an_index_that_leads_outside() {
 
 /// Locks and half-written files of agents are not transcripts.
 #[test]
-fn a69_locks_and_temporary_files() {
+fn a69_locks_and_temporary_files_are_not_transcripts() {
     let home = Home::quick();
     let text = "{\"role\":\"user\",\"content\":\"hello\"}\n";
     home.write(&format!("{SESSIONS}/s1.jsonl"), text);
@@ -87,7 +87,7 @@ fn a69_locks_and_temporary_files() {
 
 /// An unreadable index is reported until it can be read.
 #[test]
-fn a_damaged_index_is_named() {
+fn a_damaged_index_is_reported_until_it_can_be_read() {
     let home = Home::quick();
     let index = format!("{SESSIONS}/sessions.json");
     let path = "agents/main/sessions/sessions.json";

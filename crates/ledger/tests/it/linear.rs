@@ -14,10 +14,10 @@ const SESSIONS: &str = ".openclaw/agents/main/sessions";
 const ID: &str = "13f7ee8b-4916-4c0c-a7c3-6a9d44685f32";
 
 /// The largest number of reader threads.
-const MOST_READERS: u64 = 4;
+const MAX_READERS: u64 = 4;
 
 /// The largest work for twice the input, in percent.
-const TWICE: u64 = 230;
+const MAX_PERCENT_FOR_TWICE: u64 = 230;
 
 /// Collects, and counts the steps that SQLite takes to write.
 #[track_caller]
@@ -31,7 +31,10 @@ fn sync_counted(home: &Home) -> (SyncReport, u64) {
 #[track_caller]
 fn assert_linear(what: &str, count: impl Fn(u32) -> u64, few: u32) {
     let (once, twice) = (count(few), count(2 * few));
-    assert!(once > 0 && twice * 100 <= once * TWICE, "{what}: {once}, then {twice}");
+    assert!(
+        once > 0 && twice * 100 <= once * MAX_PERCENT_FOR_TWICE,
+        "{what}: {once}, then {twice}"
+    );
 }
 
 /// Archives of one session in a database, each longer than the one before.
@@ -241,7 +244,7 @@ fn copies_of_a_session_are_collected_in_linear_work() {
             assert_eq!(report.sources_added, u64::from(count) - 1, "{what}");
             // Each reader considers each record at most once.
             let records: u64 = home.one::<i64>("SELECT count(*) FROM records").cast_unsigned();
-            let most = MOST_READERS * records;
+            let most = MAX_READERS * records;
             assert!(report.old_lines <= most, "{what}: {} of {records}", report.old_lines);
             per_record.push(steps * 100 / records);
             if count == few {

@@ -14,7 +14,7 @@ const COMMITS: u32 = 4;
 const LINES: u32 = 3;
 
 /// The size of a page in the log, with its header.
-const FRAME: usize = 8192 + 24;
+const FRAME_BYTES: usize = 8192 + 24;
 
 /// Returns a home whose ledger's last commits are only in its log, as after a crash.
 fn crashed() -> Home {
@@ -72,7 +72,7 @@ fn f7_the_log_is_cut_anywhere() {
     for end in (0..=log.len()).step_by(512) {
         // Pages are 8 KiB, and all cuts within one have the same effect. Every seventh is cut
         // everywhere.
-        let (page, within) = (end / FRAME, end % FRAME);
+        let (page, within) = (end / FRAME_BYTES, end % FRAME_BYTES);
         if within >= 512 && page % 7 > 0 {
             continue;
         }

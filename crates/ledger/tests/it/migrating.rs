@@ -40,7 +40,7 @@ fn check_complete(home: &Home) {
 }
 
 #[test]
-fn f4_a_ledger_of_version_1_becomes_one_of_today() {
+fn f4_a_ledger_of_version_1_is_migrated_to_the_newest_version() {
     let home = old();
     let ids: String = home.one("SELECT ledger_id || epoch FROM ledger");
     check_complete(&home);
@@ -131,7 +131,7 @@ fn f22_a_newer_process_migrates_first() {
     assert_eq!(home.one::<i64>("PRAGMA user_version"), 99);
 }
 
-/// A ledger of the build before the layers, with the home that it was made from.
+/// A ledger of projection shape 11, and the home that it was made from.
 #[test]
 fn a_ledger_of_shape_11_rebuilds_to_what_a_fresh_import_gives() {
     let fixture = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/v5");

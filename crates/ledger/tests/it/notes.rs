@@ -91,7 +91,7 @@ fn r7_r8_nothing_else_in_a_workspace_is_opened() {
 }
 
 #[test]
-fn r7_a_note_that_is_no_text() {
+fn r7_a_note_that_is_not_utf8_is_kept() {
     let home = Home::quick();
     home.write(MEMORY, b"\x89PNG\0\0binary");
     home.write(".openclaw/workspace/SOUL.md", b"caf\xe9 crema");

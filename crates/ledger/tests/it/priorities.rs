@@ -89,7 +89,7 @@ fn r50_status_groups_by_priority() {
 /// Files that were collected before a setting left them out are neither gone nor lost, and not read
 /// on.
 #[test]
-fn r50_what_is_left_out_later_stays() {
+fn r50_files_that_are_left_out_later_stay() {
     let home = home();
     home.sync();
     home.append(RUNS, "{\"ts\":1769845600000,\"jobId\":\"j\",\"status\":\"ok\"}\n");
@@ -131,7 +131,7 @@ fn r4_a_setting_leaves_deleted_sessions_out() {
 
 /// A left-out file that is removed is gone; one that is restored has returned.
 #[test]
-fn r50_what_is_left_out_can_still_go() {
+fn r50_a_left_out_file_can_still_be_gone() {
     let home = home();
     home.sync();
     home.remove(NOTE);

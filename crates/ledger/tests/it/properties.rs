@@ -148,7 +148,6 @@ fn byte_by_byte_gives_the_same_ledger() {
 }
 
 // --- Random file-system actions against a model
-// ---------------------------------------------------
 
 /// An action on one of a few files.
 #[derive(Debug, Clone)]
@@ -437,12 +436,11 @@ fn random_actions_lose_nothing_and_store_nothing_twice() {
 
 /// Disks give the inode of a deleted file to the next one; memory file systems do not.
 #[test]
-fn random_actions_on_a_disk_that_uses_inodes_again() {
+fn random_actions_on_a_disk_that_reuses_inodes_lose_nothing() {
     check(12, any_actions(), |(is_old, actions)| check_actions(Home::new(), is_old, &actions));
 }
 
 // --- Random transcripts
-// ---------------------------------------------------------------------------
 
 /// A line of a transcript that is valid, but not sensible.
 #[derive(Debug, Clone)]

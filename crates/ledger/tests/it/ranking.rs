@@ -167,14 +167,14 @@ fn the_order_is_that_of_fts5_where_fts5_writes_everything() {
 }
 
 #[test]
-fn the_order_is_that_of_fts5_in_many_pieces() {
+fn the_order_is_that_of_fts5_in_many_segments() {
     let home = home(24, 12);
     assert!(home.one::<i64>("SELECT count(DISTINCT segid) FROM search_idx") > 1);
     compare(&home);
 }
 
 #[test]
-fn the_order_is_that_of_fts5_while_pieces_are_merged() {
+fn the_order_is_that_of_fts5_while_segments_are_merged() {
     let home = home(12, 60);
     for step in 0..12 {
         home.sql().execute("INSERT INTO search (search, rank) VALUES ('merge', 3)", []).unwrap();

@@ -69,7 +69,7 @@ fn usage_of(home: &Home, id: &str) -> [u64; 4] {
 }
 
 /// The original continued after `--fork-session`: it is still the original, in both releases and
-/// whichever file was collected first, and keeps what it paid for.
+/// whichever file was collected first, and keeps its usage.
 #[test]
 fn an_original_that_continued_after_its_fork_stays_the_original() {
     for is_backwards in [false, true] {
@@ -83,7 +83,7 @@ fn an_original_that_continued_after_its_fork_stays_the_original() {
 
 /// All lineages and the usage of each session, as the program's own requests were answered.
 #[test]
-fn forks_branches_and_usage_of_a_newer_release() {
+fn lineage_and_usage_match_the_programs_own_requests() {
     for is_backwards in [false, true] {
         let home = collect_one_by_one(&fixture(FOLDERS[1]), is_backwards);
         assert_eq!(fork_of(&home, "6990bad9"), None);
@@ -150,7 +150,7 @@ fn costs_are_the_programs_own() {
 /// A session's own cost, without its sub-agents, includes its requests without a line; in SQL they
 /// have a view of their own.
 #[test]
-fn requests_without_a_line_are_named() {
+fn requests_without_a_line_are_counted() {
     let home = collect_one_by_one(&fixture(FOLDERS[1]), false);
     let costs = quipu_ledger::query::costs(&home.open(), &Prices::default()).unwrap();
     let filter = quipu_ledger::query::Filter { all: true, ..Default::default() };
@@ -228,7 +228,7 @@ fn a_total_is_compared_with_the_answers_that_it_counts() {
     assert_eq!(without_line(&home), ["'claude-haiku-4-5'|7|2", "'claude-opus-5-5'|21|2"]);
 }
 
-/// A total that is smaller than the lines before it says nothing.
+/// A total that is smaller than the sum of the lines before it is ignored.
 #[test]
 fn a_total_below_its_lines_adds_nothing() {
     for models in [&[("claude-opus-5-5", 9, 9)][..], &[("claude-haiku-4-5", 700, 2)]] {

@@ -56,7 +56,7 @@ fn epoch(home: &Home) -> String {
 }
 
 #[test]
-fn r111_a_backup_takes_the_ledgers_place_and_collecting_goes_on() {
+fn r111_a_backup_replaces_the_ledger_and_collecting_continues() {
     let (home, copy) = backed_up();
     let at_backup = everything(&home, &copy);
     let (id, old_epoch) = (home.one::<String>("SELECT ledger_id FROM ledger"), epoch(&home));
@@ -153,7 +153,7 @@ fn backups_made_after_the_backup_stay_listed() {
 }
 
 #[test]
-fn sessions_that_were_forgotten_since_are_named() {
+fn sessions_that_were_forgotten_since_are_listed() {
     let (home, copy) = backed_up();
     home.sql()
         .execute("INSERT INTO forgotten VALUES ('claude-code', '', 'secret-one', 1)", [])
@@ -200,7 +200,7 @@ fn a_process_with_the_old_file_cannot_write_to_it() {
 }
 
 #[test]
-fn collectors_and_restores_at_the_same_time() {
+fn collectors_and_restores_at_once_lose_nothing() {
     let (home, copy) = backed_up();
     let mut children = child::start(&home, "collect while others restore", 2);
     for child in &mut children {

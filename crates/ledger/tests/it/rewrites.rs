@@ -13,7 +13,7 @@ fn lines(range: std::ops::Range<u32>) -> String {
 }
 
 #[test]
-fn truncated_to_nothing_and_regrown() {
+fn a_file_that_was_emptied_and_regrew_is_a_new_generation() {
     let home = Home::new();
     home.write(MAIN, lines(0..10));
     home.sync();
@@ -31,7 +31,7 @@ fn truncated_to_nothing_and_regrown() {
 }
 
 #[test]
-fn truncated() {
+fn a_truncated_file_is_a_new_generation() {
     let home = Home::new();
     home.write(MAIN, lines(0..10));
     home.sync();
@@ -45,7 +45,7 @@ fn truncated() {
 }
 
 #[test]
-fn one_line_changed_in_the_middle() {
+fn only_a_changed_line_is_parsed_again() {
     let home = Home::new();
     home.write(MAIN, lines(0..100));
     home.sync();
@@ -117,7 +117,7 @@ fn many_rewrites_make_no_long_chain() {
 }
 
 #[test]
-fn replaced_by_the_same_and_grown() {
+fn a_replaced_file_with_the_same_beginning_has_grown() {
     let home = Home::new();
     home.write(MAIN, lines(0..10));
     home.sync();
@@ -129,7 +129,7 @@ fn replaced_by_the_same_and_grown() {
 }
 
 #[test]
-fn touched_is_not_changed() {
+fn a_touched_file_is_not_changed() {
     let home = Home::new();
     home.write(MAIN, lines(0..10));
     home.sync();
@@ -140,7 +140,7 @@ fn touched_is_not_changed() {
 }
 
 #[test]
-fn renamed_is_not_read_again() {
+fn a_renamed_file_is_not_read_again() {
     let home = Home::new();
     let live = ".openclaw/agents/main/sessions/13f7ee8b-4916-4c0c-a7c3-6a9d44685f32.jsonl";
     let reset = ".openclaw/agents/main/sessions/13f7ee8b-4916-4c0c-a7c3-6a9d44685f32.jsonl.reset.2026-01-31T07-26-10.958Z";
@@ -185,7 +185,7 @@ fn a_copy_is_a_session_that_shares_its_bytes() {
 }
 
 #[test]
-fn an_inode_used_again_is_another_file() {
+fn a_reused_inode_is_another_file() {
     let home = Home::new();
     let other = ".claude/projects/-home-alice-shop/11111111-d010-4b20-a591-b7172ef08e66.jsonl";
     home.write(MAIN, lines(0..5));
@@ -218,7 +218,7 @@ fn another_name_for_a_known_file_changes_nothing() {
 }
 
 #[test]
-fn an_interrupted_rewrite_goes_on_with_the_old_lines() {
+fn an_interrupted_rewrite_continues_with_the_old_lines() {
     let home = Home::new();
     // All lines are equal, so the fingerprint before the cursor is the same after each of them.
     let same = line("user", &uuid(1), None, &"x".repeat(300));

@@ -144,7 +144,7 @@ fn f11_a_disk_with_a_hidden_reserve_is_full() {
 
 /// A log with records that are not in the file is not ignored.
 #[test]
-fn f11_a_log_that_has_no_room_is_not_passed_over() {
+fn f11_a_log_is_not_ignored_on_a_full_disk() {
     let home = Home::quick();
     home.write(MAIN, line("user", &uuid(1), None, "alpha"));
     home.sync();

@@ -159,7 +159,7 @@ pub(crate) fn restored(home: &Home, name: &str) -> String {
 }
 
 #[test]
-fn both_real_databases() {
+fn both_real_databases_are_collected() {
     let home = Home::new();
     let native = ".openclaw/agents/work/agent/openclaw-agent.sqlite";
     real(&home, "imported", DATABASE);
@@ -225,7 +225,7 @@ fn both_real_databases() {
 }
 
 #[test]
-fn keys_that_lead_elsewhere() {
+fn a_reset_key_leads_to_the_new_session_and_keeps_the_old_one() {
     let home = Home::new();
     real(&home, "imported", DATABASE);
     sync(&home);
@@ -347,7 +347,7 @@ fn a_file_an_archive_and_rows_are_one_session() {
 }
 
 #[test]
-fn a_file_after_its_rows() {
+fn a_file_that_repeats_rows_adds_no_session() {
     let home = Home::new();
     loose(&home, 23, "");
     grow(&home, "s", 0..20);
@@ -411,7 +411,7 @@ fn rows_in_another_spelling_are_the_same_entries() {
 }
 
 #[test]
-fn growth() {
+fn only_new_rows_are_added() {
     let home = Home::new();
     loose(&home, 4, "");
     let mut rows = 0;
@@ -484,7 +484,7 @@ fn a_schema_that_learns_of_watermarks_rewrites_nothing() {
 }
 
 #[test]
-fn a72_numbers_with_gaps_twins_and_below_zero() {
+fn a72_rows_with_gaps_duplicates_and_negative_numbers_are_read() {
     let home = Home::new();
     loose(&home, 4, "");
     let conn = writer(&home, DATABASE);
@@ -519,7 +519,7 @@ fn a72_numbers_with_gaps_twins_and_below_zero() {
 }
 
 #[test]
-fn a72_events_that_are_no_text() {
+fn a72_events_that_are_not_text_are_kept() {
     let home = Home::new();
     loose(&home, 4, "");
     let conn = writer(&home, DATABASE);
@@ -574,7 +574,7 @@ fn a72_events_that_are_no_text() {
 }
 
 #[test]
-fn a72_rows_that_are_deleted_later() {
+fn a72_rows_that_are_deleted_later_are_kept() {
     let home = Home::new();
     loose(&home, 4, "");
     grow(&home, "s", 0..10);
@@ -608,7 +608,7 @@ fn a72_rows_that_are_deleted_later() {
 }
 
 #[test]
-fn a_last_row_that_changes_in_place() {
+fn a_last_row_that_changes_in_place_is_noticed() {
     let home = Home::new();
     loose(&home, 4, "");
     grow(&home, "s", 0..10);
@@ -623,7 +623,7 @@ fn a_last_row_that_changes_in_place() {
 }
 
 #[test]
-fn a_last_row_that_changes_under_the_same_number_and_watermark() {
+fn a_last_row_that_changes_under_the_same_watermark_is_noticed() {
     let home = Home::new();
     loose(
         &home,
@@ -666,7 +666,7 @@ fn fill_twelve(conn: &Connection) {
 }
 
 #[test]
-fn its_program_ends_while_it_is_read() {
+fn a_database_is_read_while_its_program_ends() {
     let home = Home::quick();
     loose(&home, 23, "PRAGMA journal_mode = WAL");
     let conn = writer(&home, DATABASE);
@@ -691,7 +691,7 @@ fn its_program_ends_while_it_is_read() {
 }
 
 #[test]
-fn checkpointed_and_written_to_while_it_is_copied() {
+fn a_copy_during_writes_and_checkpoints_is_not_torn() {
     let home = Home::quick();
     loose(&home, 23, "PRAGMA journal_mode = WAL");
     let path = home.path(DATABASE);
@@ -717,7 +717,7 @@ fn checkpointed_and_written_to_while_it_is_copied() {
 
 /// Checks the kernel's record of opened files while the database's program has it open.
 #[test]
-fn nothing_of_it_is_opened_for_writing() {
+fn no_file_of_a_database_is_opened_for_writing() {
     let home = Home::new();
     loose(&home, 23, "PRAGMA journal_mode = WAL");
     let conn = writer(&home, DATABASE);
@@ -736,7 +736,7 @@ fn nothing_of_it_is_opened_for_writing() {
 }
 
 #[test]
-fn a_large_database_is_read_where_it_is() {
+fn a_large_database_is_read_in_place() {
     let home = Home::quick();
     loose(&home, 23, &format!("{LARGE}; PRAGMA journal_mode = WAL"));
     grow(&home, "s", 0..5);
@@ -750,7 +750,7 @@ fn a_large_database_is_read_where_it_is() {
 }
 
 #[test]
-fn written_to_while_it_is_read() {
+fn batches_of_a_database_that_changed_are_discarded() {
     let home = Home::quick();
     loose(&home, 23, LARGE);
     let conn = writer(&home, DATABASE);
@@ -1015,7 +1015,7 @@ fn a70_a_damaged_page() {
 }
 
 #[test]
-fn any_flipped_byte_is_data() {
+fn flipped_bytes_of_a_database_stop_no_sync() {
     let home = Home::quick();
     real(&home, "native", DATABASE);
     let good = fs::read(home.path(DATABASE)).unwrap();
@@ -1040,7 +1040,7 @@ fn any_flipped_byte_is_data() {
 }
 
 #[test]
-fn older_and_newer_schemas() {
+fn older_and_newer_schemas_are_read() {
     for (schema, table) in [
         (
             4,
@@ -1167,7 +1167,7 @@ fn ids_never_become_paths() {
 }
 
 #[test]
-fn archives_and_cold_archives() {
+fn archives_and_cold_archives_are_collected() {
     let home = Home::new();
     real(&home, "imported", DATABASE);
     let text = |word: &str| format!("{}\n{}\n", header("old"), event(1, word));
@@ -1256,7 +1256,7 @@ fn a_setting_leaves_deleted_archives_out() {
 }
 
 #[test]
-fn two_collectors_at_once() {
+fn two_collectors_store_each_row_once() {
     let home = Home::quick();
     loose(&home, 23, "");
     for session in 0..20 {
@@ -1271,7 +1271,7 @@ fn two_collectors_at_once() {
 }
 
 #[test]
-fn killed_while_rows_are_collected() {
+fn a_collector_killed_while_it_reads_rows_loses_nothing() {
     let home = Home::quick();
     loose(&home, 23, "PRAGMA journal_mode = WAL");
     let conn = writer(&home, DATABASE);
@@ -1309,7 +1309,7 @@ fn killed_while_rows_are_collected() {
 /// The keys of a database have no file of their own; `restore` finds them by the name that it gives
 /// them.
 #[test]
-fn the_index_in_a_database_is_given_back_by_name() {
+fn the_index_in_a_database_is_restored_by_name() {
     let home = Home::new();
     real(&home, "imported", DATABASE);
     sync(&home);

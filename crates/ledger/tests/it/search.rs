@@ -112,7 +112,7 @@ fn every_word_of_the_index_finds_all_its_entries() {
 }
 
 #[test]
-fn a75_nothing_that_is_typed_is_an_error() {
+fn a75_no_typed_text_is_an_error() {
     let home = with_texts(&["a-b @x \"quoted\" foo_bar NEAR(me) c++", "nothing of it"]);
     let mut runner = TestRunner::new(few_cases(200));
     let (ledger, mut plain) = (home.open(), home.open());
@@ -197,7 +197,7 @@ fn a_file_is_found_by_a_path_of_any_length() {
 }
 
 #[test]
-fn filters_leave_out_what_they_say() {
+fn filters_exclude_what_they_name() {
     let result = |error| {
         format!(
             r#"[{{"type":"tool_result","tool_use_id":"t1","is_error":{error},"content":"needle in a result"}}]"#
@@ -377,7 +377,7 @@ fn regex(text: &str) -> SearchRequest {
 }
 
 #[test]
-fn text_is_looked_through_letter_by_letter() {
+fn exact_text_and_expressions_are_found() {
     let blob = "QUJD".repeat(400);
     let long = format!("{} tail-end", "filler ".repeat(200_000));
     let home = with_texts(&[
@@ -420,7 +420,7 @@ fn a76_expressions_are_bounded() {
 }
 
 #[test]
-fn lines_longer_than_a_chunk_are_looked_through() {
+fn lines_longer_than_a_chunk_are_scanned() {
     let home = with_texts(&["before"]);
     let long = format!("{} needle {}", "x".repeat(1_500_000), "y ".repeat(700_000));
     home.append(MAIN, line("user", &uuid(7), None, &long));
@@ -464,7 +464,7 @@ fn records_that_are_not_indexed_yet_are_reported() {
 }
 
 #[test]
-fn what_stands_around_a_hit() {
+fn a_hit_has_the_entries_around_it() {
     let home = with_texts(&["one", "two", "three", "four", "five"]);
     let answer = home.search(&SearchRequest { around: 1, ..request("three") });
     let around: Vec<(bool, &str)> =
@@ -492,7 +492,7 @@ fn the_unterminated_end_of_a_file_is_found() {
 /// The newest hits of a frequent word are the same with both methods: by a set of entries, or by
 /// the time of each.
 #[test]
-fn newest_first_is_by_time_whatever_the_number() {
+fn newest_first_is_by_time_for_any_number_of_hits() {
     let home = Home::quick();
     for session in 1..=30_u32 {
         let mut lines = String::new();

@@ -48,7 +48,7 @@ fn check(home: &Home, text: &str, expected: &[&str]) {
 const QUEUE: &str = "queue-operation";
 
 #[test]
-fn a_queued_prompt_that_came_back_is_found_once() {
+fn a_queued_text_that_became_a_prompt_is_found_once() {
     let home = of_lines(&[
         prompt(1, "start"),
         queued("mind the wombats"),
@@ -68,7 +68,7 @@ fn a_queued_prompt_that_came_back_is_found_once() {
 }
 
 #[test]
-fn a_prompt_before_it_was_queued_is_another_prompt() {
+fn an_earlier_prompt_does_not_hide_a_queued_one() {
     let home = of_lines(&[prompt(1, "try again"), queued("try again")]);
     check(&home, "again", &[QUEUE, "user"]);
 }

@@ -168,7 +168,7 @@ fn no_secret_reaches_the_ledger() {
 }
 
 #[test]
-fn what_is_not_opened_is_named() {
+fn files_that_are_not_opened_are_listed() {
     let home = home_with_secrets();
     home.sync();
     let status = quipu_ledger::status::status(&home.open(), &home.roots()).unwrap();
@@ -273,7 +273,7 @@ fn a_fifo_or_socket_does_not_hang() {
 
 /// A transcript is swapped for a link to a denied file after discovery.
 #[test]
-fn a_transcript_that_becomes_a_link_to_a_secret() {
+fn a_transcript_that_becomes_a_link_to_a_secret_is_not_read() {
     let home = home_with_secrets();
     home.sync();
     home.remove(MAIN);

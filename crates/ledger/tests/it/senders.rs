@@ -129,7 +129,7 @@ fn r74_nothing_of_a_message_is_stored() {
 }
 
 #[test]
-fn r74_what_is_decided_again_is_not_written_again() {
+fn r74_a_repeated_decision_is_not_written_again() {
     let home = Home::new();
     let store = open(&home);
     let alice = who("main", "telegram", "Alice");
@@ -144,7 +144,7 @@ fn r74_what_is_decided_again_is_not_written_again() {
 
 /// A decision counts at once, even if the projection is behind.
 #[test]
-fn r74_a_projection_that_is_behind_is_brought_up_first() {
+fn r74_a_projection_that_is_behind_catches_up_first() {
     let home = Home::new();
     home.write(
         ".claude/projects/p/s.jsonl",

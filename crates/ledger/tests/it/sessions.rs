@@ -98,7 +98,7 @@ fn r31_r40_a_path_finds_its_project() {
 }
 
 #[test]
-fn r41_all_matches_of_all_agents() {
+fn r41_projects_of_all_agents_match() {
     let home = home(&[
         claude("-p-shop-front", 1, "/p/shop/front", &["hello"]),
         claude("-p-shop-back", 2, "/p/shop/back", &["hello"]),
@@ -151,7 +151,7 @@ fn r42_the_time_of_a_session_comes_from_the_index() {
 /// A session that overlaps a range belongs to the time of its last activity; if that is not
 /// recorded, to the modification time of its file.
 #[test]
-fn r42_a_session_is_of_when_it_was_last_active() {
+fn r42_a_session_belongs_to_the_time_of_its_last_activity() {
     let (path, text) = claude("-p", 1, "/p", &["10:00", "10:01", "10:02"]);
     let (undated, without) = claude("-p", 2, "/p", &["never"]);
     let without = without.replace("\"timestamp\":\"2026-11-01T10:00:00Z\",", "");
@@ -226,7 +226,7 @@ fn ids_with_ambiguous_prefix_are_those_of_everything_that_is_listed() {
 }
 
 #[test]
-fn r43_what_the_index_shows() {
+fn r43_the_list_shows_prompts_counts_and_times() {
     let (path, text) = claude("-p", 1, "/p", &["/clear", "first", "second", "third", "fourth"]);
     let home = home(&[(path.clone(), text.clone())]);
     let found = list(&home, &Filter::default());
@@ -270,7 +270,7 @@ fn r30_minor_sessions_are_listed_on_demand() {
 }
 
 #[test]
-fn sessions_are_found_by_what_lists_show() {
+fn sessions_are_found_by_the_ids_that_lists_show() {
     let (path, text) = claude("-p", 1, "/p", &["hello"]);
     let sub = path.replace(".jsonl", "/subagents/agent-a1.jsonl");
     let home = home(&[
@@ -293,7 +293,7 @@ fn sessions_are_found_by_what_lists_show() {
 
 /// Releases and documents keep the channel in different places, some only in the key.
 #[test]
-fn the_channel_is_found_wherever_it_stands() {
+fn the_channel_is_found_wherever_it_is_recorded() {
     let home = home(&[
         openclaw("main", "context", "/p", &["hi"]),
         openclaw("main", "origin", "/p", &["hi"]),
@@ -400,7 +400,7 @@ fn costs_add_up_and_empty_files_are_listed() {
 
 /// A session is found by the full name of its file, even if another id begins with it.
 #[test]
-fn the_whole_name_of_a_file_beats_the_beginning_of_an_id() {
+fn a_whole_file_name_wins_over_a_prefix_of_an_id() {
     let home = Home::quick();
     let id = "04beef00-0000-4000-8000-000000000001";
     home.write(&format!(".claude/projects/-p/{id}.jsonl"), line("user", &uuid(1), None, "a"));
@@ -417,7 +417,7 @@ fn the_whole_name_of_a_file_beats_the_beginning_of_an_id() {
 
 /// The prompt list keeps prompts and folders after the transcript was deleted.
 #[test]
-fn a_lost_session_is_listed_by_what_its_prompts_say() {
+fn a_lost_session_is_listed_by_its_prompts() {
     let prompt = |id: &str, minute: u32, text: &str, project: &str| {
         let time = 1_770_193_116_000_i64 + i64::from(minute) * 60_000;
         format!(
@@ -518,7 +518,7 @@ fn a_renamed_transcript_is_found_by_both_names() {
 
 /// A name that is not UTF-8 is a name of its own.
 #[test]
-fn names_that_are_no_text_are_sessions_apart() {
+fn names_that_are_not_utf8_are_separate_sessions() {
     use std::os::unix::ffi::OsStrExt;
     let home = Home::quick();
     home.folder_for(MAIN);
@@ -603,7 +603,7 @@ fn a_queued_prompt_names_its_session() {
 }
 
 #[test]
-fn r40_worktrees_and_folders_of_windows() {
+fn r40_worktrees_and_windows_folders_have_their_project() {
     let home = home(&[
         claude("-w-1", 1, "/home/x/shop", &["a"]),
         claude("-w-2", 2, "/home/x/shop/.claude/worktrees/blue", &["b"]),

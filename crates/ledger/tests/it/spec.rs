@@ -67,7 +67,6 @@ fn hits_in(home: &Home, column: &str, word: &str) -> i64 {
 }
 
 // --- R1
-// -------------------------------------------------------------------------------------------
 
 #[test]
 fn r1_every_agent_has_sessions_of_its_own() {
@@ -84,7 +83,6 @@ fn r1_every_agent_has_sessions_of_its_own() {
 }
 
 // --- R4
-// -------------------------------------------------------------------------------------------
 
 #[test]
 fn r4_threads_of_one_id_are_sessions_of_their_own() {
@@ -142,7 +140,6 @@ fn r4_a_small_backup_is_not_counted_again() {
 }
 
 // --- R5
-// -------------------------------------------------------------------------------------------
 
 #[test]
 fn r5_a_transcript_that_no_index_names_is_a_session() {
@@ -158,7 +155,6 @@ fn r5_a_transcript_that_no_index_names_is_a_session() {
 }
 
 // --- R10
-// ------------------------------------------------------------------------------------------
 
 #[test]
 fn r10_a_header_has_a_number_or_a_string_as_its_version() {
@@ -193,7 +189,6 @@ fn r10_bare_lines_need_no_header() {
 }
 
 // --- R11
-// ------------------------------------------------------------------------------------------
 
 #[test]
 fn r11_every_known_type_is_known() {
@@ -224,7 +219,7 @@ fn r11_every_known_type_is_known() {
 }
 
 #[test]
-fn r11_custom_entries_in_both_shapes() {
+fn r11_custom_entries_are_read_in_both_shapes() {
     let home = openclaw(&[
         r#"{"type":"custom","customType":"model-snapshot","data":{"model":"m"},"id":"1"}"#,
         r#"{"type":"custom:cache-ttl","data":[5],"id":"2"}"#,
@@ -266,7 +261,6 @@ fn r11_unknown_types_are_kept_and_counted() {
 }
 
 // --- R12
-// ------------------------------------------------------------------------------------------
 
 /// An entry without a parent field follows the one before it, whatever its type.
 #[test]
@@ -304,7 +298,7 @@ fn r12_entries_without_an_id_are_distinguished() {
 
 /// A parent of `null` is a root; no parent field means the entry before, in the next sync too.
 #[test]
-fn r12_no_parent_and_nothing_about_it_differ() {
+fn r12_a_null_parent_differs_from_a_missing_field() {
     let home = openclaw(&[
         r#"{"type":"message","id":"a","message":{"role":"user","content":"x"}}"#,
         r#"{"type":"message","id":"b","parentId":null,"message":{"role":"user","content":"x"}}"#,
@@ -336,7 +330,7 @@ fn r12_a_changed_line_follows_the_entry_before_it() {
 }
 
 #[test]
-fn r12_time_as_text_or_milliseconds() {
+fn r12_times_are_text_or_milliseconds() {
     let times =
         [r#""2026-02-04T10:30:00.250Z""#, r#""2026-02-04T11:30:00.250+01:00""#, "1770201000250"];
     let lines: String = times
@@ -348,10 +342,9 @@ fn r12_time_as_text_or_milliseconds() {
 }
 
 // --- R13
-// ------------------------------------------------------------------------------------------
 
 #[test]
-fn r13_roles() {
+fn r13_results_have_the_role_tool_in_both_shapes() {
     let home = openclaw(&[
         r#"{"role":"user","content":"go"}"#,
         r#"{"role":"assistant","content":[{"type":"toolCall","id":"c1","name":"read","arguments":{}},{"type":"toolCall","id":"c2","name":"read","arguments":{}}]}"#,
@@ -367,7 +360,6 @@ fn r13_roles() {
 }
 
 // --- R14
-// ------------------------------------------------------------------------------------------
 
 #[test]
 fn r14_blocks_are_found_where_they_belong() {
@@ -402,14 +394,13 @@ fn r14_blocks_are_found_where_they_belong() {
 }
 
 // --- R15
-// ------------------------------------------------------------------------------------------
 
 const USAGE: &str =
     "SELECT m.model, m.provider, m.api, u.input, u.output, u.cache_read, u.cache_write, u.cost_usd
                        FROM usage u JOIN models m ON m.id = u.model WHERE u.is_counted";
 
 #[test]
-fn r15_usage_in_both_shapes() {
+fn r15_usage_is_read_in_both_shapes() {
     let home = openclaw(&[
         r#"{"type":"message","id":"1","message":{"role":"assistant","content":"x","api":"anthropic-messages","provider":"anthropic","model":"opus","stopReason":"stop","usage":{"input":5,"output":6,"cacheRead":7,"cacheWrite":8,"totalTokens":26,"cost":{"input":0.1,"output":0.2,"cacheRead":0,"cacheWrite":0,"total":0.25}}}}"#,
         r#"{"type":"message","id":"2","message":{"role":"assistant","content":"x","model":"gpt","usage":{"inputTokens":3,"outputTokens":4}}}"#,
@@ -464,7 +455,6 @@ fn r15_the_usage_of_a_fork_is_not_counted_again() {
 }
 
 // --- R16
-// ------------------------------------------------------------------------------------------
 
 /// A mirror repeats an answer of the model in a chat channel: it has no usage, ends no turn, and is
 /// not a model.
@@ -490,7 +480,6 @@ fn r16_mirrors_are_marked_and_have_no_usage() {
 }
 
 // --- R17
-// ------------------------------------------------------------------------------------------
 
 #[test]
 fn r17_a_compaction_is_a_row() {
@@ -516,7 +505,7 @@ fn r17_a_compaction_is_a_row() {
 
 /// Fields that a compaction lacks stay empty: it may replace everything before it.
 #[test]
-fn r17_a_compaction_may_say_little() {
+fn r17_a_compaction_may_lack_fields() {
     let home = openclaw(&[
         r#"{"type":"compaction","summary":"condensed","details":{"readFiles":["a.md"],"modifiedFiles":[]}}"#,
     ]);
@@ -527,7 +516,6 @@ fn r17_a_compaction_may_say_little() {
 }
 
 // --- R18
-// ------------------------------------------------------------------------------------------
 
 #[test]
 fn r18_branch_summaries_are_found() {
@@ -545,7 +533,6 @@ fn r18_branch_summaries_are_found() {
 }
 
 // --- R19
-// ------------------------------------------------------------------------------------------
 
 const PAIRS: &str = "SELECT name, call_id, result, is_error, mentions_error FROM tool_calls";
 
@@ -581,7 +568,7 @@ fn r19_results_without_an_id_pair_in_order() {
 
 /// Some providers number the calls of each answer from the start.
 #[test]
-fn r19_an_id_that_is_used_again_later() {
+fn r19_a_reused_id_pairs_with_the_nearest_call() {
     let call = r#"{"role":"assistant","content":[{"type":"toolCall","id":"call_0","name":"read","arguments":{}}]}"#;
     let result = r#"{"role":"toolResult","toolCallId":"call_0","content":"text"}"#;
     let home = openclaw(&[call, result, call, result]);
@@ -605,7 +592,7 @@ fn pairs_alike(lines: &[&str]) {
 }
 
 #[test]
-fn r19_a_call_on_a_welded_line() {
+fn r19_a_call_on_a_welded_line_pairs_in_any_order() {
     pairs_alike(&[
         r#"{"role":"user","content":"go"}{"role":"assistant","content":[{"type":"toolCall","name":"read","arguments":{"path":"a"}}]}"#,
         r#"{"role":"toolResult","toolName":"read","content":"text of a"}"#,
@@ -613,7 +600,7 @@ fn r19_a_call_on_a_welded_line() {
 }
 
 #[test]
-fn r19_a_call_that_a_newer_version_takes_back() {
+fn r19_a_call_that_a_newer_version_drops_pairs_in_any_order() {
     pairs_alike(&[
         r#"{"type":"message","id":"1","parentId":null,"message":{"role":"assistant","content":[{"type":"toolCall","name":"read","arguments":{"path":"a"}}]}}"#,
         r#"{"type":"message","id":"2","parentId":"1","message":{"role":"assistant","content":[{"type":"toolCall","name":"read","arguments":{"path":"b"}}]}}"#,
@@ -623,10 +610,9 @@ fn r19_a_call_that_a_newer_version_takes_back() {
 }
 
 // --- R30
-// ------------------------------------------------------------------------------------------
 
 #[test]
-fn r30_sub_agents_are_linked_and_apart() {
+fn r30_sub_agents_are_separate_sessions_with_a_parent() {
     let agent = format!("{BESIDE}/subagents/agent-a1.jsonl");
     let description = format!("{BESIDE}/subagents/agent-a1.meta.json");
     let older = ".claude/projects/-home-alice-shop/agent-b2.jsonl";
@@ -706,7 +692,7 @@ fn r30_tool_output_belongs_to_its_call() {
 
 /// All tool output of a session is in one folder, including that of its sub-agents.
 #[test]
-fn r30_tool_output_of_a_sub_agent() {
+fn r30_tool_output_of_a_sub_agent_belongs_to_its_call() {
     let agent = format!("{BESIDE}/subagents/agent-a1.jsonl");
     let output = format!("{BESIDE}/tool-results/b1.txt");
     let home = collected(&[
@@ -755,7 +741,6 @@ fn r30_a_prompt_list_is_no_session() {
 }
 
 // --- R31
-// ------------------------------------------------------------------------------------------
 
 /// One codebase may have several slugs, and two codebases the same one.
 #[test]
@@ -780,7 +765,7 @@ fn r31_a_slug_is_kept_and_never_decoded() {
 
 /// A session that was resumed in another folder is still one session.
 #[test]
-fn r31_one_session_under_two_slugs() {
+fn r31_a_session_under_two_slugs_is_one_session() {
     let moved = MAIN.replace("-home-alice-shop", "-home-alice-shop--worktree");
     let first = line("user", &uuid(1), None, "here");
     let second = line("user", &uuid(2), Some(&uuid(1)), "there");
@@ -791,7 +776,7 @@ fn r31_one_session_under_two_slugs() {
 
 /// The working directory of a session comes from its transcript, in any order of collecting.
 #[test]
-fn r31_a_prompt_list_does_not_say_where_a_session_worked() {
+fn r31_a_prompt_list_does_not_set_the_folder_of_a_session() {
     let history = ".claude/history.jsonl";
     let prompt = format!(
         "{{\"display\":\"x\",\"timestamp\":1768213800000,\"project\":\"/elsewhere\",\"sessionId\":\"{SESSION}\"}}\n"
@@ -813,10 +798,9 @@ fn r31_a_prompt_list_does_not_say_where_a_session_worked() {
 }
 
 // --- R32
-// ------------------------------------------------------------------------------------------
 
 #[test]
-fn r32_only_user_and_assistant_speak() {
+fn r32_only_user_and_assistant_lines_are_messages() {
     let mut lines = line("user", &uuid(1), None, "asked")
         + &line("assistant", &uuid(2), Some(&uuid(1)), "answered");
     for (number, fields) in [
@@ -843,10 +827,9 @@ fn r32_only_user_and_assistant_speak() {
 }
 
 // --- R33
-// ------------------------------------------------------------------------------------------
 
 #[test]
-fn r33_what_lines_say_about_their_session() {
+fn r33_fields_of_lines_describe_their_session() {
     let first =
         line("user", &uuid(1), None, "asked").replace("\"cwd\"", "\"gitBranch\":\"main\",\"cwd\"");
     let second = line("assistant", &uuid(2), Some(&uuid(1)), "answered")
@@ -913,10 +896,9 @@ fn r33_extra_fields_are_kept_and_shown() {
 }
 
 // --- R34
-// ------------------------------------------------------------------------------------------
 
 #[test]
-fn r34_content_as_text_or_list() {
+fn r34_content_is_text_or_a_list() {
     let call = r#"[{"type":"text","text":"running"},{"type":"tool_use","id":"t1","name":"Bash","input":{"command":"make"}},{"type":"tool_use","id":"t2","name":"Read","input":{"file_path":"/p/a"}}]"#;
     let results = r#"[{"type":"tool_result","tool_use_id":"t1","content":"broken","is_error":true},{"type":"tool_result","tool_use_id":"t2","content":[{"type":"text","text":"failed is only a word"}]}]"#;
     let lines = with_content("user", 1, "\"as text\"")
@@ -933,14 +915,13 @@ fn r34_content_as_text_or_list() {
 
 /// Text and results may be in one line; the text counts as a person's.
 #[test]
-fn r34_words_beside_a_result() {
+fn r34_text_beside_a_result_is_a_persons() {
     let content = r#"[{"type":"tool_result","tool_use_id":"t1","content":"rejected","is_error":true},{"type":"text","text":"try it otherwise"}]"#;
     let home = collected(&[(MAIN, &with_content("user", 1, content))]);
     assert_eq!(home.all("SELECT text FROM messages"), ["'try it otherwise'"]);
 }
 
 // --- R51, R52, R53
-// --------------------------------------------------------------------------------
 
 /// Returns the counts of a sync's work.
 fn work(report: &SyncReport) -> [u64; 4] {
@@ -948,7 +929,7 @@ fn work(report: &SyncReport) -> [u64; 4] {
 }
 
 #[test]
-fn r51_only_what_is_new_is_read() {
+fn r51_only_new_bytes_are_read() {
     let agent = format!("{BESIDE}/subagents/agent-a1.jsonl");
     let output = format!("{BESIDE}/tool-results/b1.txt");
     let text_line = line("user", &uuid(1), None, "hello");
@@ -1000,7 +981,7 @@ fn r52_nothing_is_written_but_the_ledger() {
 }
 
 #[test]
-fn r53_sizes_from_six_kilobytes_to_sixteen_megabytes() {
+fn r53_files_from_six_kilobytes_to_sixteen_megabytes_are_collected() {
     let text_line =
         "{\"role\":\"user\",\"content\":\"hello hello hello hello hello hello hello\"}\n";
     for bytes in [6 << 10, 16 << 20] {
@@ -1033,7 +1014,6 @@ fn r53_memory_does_not_grow_with_the_file() {
 }
 
 // --- R110
-// -----------------------------------------------------------------------------------------
 
 #[test]
 fn r110_the_tables_hold_the_fixtures() {
@@ -1138,10 +1118,9 @@ fn r110_each_kind_of_line_has_its_table() {
 }
 
 // --- R112
-// -----------------------------------------------------------------------------------------
 
 #[test]
-fn r112_how_a_turn_stands() {
+fn r112_a_turn_is_open_done_failed_or_aborted() {
     let prompt = r#"{"role":"user","content":"go"}"#;
     let call = r#"{"role":"assistant","content":[{"type":"toolCall","id":"c","name":"read","arguments":{}}],"stopReason":"toolUse"}"#;
     let result = r#"{"role":"toolResult","toolCallId":"c","content":"text"}"#;
@@ -1162,7 +1141,7 @@ fn r112_how_a_turn_stands() {
 }
 
 #[test]
-fn r112_an_interrupted_turn() {
+fn r112_an_interrupted_turn_is_aborted() {
     let lines = line("user", &uuid(1), None, "go")
         + &line("assistant", &uuid(2), Some(&uuid(1)), "on it")
         + &line("user", &uuid(3), Some(&uuid(2)), "[Request interrupted by user]");
@@ -1303,7 +1282,6 @@ fn r3_every_field_of_a_collected_index_is_metadata() {
 }
 
 // --- R122
-// -----------------------------------------------------------------------------------------
 
 #[test]
 fn r122_messages_are_rows_under_the_names_of_the_spec() {

@@ -36,7 +36,7 @@ fn ask_within(home: &Home, sql: &str, limits: &SqlLimits) -> Result<Vec<Vec<SqlV
 }
 
 #[test]
-fn values_of_every_kind() {
+fn values_of_every_kind_are_returned() {
     let home = home();
     let text = |text: &str| SqlValue::Text(text.to_owned());
     assert_eq!(
@@ -160,7 +160,7 @@ const ENDLESS: &str =
     "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT sum(x % 7) FROM c";
 
 #[test]
-fn what_never_ends_is_ended() {
+fn an_endless_query_is_ended() {
     let home = home();
     let limits = SqlLimits { longest: Some(Duration::ZERO), ..SqlLimits::default() };
     assert_eq!(
@@ -184,7 +184,7 @@ fn what_never_ends_is_ended() {
 
 /// SQLite checks for interrupts between two steps; each of these functions is a single step.
 #[test]
-fn what_never_ends_inside_a_function_is_ended() {
+fn a_query_that_stays_in_a_function_is_ended() {
     let home = home();
     // Takes seconds: every position is compared with the whole other text.
     for endless in [

@@ -129,7 +129,7 @@ fn r91_a_turn_begun_on_an_unanswered_prompt_takes_its_place() {
 
 /// Also if labels follow the prompt, projected or not.
 #[test]
-fn labels_and_names_are_no_answer() {
+fn labels_and_names_do_not_answer_a_prompt() {
     for settles in [false, true] {
         let home = Home::quick();
         let (store, session) = store(&home);
@@ -170,7 +170,7 @@ fn a_wrong_leaf_is_a_conflict_that_names_the_right_one() {
 }
 
 #[test]
-fn a_retry_finds_its_first_try() {
+fn a_retry_returns_the_entry_of_its_first_try() {
     let home = Home::quick();
     let (_, session) = store(&home);
     let keyed = Append { key: Some("run-1"), ..Append::default() };
@@ -314,7 +314,7 @@ fn r92_a_fork_copies_the_path_and_names_its_parent() {
 }
 
 #[test]
-fn r92_other_writers_go_on_while_and_after_a_long_session_is_forked() {
+fn r92_other_writers_continue_during_and_after_a_long_fork() {
     let home = Home::quick();
     let (store, session) = store(&home);
     let aside = store.create(&NewSession::default()).unwrap();
@@ -371,7 +371,7 @@ fn a_collected_session_can_be_forked_but_not_written_to() {
 }
 
 #[test]
-fn any_session_can_be_looked_at_in_a_ledger_that_is_only_read() {
+fn any_session_can_be_read_in_a_read_only_ledger() {
     let home = Home::new();
     let path = ".openclaw/agents/main/sessions/abc.jsonl";
     let entry = |id: &str, parent: Value| {
@@ -514,7 +514,7 @@ fn r63_a_key_leads_to_sessions_of_its_own_agent_only() {
 }
 
 #[test]
-fn names_that_would_mean_something_else_are_refused() {
+fn reserved_and_unprintable_names_are_refused() {
     let home = Home::quick();
     let (store, _) = store(&home);
     let before = home.one::<i64>("SELECT count(*) FROM records");
@@ -530,7 +530,7 @@ fn names_that_would_mean_something_else_are_refused() {
 }
 
 #[test]
-fn r63_what_is_imported_does_not_lead_to_other_agents() {
+fn r63_imported_keys_do_not_lead_to_other_agents() {
     let home = Home::new();
     let folder = ".openclaw/agents/main/sessions";
     let header =
@@ -623,7 +623,7 @@ fn numbers_of_metadata_stay_as_they_were_written() {
 }
 
 #[test]
-fn what_was_counted_before_an_import_is_counted_on_from() {
+fn counts_continue_from_those_before_an_import() {
     let home = Home::quick();
     let store = Store::open(home.ledger_path()).unwrap();
     let folder = home.scratch("state/agents/main/sessions");
@@ -704,7 +704,7 @@ fn a_forgotten_session_cannot_be_written_to() {
 }
 
 #[test]
-fn what_was_appended_restores_as_the_lines_that_were_written() {
+fn appended_entries_restore_as_their_lines() {
     let home = Home::quick();
     let (store, session) = store(&home);
     for turn in 0..2000 {
@@ -724,7 +724,7 @@ fn what_was_appended_restores_as_the_lines_that_were_written() {
 }
 
 #[test]
-fn the_projection_follows_what_is_appended_without_being_asked() {
+fn appended_entries_are_projected_in_the_background() {
     let home = Home::quick();
     let (store, session) = store(&home);
     for number in 0..200 {
@@ -748,7 +748,7 @@ fn the_projection_follows_what_is_appended_without_being_asked() {
 }
 
 #[test]
-fn what_is_not_in_the_projection_yet_is_seen_by_all_who_write() {
+fn writers_see_unprojected_entries_of_each_other() {
     let home = Home::quick();
     let (_, session) = store(&home);
     let other = Store::open(home.ledger_path()).unwrap();

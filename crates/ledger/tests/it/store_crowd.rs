@@ -57,7 +57,7 @@ pub(crate) fn hold(home: &Home, begun: impl FnOnce(&Home)) {
 }
 
 #[test]
-fn every_acknowledged_append_is_there_once_whenever_the_writer_is_killed() {
+fn every_acknowledged_append_is_stored_once_whenever_the_writer_is_killed() {
     let home = home();
     let mut prng = Prng::new(7);
     let mut acknowledged: Vec<(String, i64)> = Vec::new();
@@ -179,7 +179,7 @@ fn r101_a_writer_that_waits_too_long_gets_an_error() {
 }
 
 #[test]
-fn r93_a_crowd_of_children_is_a_crowd_of_branches() {
+fn r93_many_children_are_many_branches() {
     let home = home();
     let store = Store::open(home.ledger_path()).unwrap();
     let session = store.session(SESSION).unwrap();

@@ -283,7 +283,7 @@ fn dm_and_direct_lead_to_their_own_sessions() {
 
 /// An index that is too large to be read is named as such, and its sessions are imported.
 #[test]
-fn an_index_that_is_too_large() {
+fn an_index_that_is_too_large_is_reported() {
     let home = Home::quick();
     write(&home, 1, 2);
     let index = fs::File::create(home.scratch(FOLDER).join("sessions.json")).unwrap();

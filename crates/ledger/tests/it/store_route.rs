@@ -74,7 +74,7 @@ fn r70_an_unknown_key_makes_a_session() {
 }
 
 #[test]
-fn r70_a_conversation_begins_until_a_turn_was_begun_in_it() {
+fn r70_a_conversation_starts_until_its_first_turn() {
     let home = Home::quick();
     let store = Store::open(home.ledger_path()).unwrap();
     let settings = open();
@@ -135,7 +135,7 @@ fn r74_strangers_are_paired_first_and_group_members_filtered() {
 }
 
 #[test]
-fn r72_the_chat_commands() {
+fn r72_chat_commands_reset_and_switch_sessions() {
     let home = Home::quick();
     let store = Store::open(home.ledger_path()).unwrap();
     let settings = open();
@@ -297,7 +297,7 @@ fn r124_a_group_that_an_owner_switched_changes_no_other_chats_address() {
 }
 
 #[test]
-fn r124_a_session_that_a_group_uses_is_the_groups() {
+fn r124_a_session_that_a_group_uses_belongs_to_the_group() {
     let home = Home::quick();
     let store = Store::open(home.ledger_path()).unwrap();
     let mut settings = open();

@@ -129,7 +129,7 @@ fn parallel_calls_are_no_forks() {
 
 /// Queue operations are not entries of the conversation.
 #[test]
-fn queued_words_are_no_nodes() {
+fn queue_operations_are_not_nodes() {
     let line =
         |rest: &str| format!(r#"{{"sessionId":"00000001-0000-4000-8000-000000000001",{rest}}}"#);
     let lines = [
@@ -154,7 +154,7 @@ fn queued_words_are_no_nodes() {
 }
 
 #[test]
-fn a_branch_is_the_way_from_the_root_and_what_hangs_off_it() {
+fn a_branch_is_the_path_from_the_root_with_its_results() {
     let home = collected(MAIN, parallel());
     let choice = Choice { branch: Some("a4".to_owned()), ..Choice::default() };
     assert_eq!(
@@ -183,7 +183,7 @@ fn a_branch_is_the_way_from_the_root_and_what_hangs_off_it() {
 }
 
 #[test]
-fn turns_roles_and_the_last_entries() {
+fn turns_roles_and_last_entries_can_be_chosen() {
     let home = collected(
         CLAW,
         text(&[
@@ -244,7 +244,7 @@ fn lines_dropped_by_a_rewrite_are_shown_in_their_place() {
 }
 
 #[test]
-fn a_backup_that_was_found_later_falls_into_place() {
+fn lines_of_a_later_backup_are_shown_in_their_place() {
     let lines = [
         claw("00000001", "", "user", "one"),
         claw("00000002", "00000001", "assistant", "only in the backup"),
@@ -293,7 +293,7 @@ fn an_unterminated_last_line_is_marked_as_provisional() {
 }
 
 #[test]
-fn a_session_known_from_prompts_alone() {
+fn a_session_known_from_prompts_alone_has_a_story() {
     let home = collected(
         ".claude/history.jsonl",
         text(&[
@@ -306,7 +306,7 @@ fn a_session_known_from_prompts_alone() {
 }
 
 #[test]
-fn the_records_behind_entries_come_back_byte_for_byte() {
+fn raw_records_are_returned_byte_for_byte() {
     let lines = [
         claw("00000001", "", "user", "one"),
         format!("  {}\t", claw("00000002", "00000001", "assistant", "\\u001b[2J")),
@@ -331,7 +331,7 @@ fn the_records_behind_entries_come_back_byte_for_byte() {
 }
 
 #[test]
-fn hearing_stops_when_enough_was_heard() {
+fn a_story_stops_when_its_caller_does() {
     let lines: Vec<String> = (1..50).map(|n| claw(&format!("{n:08x}"), "", "user", "x")).collect();
     let home = collected(CLAW, text(&lines));
     let ledger = home.open();
@@ -473,9 +473,9 @@ fn every_shown_entry_of_every_fixture_is_shown_with_any_choice() {
     }
 }
 
-/// Returns the rewinds of a story: the text there, the turn rewound to, and whether it is inside of
-/// it.
-fn ways_back(lines: &[String]) -> Vec<(String, Option<u64>, bool)> {
+/// Returns the rewinds of a story: the text there, the turn rewound to, and whether the rewind
+/// stays in its turn.
+fn rewinds(lines: &[String]) -> Vec<(String, Option<u64>, bool)> {
     let home = collected(CLAW, text(lines));
     let marked = home.items_of("s", &Choice::default(), |item| {
         let rewind = item.rewind.as_ref()?;
@@ -486,8 +486,8 @@ fn ways_back(lines: &[String]) -> Vec<(String, Option<u64>, bool)> {
 
 /// An agent that rewinds in the middle of a turn abandons what it wrote.
 #[test]
-fn going_back_inside_a_turn_is_marked() {
-    let marked = ways_back(&[
+fn a_rewind_inside_a_turn_is_marked() {
+    let marked = rewinds(&[
         claw("00000001", "", "user", "prompt"),
         claw("00000002", "00000001", "assistant", "first try"),
         claw("00000003", "00000002", "assistant", "goes on"),
@@ -500,8 +500,8 @@ fn going_back_inside_a_turn_is_marked() {
 /// An answer whose parent is before the prompt abandons the prompt; the answers after it continue
 /// from there.
 #[test]
-fn going_back_behind_a_prompt_is_marked() {
-    let marked = ways_back(&[
+fn a_rewind_before_the_prompt_is_marked() {
+    let marked = rewinds(&[
         claw("00000001", "", "user", "one"),
         claw("00000002", "00000001", "assistant", "1"),
         claw("00000003", "00000002", "user", "two"),

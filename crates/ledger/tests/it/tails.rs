@@ -130,13 +130,13 @@ fn check(files: &[(String, String)]) -> Home {
 }
 
 #[test]
-fn an_answer_counts() {
+fn an_answer_counts_when_its_newline_arrives() {
     check(&[(session(1), answer_line(1, "m1", TIME, 5) + &answer_line(2, "m2", LATER, 7))]);
 }
 
 /// A response is written in several lines; the largest counts, whichever has its newline.
 #[test]
-fn an_answer_of_which_there_are_lines_counts_once() {
+fn an_answer_with_earlier_lines_counts_once() {
     for output in [1, 5, 9] {
         let lines = answer_line(1, "m1", TIME, 5) + &answer_line(2, "m1", LATER, output);
         check(&[(session(1), lines)]);
@@ -185,7 +185,7 @@ fn the_only_line_of_a_file_counts() {
 }
 
 #[test]
-fn a_prompt_and_a_call_are_there() {
+fn a_prompt_and_a_call_are_shown() {
     let home = check(&[(session(1), answer_line(1, "m1", TIME, 5) + &asked(2, "and now?"))]);
     assert_eq!(rows(&home)[0].last_prompts, ["and now?"]);
     let call = answer_line(2, "m2", LATER, 5).replace(
@@ -221,7 +221,7 @@ fn a_prompt_is_found_before_it_ends() {
 
 /// A copy of a file whose last line exists already adds nothing.
 #[test]
-fn a_line_that_is_there_already_is_no_other() {
+fn a_line_that_exists_already_adds_nothing() {
     let lines = asked(1, "hello") + &answer_line(2, "m2", LATER, 5);
     let home = Home::quick();
     home.write(&session(1), &lines);
@@ -271,7 +271,7 @@ fn openclaws_recorded_cost_counts() {
 
 /// A long last line, and one that is odd but complete, is shown like any other.
 #[test]
-fn a_long_or_odd_last_line_is_there() {
+fn a_long_or_odd_last_line_is_shown() {
     let long = "sea ".repeat(300_000);
     for (text, shown) in [
         (long.as_str(), "sea sea"),

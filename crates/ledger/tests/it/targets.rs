@@ -58,7 +58,7 @@ fn no_link_in_the_target_is_followed() {
 }
 
 #[test]
-fn what_is_no_file_is_in_the_way() {
+fn a_path_that_is_no_file_is_not_replaced() {
     let home = Home::quick();
     let (target, _) = target(&home);
     fs::create_dir(target.path().join("folder")).unwrap();
@@ -105,7 +105,7 @@ impl Drop for Done<'_> {
 }
 
 #[test]
-fn a_folder_that_is_swapped_for_a_link_leads_nowhere() {
+fn a_folder_that_is_swapped_for_a_link_is_not_followed() {
     let home = Home::quick();
     let (target, outside) = target(&home);
     let (folder, link) = (target.path().join("folder"), target.path().join("link"));
@@ -132,7 +132,7 @@ fn restore(home: &Home, to: &Path) -> quipu_ledger::wire::RestoreReport {
 }
 
 #[test]
-fn a_restore_whose_target_is_swapped_goes_on_when_it_is_not() {
+fn a_restore_with_a_swapped_target_completes_afterwards() {
     let home = Home::quick();
     for number in 0..60 {
         home.write(
@@ -238,7 +238,7 @@ fn names_of_restored_generations_never_collide() {
 
 /// A file in the way affects only the file of that name.
 #[test]
-fn what_cannot_be_written_is_named_and_the_rest_goes_on() {
+fn a_file_that_cannot_be_written_is_reported_and_the_others_are_restored() {
     let home = Home::quick();
     for number in 0..4 {
         home.write(

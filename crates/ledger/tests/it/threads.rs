@@ -22,7 +22,7 @@ fn index(home: &Home, key: &str, fields: &str) {
     home.write(&format!("{SESSIONS}/sessions.json"), text);
 }
 
-/// Returns what the doctor says about keys.
+/// Returns the doctor's findings about keys.
 fn unnamed(home: &Home) -> Vec<String> {
     let diagnosis =
         quipu_ledger::doctor::doctor(&home.ledger_path(), &home.roots(), false, &mut |_| {});

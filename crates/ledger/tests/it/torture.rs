@@ -64,7 +64,6 @@ fn check_file(path: &str, bytes: &[u8], problems: &[(&str, i64)]) -> Home {
 }
 
 // --- A1 bytes and framing
-// ---------------------------------------------------------------------------
 
 #[test]
 fn a01_empty_file() {
@@ -420,7 +419,6 @@ fn a26_identical_records_on_one_line() {
 }
 
 // --- A2 JSON
-// ------------------------------------------------------------------------------------------
 
 #[test]
 fn a27_to_a30_strings() {
@@ -682,7 +680,6 @@ fn a49_header_versions() {
 }
 
 // --- A3 the graph
-// -------------------------------------------------------------------------------------
 
 /// Returns a Claude Code transcript of entries `(id, parent)`.
 fn graph(entries: impl IntoIterator<Item = (u32, Option<u32>)>) -> String {
@@ -703,9 +700,9 @@ fn roots(home: &Home) -> i64 {
 /// neither takes more than a fixed number of steps per entry, for any graph.
 #[track_caller]
 fn count_shown_in_few_steps(home: &Home, session: &str) -> u64 {
-    const MOST: u64 = 300;
+    const MAX_STEPS_PER_ENTRY: u64 = 300;
     let entries: i64 = home.one("SELECT count(*) FROM entries");
-    let most = MOST * (entries.cast_unsigned() + 50);
+    let most = MAX_STEPS_PER_ENTRY * (entries.cast_unsigned() + 50);
     let (shown, steps) = home.steps(|ledger| {
         let mut shown = 0;
         let story = Story::find(ledger, session).unwrap();

@@ -41,7 +41,7 @@ fn every_table_is_strict() {
 
 /// Later parts of the product find their columns in ledgers of this version.
 #[test]
-fn truth_already_holds_what_later_parts_need() {
+fn truth_has_the_columns_of_later_features() {
     let home = Home::quick();
     home.sync();
     for (table, column) in [
@@ -62,7 +62,7 @@ fn truth_already_holds_what_later_parts_need() {
 }
 
 #[test]
-fn the_ledger_is_for_its_owner_only() {
+fn only_the_owner_can_read_the_ledger() {
     let home = Home::quick();
     home.write(MAIN, lines(0..3));
     home.sync();
@@ -77,7 +77,7 @@ fn the_ledger_is_for_its_owner_only() {
 }
 
 #[test]
-fn restored_files_are_for_their_owner_only() {
+fn only_the_owner_can_read_restored_files() {
     let home = Home::quick();
     home.write(MAIN, lines(0..3));
     home.sync();
@@ -165,7 +165,7 @@ fn a_newer_ledger_is_refused() {
 }
 
 #[test]
-fn what_is_no_file_is_refused() {
+fn a_path_that_is_no_file_is_refused() {
     not_a_ledger(|path| fs::create_dir(path).unwrap());
     not_a_ledger(|path| {
         mknodat(CWD, path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
@@ -236,7 +236,7 @@ fn size(home: &Home) -> u64 {
     length("") + length("-wal")
 }
 
-/// The growth test of the design, scaled down.
+/// A small version of `quipu-bench growth`.
 #[test]
 fn a_hundred_rewrites_and_a_rename_cost_little() {
     let home = Home::quick();
@@ -304,7 +304,7 @@ fn leave_alone(home: &Home) {
 }
 
 #[test]
-fn line_by_line_ends_as_small_as_in_bulk() {
+fn a_ledger_collected_line_by_line_is_as_small_as_an_import() {
     let mut prng = Prng::new(11);
     let text: Vec<String> = (0..300).map(|number| long_line(&mut prng, number, 400)).collect();
     let bulk = Home::quick();
@@ -402,7 +402,7 @@ fn sealed() -> Home {
 }
 
 #[test]
-fn a_damaged_chunk_is_never_given_back_as_other_bytes() {
+fn a_damaged_chunk_is_never_restored_as_other_bytes() {
     let home = sealed();
     let whole = try_restore(&home).unwrap();
     let conn = home.sql();
@@ -438,7 +438,7 @@ fn a_cut_or_missing_chunk_is_an_error() {
 
 /// A file that cannot be restored completely is not left behind.
 #[test]
-fn half_a_file_is_not_left_behind() {
+fn a_partly_restored_file_is_removed() {
     let home = sealed();
     home.sql().execute("UPDATE chunks SET data = substr(data, 1, 100)", []).unwrap();
     let to = home.scratch("restored");

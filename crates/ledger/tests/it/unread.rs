@@ -26,7 +26,7 @@ fn unread(home: &Home) -> Vec<String> {
 
 /// Three sessions cannot be read, for two reasons; two can.
 #[test]
-fn each_is_named_with_its_reason() {
+fn each_unreadable_session_is_listed_with_its_reason() {
     let home = Home::new();
     loose(&home, 4, "");
     grow(&home, "good", 0..3);
@@ -76,7 +76,7 @@ fn each_is_named_with_its_reason() {
 
 /// Transcripts that a setting leaves out are listed with the setting.
 #[test]
-fn what_a_setting_leaves_out_is_named() {
+fn transcripts_that_a_setting_leaves_out_are_listed() {
     let home = Home::new();
     real(&home, "imported", DATABASE);
     let conn = writer(&home, DATABASE);

@@ -148,7 +148,7 @@ fn totals_equal_an_independent_count() {
 
 /// A streamed response grows over several syncs, and copies of it appear and disappear.
 #[test]
-fn sums_follow_what_changes() {
+fn sums_follow_every_change() {
     let home = Home::quick();
     let time = "2026-02-04T10:30:00.000Z";
     let small =
@@ -210,7 +210,7 @@ fn days_are_those_of_the_time_zone() {
 }
 
 #[test]
-fn a_range_of_time() {
+fn a_report_covers_its_range_of_time() {
     let home = Home::quick();
     let day = |uuid, day: &str| {
         let time = format!("2026-02-{day}T12:00:00.000Z");
@@ -272,7 +272,7 @@ fn responses_without_a_price_are_reported() {
 /// A cost that OpenClaw recorded is used as it is, even if the price list differs, and even if it
 /// is zero.
 #[test]
-fn a_recorded_cost_stands_as_recorded() {
+fn a_recorded_cost_is_used_as_it_is() {
     let home = Home::quick();
     let answer = |id: u32, cost: &str| {
         format!(
@@ -312,7 +312,7 @@ fn usage_of_sub_agents_counts_in_their_session() {
 }
 
 #[test]
-fn only_some_sessions() {
+fn a_filter_limits_a_report_to_its_sessions() {
     let home = Home::quick();
     let time = "2026-02-04T10:30:00.000Z";
     let usage = r#"{"input_tokens":1,"output_tokens":5}"#;
@@ -340,7 +340,7 @@ fn only_some_sessions() {
 
 /// Absurd numbers stop neither a report nor an import.
 #[test]
-fn absurd_numbers_are_survived() {
+fn absurd_numbers_stop_no_report() {
     let home = Home::quick();
     let usage = |cost: &str| {
         format!(
@@ -362,7 +362,7 @@ fn absurd_numbers_are_survived() {
 }
 
 #[test]
-fn an_empty_ledger_used_nothing() {
+fn an_empty_ledger_has_no_usage() {
     let home = Home::quick();
     home.sync();
     let report = report(&home, UsageBy::Day);

@@ -58,7 +58,7 @@ fn a_rewritten_result_is_the_result_of_its_call() {
 }
 
 #[test]
-fn a_result_that_waits_for_its_call_waits_in_its_newest_version() {
+fn a_result_before_its_call_counts_in_its_newest_version() {
     let home = Home::quick();
     home.write(
         MAIN,

@@ -129,7 +129,7 @@ fn changed(home: &Home, paths: &[&str]) -> Option<quipu_ledger::wire::SyncReport
 }
 
 #[test]
-fn a_changed_file_is_all_that_is_looked_at() {
+fn only_the_changed_file_is_read() {
     let home = Home::new();
     home.write(MAIN, line("user", &uuid(1), None, "hello"));
     home.write(&path_of("-b", 2), line("user", &uuid(2), None, "other"));
@@ -152,7 +152,7 @@ fn a_changed_file_is_all_that_is_looked_at() {
 }
 
 #[test]
-fn whatever_is_more_than_a_change_takes_a_walk() {
+fn anything_but_growth_needs_a_walk() {
     let home = Home::new();
     home.write(MAIN, line("user", &uuid(1), None, "hello"));
     home.sync();
@@ -252,7 +252,7 @@ fn everything_that_changes_is_noticed() {
 
 /// Returns a thread's counts of reads and of voluntary sleeps.
 #[cfg(target_os = "linux")]
-fn asked(thread: &str) -> (String, String) {
+fn reads_and_sleeps(thread: &str) -> (String, String) {
     let of = |file: &str, keys: &[&str]| -> String {
         let text = fs::read_to_string(format!("/proc/self/task/{thread}/{file}")).unwrap();
         text.lines().filter(|line| keys.iter().any(|key| line.starts_with(key))).collect()
@@ -270,10 +270,10 @@ fn nothing_is_done_while_nothing_changes() {
     watching.wait_for("last");
     let thread = watching.thread_number.lock().unwrap().clone().unwrap();
     // Settled, checkpointed, and asleep until the next sweep: the counts do not change.
-    let mut before = asked(&thread);
+    let mut before = reads_and_sleeps(&thread);
     watching.wait("quiet", || {
         std::thread::sleep(Duration::from_millis(800));
-        let now = asked(&thread);
+        let now = reads_and_sleeps(&thread);
         let is_quiet = now == before;
         before = now;
         is_quiet
@@ -283,12 +283,12 @@ fn nothing_is_done_while_nothing_changes() {
     home.write(".claude/projects/-home-alice-shop/notes.txt", "note");
     let _ = fs::read(home.path(MAIN)).unwrap();
     std::thread::sleep(Duration::from_millis(500));
-    assert_eq!(asked(&thread), before);
+    assert_eq!(reads_and_sleeps(&thread), before);
 }
 
 #[test]
 #[cfg(target_os = "linux")]
-fn touching_everything_reads_nothing_anew() {
+fn touching_everything_reads_nothing_again() {
     const FILES: u32 = 2_000;
     let home = Home::quick();
     for number in 1..=FILES {
@@ -462,7 +462,7 @@ fn a_log_in_use_is_renamed() {
 
 #[test]
 #[cfg(target_os = "linux")]
-fn a_ledger_that_was_removed_is_filled_anew_at_once() {
+fn a_removed_ledger_is_collected_again_at_once() {
     let home = Home::new();
     home.write(MAIN, line("user", &uuid(1), None, "hello"));
     home.write(&path_of("-b", 2), line("user", &uuid(2), None, "other"));
@@ -484,7 +484,7 @@ fn a_ledger_that_was_removed_is_filled_anew_at_once() {
 
 #[test]
 #[cfg(target_os = "linux")]
-fn a_newer_quipu_ends_it() {
+fn a_newer_ledger_ends_the_watch() {
     let home = Home::new();
     home.write(MAIN, line("user", &uuid(1), None, "hello"));
     let mut watching = Watching::start(&home, quick());
@@ -525,7 +525,7 @@ fn a_ledger_that_cannot_be_written_to_is_waited_for() {
 
 #[test]
 #[cfg(target_os = "linux")]
-fn two_watches_and_a_sync_double_nothing() {
+fn two_watches_and_a_sync_store_nothing_twice() {
     let home = Home::new();
     home.write(MAIN, line("user", &uuid(1), None, "hello"));
     let mut first = Watching::start(&home, quick());

@@ -67,7 +67,7 @@ fn the_last_prompts_are_the_last_in_the_file() {
 
 /// A record that is repeated elsewhere does not hide those after it on the line.
 #[test]
-fn repetitions_of_a_part_hide_no_other() {
+fn a_repeated_record_hides_no_other_on_its_line() {
     let record = |number: u32, text: &str| {
         let parent = (number > 1).then(|| uuid(number - 1));
         line("user", &uuid(number), parent.as_deref(), text)

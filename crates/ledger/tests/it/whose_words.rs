@@ -54,7 +54,7 @@ fn words(item: &StoryItem<'_>) -> String {
 }
 
 #[test]
-fn titles_and_prompts_are_a_persons() {
+fn titles_and_prompts_are_those_of_a_person() {
     let home = Home::quick();
     openclaw(
         &home,
@@ -87,7 +87,7 @@ fn titles_and_prompts_are_a_persons() {
 }
 
 #[test]
-fn what_was_put_beside_words_is_found_in_its_own_place() {
+fn text_that_programs_added_is_found_as_attached() {
     let home = Home::quick();
     openclaw(&home, "one", &[WRAPPED]);
     home.write(

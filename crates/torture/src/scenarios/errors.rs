@@ -45,7 +45,8 @@ fn run(setting: &Setting) -> Result<Outcome> {
     let (mut runs, mut reported) = (0, 0);
     for is_new in [false, true] {
         for (call, error) in FAULTS {
-            // A lock that cannot be released is waited for as long as one of another process.
+            // quipu waits for a lock that it failed to release as long as for one of another
+            // process, so fewer of these calls fail.
             let is_slow = call == "fcntl" || call == "flock";
             for when in setting.calls().into_iter().filter(|when| !is_slow || when % 9 == 4) {
                 half.reset(is_new)?;

@@ -16,8 +16,8 @@ pub(super) const SCENARIO: Scenario = Scenario {
     run,
 };
 
-/// Collects on a disk of `$1` kilobytes while there is something new, then on a large one. Leaves
-/// the exit codes, the output and the ledger.
+/// Syncs three times and makes a backup on a disk of `SIZE` kilobytes, then syncs on a large one.
+/// Leaves the exit codes, the output and the ledger.
 const SCRIPT: &str = r#"
 set -u
 mount -t tmpfs -o size=SIZEk none data || exit 77
@@ -33,8 +33,8 @@ cp data/ledger.db* kept/
 "#;
 
 /// Reads a ledger with different amounts of free space. `FREE` are kilobytes, `DISK` mounts `data`.
-/// Each line of `codes` has kilobytes, command and exit code.
-const READING: &str = r#"
+/// Each line of `codes` has the kilobytes, the exit code and the command.
+const READING_SCRIPT: &str = r#"
 set -u
 mkdir seed && cp data/ledger.db* seed/
 DISK || exit 77
@@ -77,7 +77,7 @@ fn read_all(setting: &Setting) -> Result<(u64, Vec<&'static str>)> {
         writer.lines(&sandbox, 20)?;
         sandbox.json(&["sync"])?;
         writer.lines(&sandbox, 2)?;
-        let script = READING.replace("DISK", disk).replace("FREE", &free.join(" "));
+        let script = READING_SCRIPT.replace("DISK", disk).replace("FREE", &free.join(" "));
         match in_namespace(&sandbox, &script)? {
             Some(run) if run.code == Some(0) => {}
             Some(run) if run.code != Some(77) => anyhow::bail!("the script failed: {run:?}"),

@@ -15,8 +15,8 @@ pub(super) const SCENARIO: Scenario = Scenario {
     run,
 };
 
-/// Limit for the running time, in microseconds. It is longer than the start of a process.
-const LONGEST_RUN: u64 = 60_000;
+/// The longest running time before a kill, in microseconds. Starting a process takes less.
+const MAX_RUN_MICROS: u64 = 60_000;
 
 fn run(setting: &Setting) -> Result<Outcome> {
     let sandbox = Sandbox::new(setting)?;
@@ -26,7 +26,7 @@ fn run(setting: &Setting) -> Result<Outcome> {
     for round in 0..kills {
         let task = if round % 10 == 9 { "rebuild" } else { "sync" };
         let mut child = sandbox.command(&[task]).spawn()?;
-        let end = Instant::now() + Duration::from_micros(writer.below(LONGEST_RUN));
+        let end = Instant::now() + Duration::from_micros(writer.below(MAX_RUN_MICROS));
         while Instant::now() < end {
             writer.piece(&sandbox)?;
             std::thread::sleep(Duration::from_micros(500));

@@ -16,7 +16,7 @@ pub(super) const SCENARIO: Scenario = Scenario {
 };
 
 /// The option of `ulimit` for the size of a process.
-const MEMORY: &str = "-v";
+const MEMORY_OPTION: &str = "-v";
 
 fn run(setting: &Setting) -> Result<Outcome> {
     let half = HalfCollected::new(setting, 300)?;
@@ -27,7 +27,7 @@ fn run(setting: &Setting) -> Result<Outcome> {
     let files = (3..setting.times(8, 24)).map(|files| ("-n", files));
     // Kilobytes of address space. The program alone takes some 40 MB.
     let memory = (0..setting.times(3, 30))
-        .map(|step| (MEMORY, 50_000 + step * setting.times(50_000, 10_000)));
+        .map(|step| (MEMORY_OPTION, 50_000 + step * setting.times(50_000, 10_000)));
     for (option, limit) in sizes.chain(files).chain(memory) {
         for is_new in [true, false] {
             half.reset(is_new)?;
@@ -35,7 +35,7 @@ fn run(setting: &Setting) -> Result<Outcome> {
             let about = || format!("ulimit {option} {limit}");
             // Rust ends a process that gets no memory; that cannot become an error without unsafe
             // code.
-            let is_ended = option == MEMORY && run.code.is_none();
+            let is_ended = option == MEMORY_OPTION && run.code.is_none();
             if !run.is_not_started() && !is_ended {
                 run.check_reported().with_context(about)?;
             }

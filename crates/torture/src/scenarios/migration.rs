@@ -75,8 +75,8 @@ fn run(setting: &Setting) -> Result<Outcome> {
 
 /// Returns all old ledgers, or one of them.
 fn some(setting: &Setting, number: usize) -> impl Iterator<Item = &'static OldLedger> {
-    let most = if setting.effort == Effort::Small { 1 } else { OLD_LEDGERS.len() };
-    OLD_LEDGERS.iter().cycle().skip(number * 2).take(most)
+    let max_ledgers = if setting.effort == Effort::Small { 1 } else { OLD_LEDGERS.len() };
+    OLD_LEDGERS.iter().cycle().skip(number * 2).take(max_ledgers)
 }
 
 fn put(sandbox: &Sandbox, old: &OldLedger) -> Result<()> {
@@ -135,8 +135,8 @@ fn full_disks(setting: &Setting) -> Result<(u64, u64)> {
         }
         let ledger = old.ledger();
         let mut size = ledger.len() as u64 / 1024 + 4;
-        let most = size + 2000;
-        while size < most {
+        let max_size = size + 2000;
+        while size < max_size {
             let sandbox = Sandbox::new(setting)?;
             fs::write(sandbox.at("old.db"), &ledger)?;
             let script = SCRIPT.replace("SIZE", &size.to_string());

@@ -32,19 +32,20 @@ pub(super) const SCENARIO: Scenario = Scenario {
 /// Processes that run at the same time.
 const WORKERS: u64 = 3;
 
-/// Limit for the running time of a killed command, in microseconds.
-const LONGEST_RUN: u64 = 60_000;
+/// The longest running time of a killed command, in microseconds.
+const MAX_RUN_MICROS: u64 = 60_000;
 
 /// One of this many commands is killed.
-const KILLED: u64 = 5;
+const COMMANDS_PER_KILL: u64 = 5;
 
-/// Lines that are collected before it begins, so that a rebuild takes a moment.
-const LINES: u64 = 3000;
+/// The number of lines in each file that are collected before the commands start, so that a rebuild
+/// takes a moment.
+const LINES_AT_START: u64 = 3000;
 
 fn run(setting: &Setting) -> Result<Outcome> {
     let sandbox = Sandbox::new(setting)?;
     let mut writer = Writer::new(&sandbox, setting.seed)?;
-    writer.lines(&sandbox, LINES)?;
+    writer.lines(&sandbox, LINES_AT_START)?;
     sandbox.json(&["sync"])?;
     let model = Model::default();
     let is_over = AtomicBool::new(false);
@@ -256,9 +257,9 @@ impl Worker<'_> {
                 }
                 21 => self.compare(Answer::One, &|_, last| words(&["search", "--exact", last]))?,
                 22 => self.compare(Answer::Count, &|id, _| {
-                    let of =
+                    let query =
                         format!("SELECT messages AS n FROM sessions WHERE session_id = '{id}'");
-                    words(&["sql", &of])
+                    words(&["sql", &query])
                 })?,
                 _ => self.compare(Answer::Listed, &|_, _| words(&["sessions", "--all"]))?,
             }
@@ -287,7 +288,7 @@ impl Worker<'_> {
             self.kill(&arguments, &line)?;
         }
         let run = self.feed(&arguments, &line)?;
-        if self.is_gone(&run, &id)? {
+        if self.has_failed(&run, &id)? {
             return Ok(());
         }
         let answer: Value = serde_json::from_str(run.stdout.lines().next().unwrap_or_default())
@@ -313,7 +314,7 @@ impl Worker<'_> {
     fn read(&mut self, command: &[&str]) -> Result<()> {
         let Some(id) = self.pick() else { return Ok(()) };
         let run = self.sandbox.run(&[command, &[id.as_str()]].concat())?;
-        self.is_gone(&run, &id).map(|_| ())
+        self.has_failed(&run, &id).map(|_| ())
     }
 
     /// Compares the output of a command with what was acknowledged before.
@@ -364,9 +365,9 @@ impl Worker<'_> {
         Ok(())
     }
 
-    /// Returns whether a session was forgotten before a command about it was done. Any other
-    /// failure is a broken promise.
-    fn is_gone(&self, run: &Run, id: &str) -> Result<bool> {
+    /// Returns whether a command failed because its session was forgotten or the projection is
+    /// incomplete. Any other failure is a broken promise.
+    fn has_failed(&self, run: &Run, id: &str) -> Result<bool> {
         if run.code == Some(0) {
             return Ok(false);
         }
@@ -389,7 +390,7 @@ impl Worker<'_> {
     }
 
     fn is_killed(&mut self) -> bool {
-        self.prng.below(KILLED) == 0
+        self.prng.below(COMMANDS_PER_KILL) == 0
     }
 
     /// Starts a command and kills it.
@@ -400,7 +401,7 @@ impl Worker<'_> {
         if let Some(mut stdin) = child.stdin.take() {
             let _ = stdin.write_all(input.as_bytes());
         }
-        std::thread::sleep(Duration::from_micros(self.prng.below(LONGEST_RUN)));
+        std::thread::sleep(Duration::from_micros(self.prng.below(MAX_RUN_MICROS)));
         child.kill()?;
         child.wait()?;
         self.model.kills.fetch_add(1, Ordering::Relaxed);

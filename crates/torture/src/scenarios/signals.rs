@@ -31,11 +31,11 @@ const TASKS: [&[&str]; 8] = [
     &["sessions", "--sync"],
 ];
 
-/// Usual running time of a command, in microseconds; most signals come before its end.
-const LONGEST_RUN: u64 = 80_000;
+/// The longest delay before a signal, in microseconds: the usual running time of a command.
+const MAX_DELAY_MICROS: u64 = 80_000;
 
-/// Limit for stopping after a signal, on a loaded machine.
-const PATIENCE: Duration = Duration::from_secs(20);
+/// The longest time that a command may take to stop after a signal, on a loaded machine.
+const MAX_STOP_TIME: Duration = Duration::from_secs(20);
 
 fn run(setting: &Setting) -> Result<Outcome> {
     let sandbox = Sandbox::new(setting)?;
@@ -48,7 +48,7 @@ fn run(setting: &Setting) -> Result<Outcome> {
             for &(signal, _) in &sent {
                 writer.piece(&sandbox)?;
                 let mut child = sandbox.command(task).spawn()?;
-                std::thread::sleep(Duration::from_micros(writer.below(LONGEST_RUN)));
+                std::thread::sleep(Duration::from_micros(writer.below(MAX_DELAY_MICROS)));
                 let about = || format!("SIG{signal} to `quipu {}`", task.join(" "));
                 let was_running = send(&mut child, signal)?;
                 let status = end(&mut child).with_context(about)?;
@@ -107,7 +107,7 @@ fn send(child: &mut Child, signal: &str) -> Result<bool> {
 /// Waits for the end of a process.
 fn end(child: &mut Child) -> Result<ExitStatus> {
     let began = Instant::now();
-    while began.elapsed() < PATIENCE {
+    while began.elapsed() < MAX_STOP_TIME {
         if let Some(status) = child.try_wait()? {
             return Ok(status);
         }
@@ -115,7 +115,7 @@ fn end(child: &mut Child) -> Result<ExitStatus> {
     }
     child.kill()?;
     child.wait()?;
-    bail!("it did not stop within {} seconds", PATIENCE.as_secs())
+    bail!("it did not stop within {} seconds", MAX_STOP_TIME.as_secs())
 }
 
 /// Removes files that commands wrote next to the ledger.

@@ -103,7 +103,7 @@ fn check_outside(sandbox: &Sandbox) -> Result<()> {
     Ok(())
 }
 
-/// Restores until it succeeds, and compares everything.
+/// Checks that a restore without obstacles completes, and that nothing was written outside.
 fn check_complete(sandbox: &Sandbox, whole: &BTreeMap<PathBuf, Vec<u8>>) -> Result<()> {
     let report = sandbox.json(&["restore", "--all", "--to", "out"])?;
     let there = report["files"].as_u64().unwrap_or(0) + report["there"].as_u64().unwrap_or(0);

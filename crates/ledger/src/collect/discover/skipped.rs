@@ -80,11 +80,11 @@ pub(crate) const MAX_LISTED_PATHS: usize = 20;
 /// know which, but does not read a million names.
 pub(crate) const MAX_LISTED_LINKS: usize = 5000;
 
-/// Groups skipped files by root and reason. Lists at most `most_links` links that are not followed.
+/// Groups skipped files by root and reason. Lists at most `max_links` links that are not followed.
 pub(crate) fn summarise(
     roots: &[RootPath],
     skipped: &[Skipped],
-    most_links: usize,
+    max_links: usize,
 ) -> Vec<SkippedFiles> {
     let mut groups: BTreeMap<(usize, &Reason), SkippedFiles> = BTreeMap::new();
     for skip in skipped {
@@ -105,8 +105,7 @@ pub(crate) fn summarise(
         group.folders += u64::from(is_folder);
         // Only paths in a database can repeat.
         let is_new = |group: &SkippedFiles| is_link || !group.paths.contains(&path);
-        if group.paths.len() < if is_link { most_links } else { MAX_LISTED_PATHS } && is_new(group)
-        {
+        if group.paths.len() < if is_link { max_links } else { MAX_LISTED_PATHS } && is_new(group) {
             group.paths.push(path);
         }
     }
@@ -143,8 +142,8 @@ mod tests {
             .iter()
             .flat_map(|reason| (0..=MAX_LISTED_LINKS).map(move |number| skip(number, reason)))
             .collect();
-        let named = |most| {
-            let groups = summarise(std::slice::from_ref(&root), &skipped, most);
+        let named = |max_links| {
+            let groups = summarise(std::slice::from_ref(&root), &skipped, max_links);
             let group = |group: SkippedFiles| (group.files, group.paths.len());
             groups.into_iter().map(group).collect::<Vec<_>>()
         };

@@ -34,7 +34,7 @@ const MAX_LINE_BYTES: usize = 256 << 20;
 /// The largest window for decompressing an archive, as a power of two.
 const MAX_WINDOW_LOG: u32 = 27;
 
-const ZSTD: [u8; 4] = [0x28, 0xB5, 0x2F, 0xFD];
+const ZSTD_MAGIC: [u8; 4] = [0x28, 0xB5, 0x2F, 0xFD];
 
 /// An archived transcript.
 #[derive(Debug, Clone)]
@@ -113,9 +113,9 @@ impl Archive {
             && own.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-:%".contains(&byte));
         let path = below(own);
         let origin = format.origin(&path);
-        let says_it =
+        let is_named_so =
             origin.session.as_deref() == Some(&self.session) && origin.archive == Some(why);
-        if is_safe && says_it && taken.insert(path.clone()) {
+        if is_safe && is_named_so && taken.insert(path.clone()) {
             return Some(path);
         }
         let session = rows::file_name(&self.session)?;
@@ -159,7 +159,8 @@ impl Archive {
         out: &mut dyn Write,
     ) -> Result<Option<&'static str>, Stop> {
         let blob = self.blob(conn)?;
-        let most = decompress::max_decompressed(blob.len() as u64).min(MAX_DECOMPRESSED_BYTES);
+        let max_length =
+            decompress::max_decompressed(blob.len() as u64).min(MAX_DECOMPRESSED_BYTES);
         let mut lines = match decompressed(&blob) {
             Ok(lines) => lines,
             Err(error) => return Ok(Some(decompress::fault(&error, false))),
@@ -177,7 +178,7 @@ impl Archive {
             let taken = bytes.len();
             lines.consume(taken);
             length += taken as u64;
-            if length > most {
+            if length > max_length {
                 return Ok(Some("decompresses to an absurd size"));
             }
         }
@@ -231,9 +232,9 @@ impl Reading<'_, '_> {
         cutting.written_ns = archive.written_ns;
         let damage = match decompressed(&blob) {
             Ok(mut lines) => {
-                let most =
+                let max_length =
                     decompress::max_decompressed(blob.len() as u64).min(MAX_DECOMPRESSED_BYTES);
-                self.lines(&mut cutting, &mut *lines, most)?
+                self.lines(&mut cutting, &mut *lines, max_length)?
             }
             Err(error) => Some(decompress::fault(&error, false)),
         };
@@ -270,7 +271,7 @@ impl Reading<'_, '_> {
         &mut self,
         cutting: &mut Cutting<'_>,
         lines: &mut dyn BufRead,
-        most: u64,
+        max_length: u64,
     ) -> Result<Option<&'static str>, Stop> {
         let mut line = Vec::new();
         let mut length = 0;
@@ -278,7 +279,7 @@ impl Reading<'_, '_> {
             line.clear();
             let is_read = read_line(lines, &mut line);
             length += line.len() as u64;
-            if length > most || line.len() > MAX_LINE_BYTES {
+            if length > max_length || line.len() > MAX_LINE_BYTES {
                 return Ok(Some("decompresses to an absurd size"));
             }
             // A partial line before the damage stays in the compressed bytes only.
@@ -298,7 +299,7 @@ impl Reading<'_, '_> {
 }
 
 fn decompressed(blob: &[u8]) -> std::io::Result<Box<dyn BufRead + '_>> {
-    if !blob.starts_with(&ZSTD) {
+    if !blob.starts_with(&ZSTD_MAGIC) {
         return Ok(Box::new(Cursor::new(blob)));
     }
     let mut decoder = zstd::stream::read::Decoder::with_buffer(blob)?;

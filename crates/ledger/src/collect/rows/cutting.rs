@@ -223,8 +223,9 @@ impl RowEnds {
     }
 }
 
-/// Returns the current lines of other sources of the session, and this source's lines from the
-/// generation before its last: a generation that was rewritten while it was read holds few lines.
+/// Returns the current lines of other sources of the session, and the lines of this source's
+/// generation before its newest: the newest has few lines if the session was rewritten while it was
+/// read.
 pub(super) fn other_lines(
     conn: &Connection,
     format: &dyn Format,

@@ -45,7 +45,7 @@ struct Window {
     ended_at: Option<i64>,
 }
 
-/// Fields by name, each with its original spelling.
+/// Fields by name, each value as it was written.
 type Fields = BTreeMap<String, Box<RawValue>>;
 
 /// Returns the document, with sorted keys, so that the same tables always give the same bytes.
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn nodes_and_windows() {
+    fn nodes_and_windows_become_one_document() {
         check(
             r#"CREATE TABLE session_nodes (session_key TEXT, current_session_id TEXT, entry_json TEXT,
                     updated_at INTEGER, status TEXT, label TEXT, archived_at INTEGER, secret TEXT);
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn what_older_schemas_have() {
+    fn older_schemas_give_the_fields_that_they_have() {
         check("CREATE TABLE other (a)", serde_json::Value::Null);
         check(
             r#"CREATE TABLE sessions (session_key TEXT, session_id TEXT, entry_json TEXT);

@@ -4,7 +4,7 @@
 //! up to 64 MiB        a private copy of the database and its log: none of its files is opened for
 //!                     writing or locked, so its program can end at any moment and tidy up
 //! larger, no log      immutable: no locks, no files; discarded if the file changes during the read
-//! larger, with a log  read-only beside the writer, the index too; copied if the index is missing,
+//! larger, with a log  read-only, also its shared-memory index; copied if that index is missing,
 //!                     up to 1 GiB
 //! ```
 //!
@@ -31,7 +31,7 @@ use crate::collect::known::print;
 use crate::file::ledger_path::in_real_folder;
 use crate::truth::sources::{Print, Stat};
 
-/// The time that a writer with a lock is waited for.
+/// The longest wait for a writer that holds a lock.
 const MAX_LOCK_WAIT: Duration = Duration::from_millis(250);
 
 /// The longest value, in bytes, that is read.
@@ -49,7 +49,7 @@ const MAX_BYTES_WITHOUT_INDEX: u64 = 1 << 30;
 const MAX_ATTEMPTS: usize = 3;
 
 /// The length in bytes of a write-ahead log's header, which changes when the log restarts.
-const LOG_HEADER: u64 = 32;
+const LOG_HEADER_BYTES: u64 = 32;
 
 /// The location of a database: a folder that was opened below its root, and a name in it.
 #[derive(Debug)]
@@ -89,7 +89,7 @@ impl DatabaseLocation {
     fn log_header(&self) -> io::Result<Vec<u8>> {
         let mut header = Vec::new();
         match self.open("-wal") {
-            Ok(log) => log.take(LOG_HEADER).read_to_end(&mut header).map(|_| header),
+            Ok(log) => log.take(LOG_HEADER_BYTES).read_to_end(&mut header).map(|_| header),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(header),
             Err(error) => Err(error),
         }

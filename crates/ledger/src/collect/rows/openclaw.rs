@@ -50,8 +50,8 @@ const READABLE: &[(&str, &[&str])] = &[
             "archive_blob",
         ],
     ),
-    (NODES, KEYS),
-    (SESSIONS, KEYS),
+    (NODES, KEY_COLUMNS),
+    (SESSIONS, KEY_COLUMNS),
     (
         WINDOWS,
         &[
@@ -66,7 +66,7 @@ const READABLE: &[(&str, &[&str])] = &[
     ),
 ];
 
-const KEYS: &[&str] = &[
+const KEY_COLUMNS: &[&str] = &[
     "session_key",
     "current_session_id",
     "session_id",
@@ -252,27 +252,27 @@ impl Tables {
     pub(super) fn archives(&self) -> Vec<(ArchiveTable, String)> {
         let mut statements = Vec::new();
         if self.has_all(ARCHIVES, &["session_id", "archive_blob"]) {
-            let of = |column| self.or_null(ARCHIVES, column);
+            let or_null = |column| self.or_null(ARCHIVES, column);
             let statement = format!(
                 "SELECT session_id, {}, {}, {}, {}, {}, octet_length(archive_blob), rowid
                    FROM {ARCHIVES} ORDER BY rowid",
-                of("generation"),
-                of("archive_name"),
-                of("reason"),
-                of("archive_sha256"),
-                of("created_at")
+                or_null("generation"),
+                or_null("archive_name"),
+                or_null("reason"),
+                or_null("archive_sha256"),
+                or_null("created_at")
             );
             statements.push((ArchiveTable::PutAside, statement));
         }
         if self.has_all(COLD, &["session_id", "archive_blob"]) {
-            let of = |column| self.or_null(COLD, column);
+            let or_null = |column| self.or_null(COLD, column);
             let statement = format!(
                 "SELECT session_id, {}, {}, 'cold', {}, {}, octet_length(archive_blob), rowid
                    FROM {COLD} WHERE archive_blob IS NOT NULL ORDER BY rowid",
-                of("generation"),
-                of("archive_name"),
-                of("archive_sha256"),
-                of("archived_at")
+                or_null("generation"),
+                or_null("archive_name"),
+                or_null("archive_sha256"),
+                or_null("archived_at")
             );
             statements.push((ArchiveTable::Cold, statement));
         }
@@ -298,10 +298,11 @@ impl ArchiveTable {
     }
 }
 
-/// Selects the keys with their fields: the columns of [`KEYS`] in order.
+/// Selects the keys with their fields: the columns of [`KEY_COLUMNS`] in order.
 pub(super) fn keys(tables: &Tables) -> Option<String> {
     let table = [NODES, SESSIONS].into_iter().find(|table| tables.has(table, "session_key"))?;
-    let columns: Vec<&str> = KEYS.iter().map(|column| tables.or_null(table, column)).collect();
+    let columns: Vec<&str> =
+        KEY_COLUMNS.iter().map(|column| tables.or_null(table, column)).collect();
     Some(format!("SELECT {} FROM {table} ORDER BY session_key", columns.join(", ")))
 }
 
@@ -311,13 +312,13 @@ pub(super) fn windows(tables: &Tables) -> Option<String> {
     if !tables.has_all(WINDOWS, &["session_key", "session_id"]) {
         return None;
     }
-    let of = |column| tables.or_null(WINDOWS, column);
+    let or_null = |column| tables.or_null(WINDOWS, column);
     Some(format!(
         "SELECT session_key, session_id, {}, {}, {}, {} FROM {WINDOWS} ORDER BY {}, session_id",
-        of("previous_session_id"),
-        of("reason"),
-        of("started_at"),
-        of("ended_at"),
-        of("created_at"),
+        or_null("previous_session_id"),
+        or_null("reason"),
+        or_null("started_at"),
+        or_null("ended_at"),
+        or_null("created_at"),
     ))
 }

@@ -69,7 +69,7 @@ impl Task {
 }
 
 /// Returns the number of sessions and archives. A session with unreadable rows has two tasks but
-/// counts once. Tasks without a name have the path of the database.
+/// counts once. Tasks with the path of the database itself are counted one by one.
 pub(super) fn count(tasks: &[Task], database: &[u8]) -> usize {
     let paths = tasks.iter().map(|task| task.path.as_slice());
     let (unnamed, named): (Vec<&[u8]>, Vec<&[u8]>) = paths.partition(|path| *path == database);

@@ -27,7 +27,8 @@ impl Unread {
         let named = self.0.entry(reason.text()).or_default();
         named.count += 1;
         let path = String::from_utf8_lossy(path).into_owned();
-        // Those without a name have the path of the database.
+        // Several may have the same path, such as archives of a session whose id cannot name a
+        // file.
         if named.paths.len() < MAX_LISTED_PATHS && !named.paths.contains(&path) {
             named.paths.push(path);
         }

@@ -69,7 +69,10 @@ fn hint(roots: &[RootPath], path: &Path, change: PathChange) -> Option<Hint> {
             return Some(Hint::File(path.to_owned()));
         }
         // Changes of a database appear in its log first.
-        if inside.strip_suffix(b"-wal").is_some_and(|of| claimed(root.format, of).is_some()) {
+        if inside
+            .strip_suffix(b"-wal")
+            .is_some_and(|database| claimed(root.format, database).is_some())
+        {
             return Some(Hint::All);
         }
         // The event of a link to a folder does not report a folder.
@@ -131,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn folders_that_are_entered_are_a_reason_to_look() {
+    fn folders_that_are_entered_are_hints_for_a_sweep() {
         check("/h/.claude/projects/-new", FOLDER, Some(Hint::All));
         check("/h/.claude/projects/-a/00000001/subagents", FOLDER, Some(Hint::All));
         check("/h/.claude", FOLDER, Some(Hint::All));

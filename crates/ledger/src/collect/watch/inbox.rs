@@ -119,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_storm_becomes_one_hint() {
+    fn too_many_hints_become_one() {
         let inbox = Inbox::default();
         for number in 0..MAX_FILE_HINTS + 1 {
             assert!(!inbox.state().all, "{number}");

@@ -34,8 +34,9 @@ use policy::{Cover, Policy, Task};
 pub use inbox::Stop;
 pub use policy::Timing;
 
-/// The gain of the wall clock on the monotonic clock from which the machine counts as suspended.
-const MIN_SUSPENSION: Duration = Duration::from_secs(20);
+/// The largest lead of the wall clock over the monotonic clock that does not count as a suspension
+/// of the machine.
+const MAX_CLOCK_LEAD: Duration = Duration::from_secs(20);
 
 /// The largest number of changed files that are looked at a second time. A sweep finds the rest.
 const MAX_RECENT_FILES: usize = 64;
@@ -427,7 +428,7 @@ impl Clocks {
 
 /// Returns whether the machine was suspended while the clocks advanced by these durations.
 fn is_suspension(wall: Duration, own: Duration) -> bool {
-    wall.saturating_sub(own) > MIN_SUSPENSION
+    wall.saturating_sub(own) > MAX_CLOCK_LEAD
 }
 
 #[cfg(test)]
@@ -435,7 +436,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_wall_clock_that_runs_ahead_has_seen_more_time() {
+    fn a_wall_clock_far_ahead_means_a_suspension() {
         let seconds = Duration::from_secs;
         assert!(is_suspension(seconds(8 * 3600), seconds(300)));
         assert!(!is_suspension(seconds(300), seconds(300)));

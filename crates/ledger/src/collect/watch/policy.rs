@@ -19,7 +19,7 @@ pub struct Timing {
     pub recheck: Duration,
     /// The delay until the write-ahead log is written back.
     pub checkpoint: Duration,
-    /// The delay until records without successors are sealed.
+    /// The delay until pending records are sealed, which no others follow.
     pub seal: Duration,
     /// The interval of sweeps when every folder is watched.
     pub sweep: Duration,
@@ -62,9 +62,9 @@ const MIN_PAUSE: Duration = Duration::from_millis(250);
 /// The longest pause between two tasks of a kind.
 const MAX_PAUSE: Duration = Duration::from_secs(2);
 
-/// The inverse of the largest share of time spent on sweeps: at most one 25th, with any number of
-/// files.
-const SWEEP_SHARE_INVERSE: u32 = 25;
+/// The smallest pause after a sweep, as a multiple of its duration: sweeps take less than one 25th
+/// of the time, with any number of files.
+const SWEEP_PAUSE_FACTOR: u32 = 25;
 
 /// The share of folders that is watched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -175,7 +175,7 @@ impl Policy {
         match task {
             Task::Sweep => {
                 self.sweep_free_at = free_at;
-                self.sweep_at = now + self.pause().max(took * SWEEP_SHARE_INVERSE);
+                self.sweep_at = now + self.pause().max(took * SWEEP_PAUSE_FACTOR);
                 self.look_at = None;
                 // The sweep seals pending records, so the log is written back after it.
                 if self.seal_at.is_some_and(|seal| seal <= now) {
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_alone_is_sealed_and_written_back() {
+    fn quiet_records_are_sealed_and_the_log_is_written_back() {
         let mut run = Run::new();
         run.policy.file_hinted(run.now);
         run.until(899_000, |task| task == Task::Look);
@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn a_storm_is_a_few_collections_a_second() {
+    fn many_hints_are_a_few_collections_a_second() {
         let mut run = Run::new();
         for millisecond in 1_000..2_000 {
             run.until(millisecond, |_| true);
@@ -343,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn without_watches_it_looks_more_often_but_not_all_the_time() {
+    fn without_watches_sweeps_are_more_frequent_but_limited() {
         let mut policy = Policy::new(Timing::default());
         policy.done(at(0), Task::Sweep, TOOK, false);
         policy.covered(at(0), Cover::Part);
@@ -355,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn waking_up_is_a_reason_to_look() {
+    fn a_suspension_makes_a_sweep_due_at_once() {
         let mut run = Run::new();
         run.until(10_000, |_| false);
         run.policy.sweep_now(run.now);

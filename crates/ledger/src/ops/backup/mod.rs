@@ -57,7 +57,7 @@ pub struct BackupTarget<'a> {
     pub replace: bool,
 }
 
-/// The wait for a writer that did not finish in the usual time before.
+/// The longest wait for a writer that did not finish within the usual wait.
 const SECOND_WAIT: Duration = Duration::from_secs(1);
 
 /// The suffixes of a ledger's own files.
@@ -90,7 +90,7 @@ pub fn backup(
     temporary::remove_left_over(&path);
     // A copy cannot be projected later, so the projection catches up first, if possible.
     if ledger.is_writable() && if_possible(rebuild::catch_up_appended(ledger))?.is_none() {
-        // What was waited for in vain is not waited for as long again.
+        // Another writer did not finish in time, so recording the copy waits less for it.
         ledger.set_longest_wait(SECOND_WAIT)?;
     }
     let copy = Temporary::beside(&path)?;

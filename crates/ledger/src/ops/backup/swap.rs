@@ -32,11 +32,11 @@ use crate::file::{read_only, schema};
 use crate::wire::BackupRestored;
 use crate::{Error, Result};
 
-/// The time that other processes may keep the ledger open.
-const LONGEST_WAIT: Duration = Duration::from_secs(5);
+/// The longest wait for other processes to close the ledger.
+const MAX_CLOSE_WAIT: Duration = Duration::from_secs(5);
 
 /// The pause between two attempts to lock the ledger.
-const PAUSE: Duration = Duration::from_millis(20);
+const RETRY_PAUSE: Duration = Duration::from_millis(20);
 
 /// A backup that was checked and is beside the ledger, ready to replace it. Dropping it changes
 /// nothing.
@@ -106,8 +106,8 @@ impl PreparedRestore {
     pub fn swap(self) -> Result<BackupRestored> {
         let PreparedRestore { ledger: path, from, copy, summary, puts_aside_anything, .. } = self;
         let lock = WriteLock::beside(&path)?;
-        let in_use = || Error::InUse { path: path.clone(), seconds: LONGEST_WAIT.as_secs() };
-        let held = lock.acquire(LONGEST_WAIT);
+        let in_use = || Error::InUse { path: path.clone(), seconds: MAX_CLOSE_WAIT.as_secs() };
+        let held = lock.acquire(MAX_CLOSE_WAIT);
         if !held.is_held() {
             return Err(in_use());
         }
@@ -219,8 +219,8 @@ impl Old {
         loop {
             match lock_exclusively(&conn, path) {
                 Ok(true) => return Ok(Old { conn: Some((conn, opened)), known }),
-                Ok(false) if began.elapsed() >= LONGEST_WAIT => return Err(in_use()),
-                Ok(false) => std::thread::sleep(PAUSE),
+                Ok(false) if began.elapsed() >= MAX_CLOSE_WAIT => return Err(in_use()),
+                Ok(false) => std::thread::sleep(RETRY_PAUSE),
                 Err(error) if is_damage(&error) => return unreadable(),
                 Err(error) => return Err(error),
             }

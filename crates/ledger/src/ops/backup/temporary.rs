@@ -22,7 +22,7 @@ const PREFIX: &str = ".quipu-backup-";
 const COMPANIONS: [&str; 3] = ["-journal", "-wal", "-shm"];
 
 /// The number of attempts to create a file.
-const TRIES: usize = 8;
+const MAX_ATTEMPTS: usize = 8;
 
 /// A file that is removed unless it gets its final name.
 #[derive(Debug)]
@@ -35,7 +35,7 @@ pub(super) struct Temporary {
 impl Temporary {
     /// Creates a temporary file in the folder of `target`.
     pub(super) fn beside(target: &Path) -> Result<Temporary> {
-        for _ in 0..TRIES {
+        for _ in 0..MAX_ATTEMPTS {
             let name = format!("{PREFIX}{}", uuid::Uuid::new_v4().simple());
             let path = target.with_file_name(name);
             let file = OpenOptions::new()

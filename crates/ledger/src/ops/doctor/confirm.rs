@@ -68,8 +68,9 @@ pub(super) fn advises_replacement(diagnosis: &Diagnosis) -> bool {
     diagnosis.findings.iter().any(|finding| finding.advice == RESCUE)
 }
 
-/// Replaces the advice of grave findings by one advice for all: what to do and the possible losses
-/// if `again` confirms one of them with no writer active, otherwise how to find out.
+/// Gives all grave findings the same advice. If `again` confirms one of them with no writer active,
+/// it is to replace the ledger, with the possible losses. Otherwise it is to stop all writers and
+/// check again.
 pub(super) fn advise(
     diagnosis: &mut Diagnosis,
     path: &Path,
@@ -95,7 +96,7 @@ pub(super) fn advise(
     }
 }
 
-/// Describes the sessions that neither a backup nor files on disk can restore.
+/// Describes what is lost with the ledger: native sessions exist in no other file.
 fn possible_losses(path: &Path) -> String {
     let count = crate::Ledger::open_any_version(path).ok().and_then(|ledger| {
         let sessions = "SELECT count(*) FROM sources
@@ -133,7 +134,7 @@ struct Watch {
 }
 
 impl Watch {
-    fn over(queue: Option<WriteLock>) -> Watch {
+    fn new(queue: Option<WriteLock>) -> Watch {
         Watch { began: Instant::now(), queue: queue.map(Arc::new), is_over: Arc::default() }
     }
 
@@ -152,7 +153,7 @@ impl WritersStopped {
     fn begin(path: &Path, longest: Duration) -> Option<WritersStopped> {
         if !has_queue(path) && !beside(path, "-wal").exists() {
             // A copy that no process ever opened for writing.
-            return Some(WritersStopped { watch: Watch::over(None), _writer: None, _turn: None });
+            return Some(WritersStopped { watch: Watch::new(None), _writer: None, _turn: None });
         }
         let began = Instant::now();
         let queue = WriteLock::beside(path).ok()?;
@@ -168,7 +169,7 @@ impl WritersStopped {
                 _ => return None,
             },
         };
-        Some(WritersStopped { watch: Watch::over(Some(queue)), _writer: writer, _turn: Some(turn) })
+        Some(WritersStopped { watch: Watch::new(Some(queue)), _writer: writer, _turn: Some(turn) })
     }
 
     /// Returns whether a writer has waited too long. From then on it may write without its turn.
@@ -179,10 +180,10 @@ impl WritersStopped {
     /// Interrupts queries on `conn` when the quiet time is over.
     pub(super) fn watch(&self, conn: &mut Connection) {
         /// The number of SQLite's virtual machine steps between two checks of the queue.
-        const STEPS: i32 = 100_000;
+        const STEPS_PER_CHECK: i32 = 100_000;
         let watch = self.watch.clone();
         // If it fails, the checks run to their end.
-        let _ = conn.progress_handler(STEPS, Some(move || watch.is_over()));
+        let _ = conn.progress_handler(STEPS_PER_CHECK, Some(move || watch.is_over()));
     }
 }
 
@@ -204,7 +205,8 @@ mod tests {
     use super::*;
     use crate::wire::Finding;
 
-    /// Of two findings, the second look confirms one or none: there is one thing to do in any case.
+    /// The second examination confirms one of two findings, or none. In both cases they get the
+    /// same advice.
     #[test]
     fn all_grave_findings_have_the_same_advice() {
         let folder = tempfile::tempdir().unwrap();

@@ -21,7 +21,8 @@ use crate::{Error, Result};
 pub(super) const CHECK: Check =
     Check { name: "file", fine: "opens, and its pages are consistent", run, needs_ledger: true };
 
-/// The length of a log, in bytes, that only a long-running reader can cause.
+/// The length of the log, in bytes, from which it is reported: only a long-running reader keeps it
+/// that long.
 const LARGE_LOG_BYTES: u64 = 256 << 20;
 
 /// The unused space, in bytes, from which it is reported.
@@ -242,7 +243,7 @@ struct Object {
 }
 
 fn objects(conn: &Connection) -> Result<Vec<Object>> {
-    // Tables that other tools add (those of Datasette and ANALYZE) are ignored.
+    // SQLite's own tables are ignored, such as those that ANALYZE adds.
     let mut statement = conn.prepare(
         "SELECT name, tbl_name, sql, type IN ('table', 'index') FROM sqlite_schema
           WHERE name NOT LIKE 'sqlite\\_%' ESCAPE '\\'",

@@ -6,7 +6,7 @@ use crate::Error;
 use crate::wire::{Finding, Severity};
 
 /// The largest number of examples in a finding.
-const EXAMPLES: usize = 5;
+const MAX_EXAMPLES: usize = 5;
 
 /// The longest message, in characters.
 const MAX_MESSAGE_CHARS: usize = 200;
@@ -131,13 +131,13 @@ pub(super) struct Tally {
 impl Tally {
     pub(super) fn add(&mut self, example: impl FnOnce() -> String) {
         self.count += 1;
-        if self.examples.len() < EXAMPLES {
+        if self.examples.len() < MAX_EXAMPLES {
             self.examples.push(example());
         }
     }
 
     /// Creates a tally from a finished count.
     pub(super) fn of(count: u64, examples: impl IntoIterator<Item = String>) -> Tally {
-        Tally { count, examples: examples.into_iter().take(EXAMPLES).collect() }
+        Tally { count, examples: examples.into_iter().take(MAX_EXAMPLES).collect() }
     }
 }

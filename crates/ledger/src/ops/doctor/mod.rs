@@ -52,7 +52,7 @@ pub(crate) const CHECKS: &[Check] = &[
     risk::CHECK,
 ];
 
-/// The objects of a check.
+/// The ledger and the sources that the checks examine.
 pub(crate) struct Examined<'a> {
     path: &'a Path,
     ledger: Option<Ledger>,

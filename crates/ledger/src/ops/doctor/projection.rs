@@ -25,7 +25,7 @@ const COMPARE_AGAIN: &str = "wait until a running rebuild has ended, or run `qui
     `quipu doctor --deep` again";
 
 /// The number of records that are decoded again, spread over the ledger.
-const SAMPLE: i64 = 200;
+const SAMPLE_RECORDS: i64 = 200;
 
 fn run(examined: &mut Examined<'_>, findings: &mut Findings) -> Result<()> {
     let Some(ledger) = &examined.ledger else { return Ok(()) };
@@ -68,9 +68,10 @@ fn sample(conn: &Connection, to: i64, findings: &mut Findings) -> Result<()> {
         "SELECT seq, generation, length FROM records WHERE seq >= ?1 AND seq <= ?2 ORDER BY seq LIMIT 1",
     )?;
     let mut seen = 0_i64;
-    for step in 0..SAMPLE {
+    for step in 0..SAMPLE_RECORDS {
         let from =
-            1 + i64::try_from(i128::from(to) * i128::from(step) / i128::from(SAMPLE)).unwrap_or(0);
+            1 + i64::try_from(i128::from(to) * i128::from(step) / i128::from(SAMPLE_RECORDS))
+                .unwrap_or(0);
         let found = record
             .query_row((from.max(seen.saturating_add(1)), to), |row| {
                 Ok((row.get::<_, Seq>(0)?, row.get::<_, GenerationId>(1)?, row.get::<_, i64>(2)?))

@@ -44,7 +44,7 @@ pub fn claude_files(ledger: &Ledger, sessions: &[(SessionRow, Session)]) -> Resu
             leave("it is not a Claude Code session");
             continue;
         }
-        let own = of(conn, *row, &session.id)?;
+        let own = files_of(conn, *row, &session.id)?;
         if own.is_empty() {
             leave("no file of it was collected");
         }
@@ -54,7 +54,7 @@ pub fn claude_files(ledger: &Ledger, sessions: &[(SessionRow, Session)]) -> Resu
     Ok((files, left_out))
 }
 
-fn of(conn: &Connection, row: SessionRow, id: &str) -> Result<Vec<ClaudeFile>> {
+fn files_of(conn: &Connection, row: SessionRow, id: &str) -> Result<Vec<ClaudeFile>> {
     let mut statement = conn.prepare_cached(
         "SELECT s.path, g.id, g.mtime_ns
            FROM sources s JOIN generations g ON g.id = s.generation

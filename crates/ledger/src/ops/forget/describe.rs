@@ -14,8 +14,8 @@ use crate::read::query::find;
 use crate::wire::{ForgetReport, ForgottenSession};
 use crate::{Error, Result};
 
-/// The largest number of sessions with copies of forgotten lines that are listed.
-const MAX_LISTED_PATHS: usize = 20;
+/// The largest number of listed sessions with copies of forgotten lines.
+const MAX_LISTED_SESSIONS: usize = 20;
 
 /// Describes what the ledger holds of these sessions. Must run before the removal.
 pub(super) fn describe(conn: &Connection, scope: &Scope) -> Result<ForgetReport> {
@@ -25,7 +25,7 @@ pub(super) fn describe(conn: &Connection, scope: &Scope) -> Result<ForgetReport>
         shared_lines: (scope.lines.blanked.len() + scope.lines.tails.len()) as u64,
         on_disk: on_disk(scope),
         copies: copied_in.len() as u64,
-        copied_in: copied_in.into_iter().take(MAX_LISTED_PATHS).collect(),
+        copied_in: copied_in.into_iter().take(MAX_LISTED_SESSIONS).collect(),
         threads: threads(conn, scope)?,
         ..ForgetReport::default()
     };
@@ -96,7 +96,7 @@ fn before(conn: &Connection, name: &str) -> Result<Option<ForgetReport>> {
     Ok(Some(ForgetReport { already: true, ..describe(conn, &scope)? }))
 }
 
-/// Returns the agents' own files that still hold it.
+/// Returns the agents' own files that still hold the sessions.
 fn on_disk(scope: &Scope) -> Vec<String> {
     let paths = scope.sources.iter().map(|source| &source.path).chain(&scope.lines.files);
     let mut on_disk: Vec<String> = paths
@@ -147,8 +147,8 @@ fn threads(conn: &Connection, scope: &Scope) -> Result<Vec<ForgottenSession>> {
     )?;
     let mut found = Vec::new();
     for session in &scope.sessions {
-        let of = (&session.format, &session.agent, &session.session_id);
-        let more = statement.query_map(of, scope::session)?;
+        let name = (&session.format, &session.agent, &session.session_id);
+        let more = statement.query_map(name, scope::session)?;
         found.extend(more.collect::<Result<Vec<_>, _>>()?);
     }
     found.retain(|(row, _)| !scope.rows.contains(row));
@@ -184,7 +184,7 @@ fn beside(ledger: &Path) -> Vec<String> {
         let Some(rest) = other.as_encoded_bytes().strip_prefix(name.as_encoded_bytes()) else {
             continue;
         };
-        if !OWN.contains(&rest) {
+        if !OWN_SUFFIXES.contains(&rest) {
             found.push(entry.path().display().to_string());
         }
     }
@@ -193,4 +193,4 @@ fn beside(ledger: &Path) -> Vec<String> {
 }
 
 /// The suffixes of the ledger's own files.
-const OWN: &[&[u8]] = &[b"", b"-wal", b"-shm", b"-journal", b".lock", b".wait"];
+const OWN_SUFFIXES: &[&[u8]] = &[b"", b"-wal", b"-shm", b"-journal", b".lock", b".wait"];

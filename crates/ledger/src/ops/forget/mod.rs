@@ -1,10 +1,10 @@
 //! Forgets a session: the only destructive operation.
 //!
 //! ```text
-//! scope    find what belongs to it                   (scope, shared)
-//! remove   out of truth, and add a mark that stays   (remove, repack, marks)   one transaction,
-//! empty    the projection                                                      all or nothing
-//! clean    rewrite the file, truncate the log        (clean)
+//! scope    find what belongs to it                   (scope)
+//! remove   out of truth, and add a mark that stays   (remove, repack)   one transaction,
+//! empty    the projection                                               all or nothing
+//! clean    rewrite the file, truncate the log        (truth::forgotten::clean)
 //! rebuild  the projection, from what is left
 //! ```
 //!

@@ -48,7 +48,7 @@ pub(super) fn remove(tx: &Transaction<'_>, scope: &Scope) -> Result<()> {
         sources::drop_tail(tx, *generation)?;
     }
     for generation in &scope.lines.generations {
-        print_again(tx, *generation)?;
+        update_fingerprints(tx, *generation)?;
     }
     shorten_indexes(tx, &marks_of(&scope.names))
 }
@@ -83,11 +83,11 @@ fn refuse_dangling(tx: &Transaction<'_>, scope: &Scope) -> Result<()> {
     )?;
     let mut rows = statement.query([])?;
     while let Some(row) = rows.next()? {
-        let (user, of): (GenerationId, GenerationId) = (row.get(0)?, row.get(1)?);
-        if going.contains(&of) && !going.contains(&user) {
+        let (user, owner): (GenerationId, GenerationId) = (row.get(0)?, row.get(1)?);
+        if going.contains(&owner) && !going.contains(&user) {
             return Err(Error::damaged(format!(
                 "generation {} of another session shares bytes with generation {}",
-                user.0, of.0
+                user.0, owner.0
             )));
         }
     }
@@ -154,7 +154,7 @@ fn empty_sources(tx: &Transaction<'_>, scope: &Scope) -> Result<()> {
 }
 
 /// Updates the fingerprints of a generation whose bytes changed.
-fn print_again(tx: &Transaction<'_>, generation: GenerationId) -> Result<()> {
+fn update_fingerprints(tx: &Transaction<'_>, generation: GenerationId) -> Result<()> {
     let mut ends = Ends::default();
     let mut add = |part: &[u8]| {
         ends.add(part);

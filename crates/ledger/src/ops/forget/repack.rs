@@ -15,10 +15,10 @@ use crate::truth::forgotten::shared_lines;
 use crate::{Error, Result};
 
 /// The offset of the seqs for new chunks, far above the seq of any record.
-const ASIDE: i64 = 1 << 60;
+const ASIDE_OFFSET: i64 = 1 << 60;
 
 /// The number of bytes of a blanked record that are written at once.
-const PIECE: usize = 1 << 20;
+const PIECE_BYTES: usize = 1 << 20;
 
 /// The changes of records' bytes.
 #[derive(Debug, Default)]
@@ -89,7 +89,7 @@ pub(super) fn swap(tx: &Transaction<'_>, repacked: &Repacked) -> Result<()> {
     tx.execute(
         "UPDATE chunks SET first_seq = first_seq - ?1, last_seq = last_seq - ?1
           WHERE first_seq >= ?1",
-        [ASIDE],
+        [ASIDE_OFFSET],
     )?;
     let mut reader = RecordReader::new(tx);
     for (seq, expected) in &repacked.expected {
@@ -144,7 +144,7 @@ impl Repacked {
                 None => packer.skip(),
             }
         }
-        packer.finish(false)?.insert_chunks(tx, Seq(first + ASIDE))
+        packer.finish(false)?.insert_chunks(tx, Seq(first + ASIDE_OFFSET))
     }
 
     /// Blanks a record of any length that has its own chunks.
@@ -156,8 +156,8 @@ impl Repacked {
             Ok(true)
         })?;
         let mut hasher = blake3::Hasher::new();
-        chunks::store_streamed(tx, Seq(seq + ASIDE), &mut || {
-            let length = left.min(PIECE);
+        chunks::store_streamed(tx, Seq(seq + ASIDE_OFFSET), &mut || {
+            let length = left.min(PIECE_BYTES);
             left -= length;
             let piece = shared_lines::blanks(length, left == 0 && last_byte == Some(b'\n'));
             hasher.update(&piece);

@@ -193,7 +193,8 @@ fn names(
 }
 
 /// Returns whether a source belongs to these sessions although its path does not name them: the
-/// header of a cold archive names its session, and a prompt the text that was pasted into it.
+/// header of a cold archive names its session, and a prompt names the file with the text that was
+/// pasted into it.
 fn is_named_inside(
     conn: &Connection,
     source: SourceId,

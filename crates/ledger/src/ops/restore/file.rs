@@ -38,7 +38,7 @@ pub(super) enum Bytes {
 }
 
 /// A generation of a source, and the kind of its bytes.
-pub(super) type Of = (SourceId, GenerationId, Bytes);
+pub(super) type Content = (SourceId, GenerationId, Bytes);
 
 /// The result of writing a file, with its length.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,19 +51,19 @@ pub(super) enum Written {
 /// Writes one generation to a new file below `target`. Never overwrites a file.
 pub(super) fn write(
     conn: &Connection,
-    of: Of,
+    content: Content,
     mtime_ns: i64,
     (target, path): (&Target, &Path),
     blanks: &mut BlankLines,
 ) -> Result<Written> {
     let whole = target.path().join(path);
     if let Some(there) = target.read(path).map_err(Error::io("create", &whole))? {
-        return compare(conn, of, there, &whole);
+        return compare(conn, content, there, &whole);
     }
     let new = target.create(path).map_err(Error::io("create", &whole))?;
     let mut out = BufWriter::new(new.file());
     let mut bytes = 0;
-    stream(conn, of, &mut |part| {
+    stream(conn, content, &mut |part| {
         bytes += part.len() as u64;
         blanks.add(part);
         out.write_all(part).map_err(Error::io("write", &whole))
@@ -76,10 +76,10 @@ pub(super) fn write(
 }
 
 /// Compares an existing file with the bytes that would be written.
-fn compare(conn: &Connection, of: Of, there: File, whole: &Path) -> Result<Written> {
+fn compare(conn: &Connection, content: Content, there: File, whole: &Path) -> Result<Written> {
     let mut there = BufReader::with_capacity(1 << 16, there);
     let (mut bytes, mut is_same, mut buffer) = (0, true, Vec::new());
-    let streamed = stream(conn, of, &mut |part| {
+    let streamed = stream(conn, content, &mut |part| {
         bytes += part.len() as u64;
         buffer.resize(part.len(), 0);
         is_same = there.read_exact(&mut buffer).is_ok() && buffer == part;
@@ -103,7 +103,7 @@ fn compare(conn: &Connection, of: Of, there: File, whole: &Path) -> Result<Writt
 /// Calls `each` with the bytes of a generation, piece by piece.
 fn stream(
     conn: &Connection,
-    (source, generation, what): Of,
+    (source, generation, what): Content,
     each: &mut dyn FnMut(&[u8]) -> Result<()>,
 ) -> Result<()> {
     match what {

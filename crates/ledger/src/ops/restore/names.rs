@@ -19,7 +19,7 @@ use crate::Result;
 use crate::base::ids::SourceId;
 
 /// The longest name in bytes that Linux and macOS accept.
-const LONGEST_NAME: usize = 255;
+const MAX_NAME_BYTES: usize = 255;
 
 /// A generation of a source to restore.
 pub(super) struct RestoredGeneration<'a> {
@@ -76,7 +76,7 @@ impl<'c> Names<'c> {
 
     /// Returns the folder of a root.
     pub(super) fn folder(&mut self, format: &str, root: &[u8]) -> String {
-        self.folders.of(format, root)
+        self.folders.folder_of(format, root)
     }
 
     /// Returns the files that a generation is restored as, in this folder.
@@ -130,7 +130,7 @@ impl<'c> Names<'c> {
             is_taken = is_taken || self.is_followed(generation, &name)?;
         }
         let path = Path::new(folder).join(safe(&name)?);
-        let is_too_long = path.file_name().is_some_and(|name| name.len() > LONGEST_NAME);
+        let is_too_long = path.file_name().is_some_and(|name| name.len() > MAX_NAME_BYTES);
         is_taken = is_taken
             || is_too_long
             || self.is_folder(generation, &name)?
@@ -176,7 +176,7 @@ struct Folders {
 }
 
 impl Folders {
-    fn of(&mut self, format: &str, root: &[u8]) -> String {
+    fn folder_of(&mut self, format: &str, root: &[u8]) -> String {
         let roots = &mut self.roots;
         self.of_root
             .entry((format.to_owned(), root.to_owned()))

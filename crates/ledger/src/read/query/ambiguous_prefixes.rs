@@ -31,7 +31,8 @@ pub fn ids_with_ambiguous_prefix(ledger: &Ledger, letters: usize) -> Result<Vec<
         scan.visit(id);
     }
     empty.for_each(|id| scan.visit(&id));
-    // The folder of these names is needed.
+    // A prefix of `FORMAT/ID` would lose the format, so originals of imported sessions always
+    // count.
     let mut statement = conn.prepare(concat!(
         "SELECT s.format || '/' || s.session_id FROM sessions s WHERE ",
         is_original!()

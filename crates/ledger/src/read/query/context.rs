@@ -50,9 +50,9 @@ pub fn context_of(
     let _snapshot = Snapshot::of(conn)?;
     let at = leaf.map_or(At::Leaf, At::Entry);
     let generations = transcript_generations(conn, session)?;
-    for (order_index, generation) in generations.iter().enumerate() {
+    for (index, generation) in generations.iter().enumerate() {
         let recent = match at {
-            At::Leaf if order_index == 0 => recent::context(conn, generation, session)?,
+            At::Leaf if index == 0 => recent::context(conn, generation, session)?,
             _ => None,
         };
         let context = match recent {
@@ -171,11 +171,11 @@ impl TranscriptGeneration {
         let text = text.strip_suffix('\n').unwrap_or(&text);
         let mut lines: Vec<&str> =
             if text.is_empty() { Vec::new() } else { text.split('\n').collect() };
-        // At most one line is that long: two do not fit.
+        // At most one line is that long: two would exceed `MAX_BYTES_IN_MEMORY`.
         let long = lines.iter().position(|line| line.len() > DECODE_LIMIT);
         let short = long.and_then(|long| lines.get(long)).map(|line| shorten(line));
-        if let Some(order_index) = long.and_then(|long| lines.get_mut(long)) {
-            *order_index = short.as_deref().unwrap_or_default();
+        if let Some(line) = long.and_then(|long| lines.get_mut(long)) {
+            *line = short.as_deref().unwrap_or_default();
         }
         let mut session = Session::new(self.reader);
         session.extend(&lines);
@@ -192,8 +192,8 @@ impl TranscriptGeneration {
             plan.lines().map(|line| (line, String::new())).collect();
         let mut number = 0;
         self.split(conn, DECODE_LIMIT, &mut |line, _| {
-            if let Some(order_index) = needed_lines.get_mut(&number) {
-                *order_index = String::from_utf8_lossy(line).into_owned();
+            if let Some(needed_line) = needed_lines.get_mut(&number) {
+                *needed_line = String::from_utf8_lossy(line).into_owned();
             }
             number += 1;
         })?;
@@ -232,13 +232,13 @@ struct Splitter {
     line: Vec<u8>,
     /// The current line with shortened strings, once it is longer than `longest`.
     short: Option<Shortened>,
-    /// The largest number of bytes held so far.
-    longest_held: usize,
+    /// The largest number of bytes that were in memory at once.
+    max_bytes_held: usize,
 }
 
 impl Splitter {
     fn new(longest: usize) -> Splitter {
-        Splitter { longest, line: Vec::new(), short: None, longest_held: 0 }
+        Splitter { longest, line: Vec::new(), short: None, max_bytes_held: 0 }
     }
 
     fn take(&mut self, mut part: &[u8], each: &mut dyn FnMut(&[u8], bool)) {
@@ -262,15 +262,16 @@ impl Splitter {
             None => {
                 self.line.extend_from_slice(part);
                 if self.line.len() > self.longest {
-                    self.longest_held = self.longest_held.max(self.line.len());
+                    self.max_bytes_held = self.max_bytes_held.max(self.line.len());
                     let mut short = Shortened::default();
                     short.push(&std::mem::take(&mut self.line));
                     self.short = Some(short);
                 }
             }
         }
-        self.longest_held =
-            self.longest_held.max(self.line.len() + self.short.as_ref().map_or(0, Shortened::len));
+        self.max_bytes_held = self
+            .max_bytes_held
+            .max(self.line.len() + self.short.as_ref().map_or(0, Shortened::len));
     }
 
     fn end(&mut self, each: &mut dyn FnMut(&[u8], bool)) {
@@ -289,7 +290,7 @@ impl Splitter {
     }
 }
 
-/// Returns the number of lines of a plan that are too long to be held.
+/// Returns the number of lines of a plan that were shortened.
 fn cut(plan: &Plan, long: &[usize]) -> usize {
     plan.lines().filter(|line| long.binary_search(line).is_ok()).count()
 }
@@ -313,24 +314,27 @@ mod tests {
 
     use super::*;
 
-    /// Checks that the memory for a line does not grow with the line.
     #[test]
-    fn a_long_line_is_not_held() {
-        const LONGEST: usize = 256 << 10;
-        const PART: usize = 100 << 10;
-        let mut lines = Splitter::new(LONGEST);
+    fn memory_does_not_grow_with_a_line() {
+        const MAX_LINE_BYTES: usize = 256 << 10;
+        const PART_BYTES: usize = 100 << 10;
+        let mut lines = Splitter::new(MAX_LINE_BYTES);
         let mut seen = Vec::new();
         let mut each = |line: &[u8], is_long| seen.push((line.len(), is_long));
         lines.take(b"one\n\n\"", &mut each);
         for _ in 0..1000 {
-            lines.take(&[b'x'; PART], &mut each);
+            lines.take(&[b'x'; PART_BYTES], &mut each);
         }
         lines.take(b"\"\nthree\nfo", &mut each);
         lines.take(b"ur\n\"", &mut each);
-        lines.take(&[&[b'y'; LONGEST], &b"\"\nend"[..]].concat(), &mut each);
+        lines.take(&[&[b'y'; MAX_LINE_BYTES], &b"\"\nend"[..]].concat(), &mut each);
         lines.end_last(&mut each);
         let long = (OVERSIZE_HEAD + 2, true);
         assert_eq!(seen, [(3, false), (0, false), long, (5, false), (4, false), long, (3, false)]);
-        assert!(lines.longest_held <= LONGEST + LONGEST, "{}", lines.longest_held);
+        assert!(
+            lines.max_bytes_held <= MAX_LINE_BYTES + MAX_LINE_BYTES,
+            "{}",
+            lines.max_bytes_held
+        );
     }
 }

@@ -107,7 +107,9 @@ fn called(conn: &Connection, name: &str) -> Result<Vec<Transcript>> {
     let mut found = transcripts(conn)?;
     // The name of an agent or a format may precede the id.
     let id = |transcript: &Transcript| match name.split_once('/') {
-        Some((of, id)) if of == transcript.agent || of == transcript.format => id.to_owned(),
+        Some((prefix, id)) if prefix == transcript.agent || prefix == transcript.format => {
+            id.to_owned()
+        }
         _ => name.to_owned(),
     };
     found.retain(|transcript| transcript.session.starts_with(&id(transcript)));

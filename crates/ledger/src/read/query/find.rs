@@ -70,14 +70,14 @@ pub(crate) fn session(conn: &Connection, name: &str) -> Result<SessionRow> {
     }
     let by_key = format!("key = ?1 AND {OF_ITS_AGENT}");
     if found.is_empty() {
-        // Of all sessions that a key ever led to, the one that it leads to now.
+        // A key may have led to several sessions. The one that it leads to now is meant.
         let now = "session_id IN (SELECT session_id FROM session_keys WHERE key = ?1)";
         found = candidates_by_meaning(conn, &[&format!("{by_key} AND {now}")], name)?;
         let newest = led_to_by_newest_index(conn, name, &found)?;
         found.retain(|found| newest.contains(&found.row));
     }
     if found.is_empty() {
-        // Some names end in the header's id, after a time.
+        // Some files are named after a time, an underscore and the id in their header.
         let by_end = "length(?1) > 3 AND instr(session_id, '_' || ?1) > 0";
         found = candidates_by_meaning(conn, &[&by_key, by_end], name)?;
     }
@@ -90,7 +90,7 @@ pub(crate) fn session(conn: &Connection, name: &str) -> Result<SessionRow> {
             found.append(&mut candidates_of(conn, "SELECT * FROM sessions WHERE id = ?1", [row])?);
         }
     }
-    // A session that was imported and also collected is continued as the native one.
+    // If a session was both collected and imported, the native one is meant.
     let is_one = found.windows(2).all(|pair| match pair {
         [one, other] => one.id == other.id,
         _ => true,

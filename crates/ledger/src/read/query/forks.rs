@@ -115,14 +115,14 @@ pub(crate) fn into(conn: &Connection, session: SessionRow) -> Result<Vec<Fork>> 
     let mut forks = Vec::new();
     let mut checked = 0;
     let parents = Parents::default();
-    for (row, id, other_name, is_silent) in found {
+    for (row, id, other_name, is_unrecorded) in found {
         if let Some(parent_name) = other_name {
             let parent = parents.find(conn, row, &parent_name)?;
             if parent.is_none_or(|parent| parent.row != session) {
                 continue;
             }
         }
-        if is_silent {
+        if is_unrecorded {
             checked += 1;
             if checked > MAX_FORK_CHECKS || original(conn, row)?.as_ref() != Some(&own) {
                 continue;

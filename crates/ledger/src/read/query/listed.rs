@@ -55,9 +55,10 @@ pub struct Filter {
     pub until: Option<i64>,
     /// The channel of the messages.
     pub channel: Option<String>,
-    /// True if sub-agents, warm-up sessions and empty sessions pass too.
+    /// True if sub-agents, warm-up sessions, empty sessions and originals of imported ones pass
+    /// too.
     pub all: bool,
-    /// True if sessions do not pass whose turns were all begun by programs.
+    /// True if sessions whose turns were all begun by programs do not pass.
     pub human: bool,
 }
 
@@ -216,11 +217,11 @@ fn of_project(conn: &Connection, sessions: Vec<Listed>, name: &Name) -> Result<V
 
 /// Returns whether one of its first prompts names the project.
 fn prompt_names_project(conn: &Connection, session: SessionRow, name: &Name) -> Result<bool> {
-    let (mut left, mut is_said) = (MAX_PROMPTS_READ, false);
+    let (mut left, mut is_named) = (MAX_PROMPTS_READ, false);
     prompts::each(conn, session, prompts::Order::First, |text| {
         left -= 1;
-        is_said |= name.is_in(text);
-        left > 0 && !is_said
+        is_named |= name.is_in(text);
+        left > 0 && !is_named
     })?;
-    Ok(is_said)
+    Ok(is_named)
 }

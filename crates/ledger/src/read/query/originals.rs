@@ -1,4 +1,5 @@
-//! Collected sessions that were imported: the native session stands for both.
+//! Originals: collected sessions that were also imported. Lists and searches show the native
+//! session instead.
 //!
 //! The original stays in the ledger. Lists show it with `all`, and `FORMAT/ID` names it.
 

@@ -7,7 +7,7 @@ use rusqlite::{Connection, OptionalExtension};
 use crate::Result;
 use crate::base::ids::{EntryId, SessionRow, is_first_of_line, order_by_line};
 
-/// The number of prompts at the end of a session that its row shows: enough to recognise it.
+/// The number of last prompts that a list shows of a session: enough to recognise it.
 pub(super) const LAST_PROMPTS: usize = 3;
 
 /// The largest length of a shown prompt, in characters: longer ones do not fit into a list.

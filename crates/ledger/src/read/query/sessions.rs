@@ -232,8 +232,8 @@ struct Files {
     modified_at: Option<i64>,
 }
 
-/// Returns the size, times and counts of a session's files. If there are several, the one written
-/// last counts; the rest are archives and copies of it.
+/// Returns the lines, size and time of the session's file that was written last, and the number of
+/// records in all its files. The other files are archives and copies of it.
 fn files(conn: &Connection, session: SessionRow) -> Result<Files> {
     let mut statement = conn.prepare_cached(concat!(
         "SELECT g.id, g.size, g.mtime_ns, g.tail_length, g.number, g.records, g.cursor,
@@ -270,7 +270,7 @@ fn lines(conn: &Connection, generation: GenerationId) -> Result<u64> {
     )?;
     let mut lines = 0;
     for run in spans::runs(conn, generation)? {
-        // A record has at least one byte.
+        // A record has at least one byte, so a run has at most `length` records.
         let parameters = (
             run.owner,
             run.first_seq,

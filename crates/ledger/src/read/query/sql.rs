@@ -83,10 +83,10 @@ pub fn sql(
     let limits = Limits { stop: Arc::clone(&limits.stop), end };
     // One batch is printed while the next is filled.
     let (sender, receiver) = mpsc::sync_channel(1);
-    let (statement, its_over) = (statement.to_owned(), limits.clone());
+    let (statement, thread_limits) = (statement.to_owned(), limits.clone());
     let work = move || {
         let mut batch = Batched { sender, rows: Vec::new(), bytes: 0 };
-        let done = run_in_thread(ledger, &statement, its_over, &mut batch);
+        let done = run_in_thread(ledger, &statement, thread_limits, &mut batch);
         batch.flush();
         // The caller may have returned already.
         let _ = batch.sender.send(Piece::Done(done));
@@ -200,7 +200,7 @@ fn restrict(conn: &mut Connection, limits: Limits) -> Result<()> {
     Ok(())
 }
 
-/// Returns whether a statement may do this. Every action that is not listed is refused.
+/// Returns whether a statement may perform an action. Every action that is not listed is refused.
 fn authorize(action: &AuthAction<'_>) -> Authorization {
     let is_reading = match action {
         AuthAction::Select | AuthAction::Read { .. } | AuthAction::Recursive => true,

@@ -113,10 +113,10 @@ impl<'l> Story<'l> {
         each: &mut dyn FnMut(&StoryItem<'_>) -> ControlFlow<()>,
     ) -> Result<()> {
         let mut chosen = Chosen::new(self.conn, self.row, &self.plan, choice)?;
-        let mut teller = Teller::new(self)?;
+        let mut items = ItemReader::new(self)?;
         let mut start = chosen.start();
         if let Some(count) = choice.last {
-            start = teller.start_of_last(&mut chosen, count)?;
+            start = items.start_of_last(&mut chosen, count)?;
             // The backward pass changed the state of `chosen`, and the same entries follow again.
             chosen = Chosen::new(self.conn, self.row, &self.plan, choice)?;
         }
@@ -129,12 +129,12 @@ impl<'l> Story<'l> {
                 return Ok(());
             }
             if chosen.wants_row(&row) {
-                flow = teller.record(&row, &mut chosen, each)?;
+                flow = items.record(&row, &mut chosen, each)?;
             }
         }
         if flow.is_continue() {
             for row in rows::provisional(self.conn, self.row)? {
-                if chosen.wants_row(&row) && teller.record(&row, &mut chosen, each)?.is_break() {
+                if chosen.wants_row(&row) && items.record(&row, &mut chosen, each)?.is_break() {
                     break;
                 }
             }
@@ -144,7 +144,7 @@ impl<'l> Story<'l> {
 }
 
 /// Reads records and turns them into items.
-struct Teller<'s> {
+struct ItemReader<'s> {
     story: &'s Story<'s>,
     reader: RecordReader<'s>,
     infos: HashMap<GenerationId, Option<GenerationInfo>>,
@@ -155,9 +155,9 @@ struct Teller<'s> {
     outputs: Outputs<'s>,
 }
 
-impl<'s> Teller<'s> {
-    fn new(story: &'s Story<'s>) -> Result<Teller<'s>> {
-        Ok(Teller {
+impl<'s> ItemReader<'s> {
+    fn new(story: &'s Story<'s>) -> Result<ItemReader<'s>> {
+        Ok(ItemReader {
             story,
             reader: RecordReader::new(story.conn),
             infos: HashMap::new(),
@@ -286,12 +286,12 @@ impl<'s> Teller<'s> {
                 }
             };
             if chosen.wants_row(&row) {
-                let mut speaks = 0;
+                let mut n_with_text = 0;
                 let _ = self.record(&row, chosen, &mut |item| {
-                    speaks += u64::from(item.has_text() || are_results);
+                    n_with_text += u64::from(item.has_text() || are_results);
                     ControlFlow::Continue(())
                 })?;
-                left = left.saturating_sub(speaks);
+                left = left.saturating_sub(n_with_text);
             }
             if row.id.seq().is_some() {
                 start = row.position;

@@ -20,7 +20,7 @@ use crate::read::query::{find, forks};
 use crate::wire::TreeLine;
 
 /// The largest length of a prompt in the tree, in characters: a line shows only the beginning.
-const LONGEST_TEXT: i64 = 400;
+const MAX_PROMPT_CHARS: i64 = 400;
 
 /// Returns the lines of the tree of the session with this name.
 pub fn tree(ledger: &Ledger, name: &str) -> Result<Vec<TreeLine>> {
@@ -191,7 +191,7 @@ impl Drawing<'_> {
             Some(prompt) => self
                 .conn
                 .prepare_cached("SELECT substr(text, 1, ?2) FROM message_texts WHERE id = ?1")?
-                .query_row((prompt, LONGEST_TEXT), |row| row.get(0))
+                .query_row((prompt, MAX_PROMPT_CHARS), |row| row.get(0))
                 .optional()?,
             None => None,
         };

@@ -1,8 +1,8 @@
 //! Tokens and cost, summed by day, month, session, model, project or agent.
 //!
 //! `project::usage` decided at collection which copy of a response counts. Here only the sums of
-//! quarters of an hour are read, plus the usage of last lines without a newline. Never reads a
-//! record.
+//! quarters of an hour are read, plus the usage of requests that no line records. The usage of a
+//! last line without a newline is not counted. Never reads a record.
 
 mod groups;
 mod sessions;
@@ -97,7 +97,8 @@ pub fn usage(ledger: &Ledger, request: &UsageRequest<'_>) -> Result<Option<Usage
     Ok(Some(report))
 }
 
-/// Returns the number of transcripts that end in a line without a newline, which is not counted.
+/// Returns the number of transcripts that end in a line without a newline. The usage of that line
+/// is not counted.
 fn unfinished(conn: &rusqlite::Connection) -> Result<u64> {
     let count: i64 = conn
         .prepare_cached(

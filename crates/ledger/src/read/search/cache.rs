@@ -37,7 +37,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_cache_is_as_it_was() {
+    fn the_cache_size_is_restored() {
         let conn = Connection::open_in_memory().unwrap();
         let size = || conn.pragma_query_value(None, "cache_size", |row| row.get::<_, i64>(0));
         conn.pragma_update(None, "cache_size", -40_960).unwrap();

@@ -21,12 +21,12 @@ use crate::read::query::originals::Originals;
 /// All filters of a query, ready to be applied.
 pub(crate) struct Filters<'c> {
     conn: &'c Connection,
-    /// Sessions that pass. `None` if all pass, and entries without a session, too.
+    /// The sessions that pass, or `None` if no filter concerns sessions.
     sessions: Option<HashSet<SessionRow>>,
     rules: Rules,
     roles: Vec<(bool, Role)>,
     errors: Option<(bool, HashSet<EntryId>)>,
-    /// Entries of calls, or of turns with calls.
+    /// Calls of the tools, their results and the files with their output.
     calls: Vec<(bool, HashSet<EntryId>)>,
     files: Vec<(bool, FileEntries)>,
     since: Option<i64>,
@@ -77,8 +77,8 @@ impl Row {
     }
 }
 
-/// The number of matches from which all rows are read in order. Below it each row is looked up by
-/// its id, which is then less work.
+/// The smallest number of matches for which all rows are read in order. For fewer, looking up each
+/// row by its id is less work.
 const MIN_FOR_FULL_READ: usize = 50_000;
 
 impl<'c> Filters<'c> {
@@ -107,7 +107,7 @@ impl<'c> Filters<'c> {
             },
             kinds: kinds(conn)?,
         };
-        // A call itself never fails and has no result's text.
+        // Failures and output are stored with results, not with calls.
         let asks_for_results = has_words
             || places.contains(&Place::Result)
             || filters
@@ -230,9 +230,9 @@ impl<'c> Filters<'c> {
                 return Ok(false);
             }
         }
-        for (not, add_entries_of_file) in &self.files {
-            let is_touched = add_entries_of_file.entries.contains(&entry)
-                || row.turn.is_some_and(|turn| add_entries_of_file.turns.contains(&turn));
+        for (not, used) in &self.files {
+            let is_touched = used.entries.contains(&entry)
+                || row.turn.is_some_and(|turn| used.turns.contains(&turn));
             if is_touched == *not {
                 return Ok(false);
             }
@@ -363,8 +363,8 @@ fn add_calls_of_tool(conn: &Connection, name: &str, found: &mut HashSet<EntryId>
     Ok(())
 }
 
-/// Returns the calls that used a file, on request with their results and turns. `path` is the end
-/// of the file's path or any part of it.
+/// Returns the calls that used a file, on request with their results and turns. `path` is any part
+/// of the file's path.
 fn entries_of_file(
     conn: &Connection,
     path: &str,
@@ -403,7 +403,7 @@ struct SessionFields {
     compactions: i64,
 }
 
-/// The rules for sessions, each with whether it is negated.
+/// The rules for sessions. The flag of a rule is true if it is negated.
 #[derive(Default)]
 struct Rules(Vec<(bool, Rule)>);
 
@@ -439,8 +439,8 @@ impl Rules {
         Ok(())
     }
 
-    /// Returns whether no negated rule holds and, for each kind of the remaining rules, at least
-    /// one holds.
+    /// Returns whether a session passes. Of several rules of one kind, one must hold. No negated
+    /// rule may hold.
     fn passes(&self, described: &SessionFields) -> bool {
         let kind = |rule: &Rule| std::mem::discriminant(rule);
         self.0.iter().all(|(not, rule)| match not {

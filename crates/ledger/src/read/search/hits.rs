@@ -50,7 +50,7 @@ pub(crate) struct HitReader<'c> {
     sessions: HashMap<SessionRow, Session>,
     /// The last numbered turn of each session, with its number.
     turns: HashMap<SessionRow, (EntryId, i64)>,
-    /// All turns, in order, of sessions that are stored in several files.
+    /// All turns, in the order shown, of sessions where that is not the order of their ids.
     unordered_turns: HashMap<SessionRow, Option<Vec<EntryId>>>,
     around: usize,
 }
@@ -82,8 +82,8 @@ struct Row {
 }
 
 impl Row {
-    /// Returns the reason why a story hides the entry by default. It also depends on the column of
-    /// the words.
+    /// Returns the reason why a story hides the entry by default. It also depends on the column in
+    /// which the words were found.
     fn folded(&self, column_name: &str, is_command: bool) -> Option<&'static str> {
         match (self.form.as_str(), self.role.as_deref()) {
             _ if self.folded.is_some() => self.folded.map(Folded::as_str),
@@ -179,8 +179,8 @@ impl<'c> HitReader<'c> {
             .optional()?)
     }
 
-    /// Sets the part of the text that shows most of the searched words. Returns whether it is of a
-    /// command that the human ran, or of that command's output.
+    /// Sets the snippet: the part of the text with most of the searched words. Returns whether the
+    /// text is a command that the human ran, or that command's output.
     fn snippet(&mut self, request: &HitRequest, hit: &mut SearchHit) -> Result<bool> {
         let mut best: Option<(usize, &'static str, snippet::Snippet)> = None;
         let mut consider = |name: &'static str, text: &str, pattern: &Pattern| {
@@ -255,8 +255,8 @@ impl<'c> HitReader<'c> {
         Ok(())
     }
 
-    /// Returns the call that a result answers. Calls are not indexed by their results, but the call
-    /// is nearly always the parent of the result.
+    /// Returns the name of the tool that gave a result, and whether the call failed. Calls are not
+    /// indexed by their results, so only the three nearest ancestors of the result are searched.
     fn call_of_result(&self, result: EntryId) -> Result<Option<(String, bool)>> {
         Ok(self
             .conn
@@ -353,8 +353,9 @@ impl<'c> HitReader<'c> {
         Ok(u64::try_from(number).ok().filter(|number| *number > 0))
     }
 
-    /// Returns the turns of a session whose entries are not shown in the order of their ids: it has
-    /// several files, its file was rewritten, or one of its lines holds several prompts.
+    /// Returns the turns of a session in the order shown, if that is not the order of their ids:
+    /// the session has several files, its file was rewritten, or one of its lines holds several
+    /// prompts.
     fn unordered_turns(&mut self, session: SessionRow) -> Result<Option<&Vec<EntryId>>> {
         if let std::collections::hash_map::Entry::Vacant(vacant) =
             self.unordered_turns.entry(session)

@@ -114,8 +114,8 @@ pub fn search_each(
     request: &SearchRequest,
     each: &mut dyn FnMut(u64, SearchHit) -> ControlFlow<()>,
 ) -> Result<SearchAnswer> {
-    // A page of hits reads most pages of the file once. Many hits read pages again, so they keep
-    // the usual cache.
+    // A search for few hits reads most pages of the file once. A search for many reads pages again,
+    // so it keeps the usual cache.
     let is_page = request.limit.is_some_and(|limit| limit <= PAGE_HITS);
     let _small = is_page.then(|| SmallCache::of(ledger.conn())).transpose()?;
     // All queries read one snapshot, even if another process writes.
@@ -195,7 +195,7 @@ fn answer(
     }
     let mut gaps = read_gaps(conn)?;
     if let Some(scanned) = &scanned {
-        // Records that the scan read whole are not missing.
+        // The scan read whole records, except those that are too long.
         gaps.too_long = scanned.too_long;
         gaps.partly_indexed = if pattern.required.is_empty() { 0 } else { gaps.partly_indexed };
     }
@@ -305,7 +305,8 @@ fn unscored(entries: &[(EntryId, u8)]) -> Matches {
     Matches::without_phrases(entries.iter().map(|(entry, columns)| ((*entry).into(), *columns)))
 }
 
-/// Returns every entry that has words in the columns of `column_mask`, of the sessions that pass.
+/// Returns every entry that has words in the columns of `column_mask` and is in a session that
+/// passes, or in none.
 fn all_entries(
     conn: &Connection,
     index: &Index<'_>,
@@ -391,8 +392,9 @@ fn read_gaps(conn: &Connection) -> Result<SearchGaps> {
     Ok(SearchGaps { unprojected, partly_indexed, too_long, ..SearchGaps::default() })
 }
 
-/// Returns the number of entries that are indexed only in part, and how many of them are records of
-/// more than [`DECODE_LIMIT`] bytes, of which only the beginning is ever read.
+/// Returns two numbers of entries that are indexed only in part. The second counts those whose
+/// record is longer than [`DECODE_LIMIT`] bytes, of which only the beginning is ever read. The
+/// first counts the others.
 pub(crate) fn partly_indexed(conn: &Connection) -> Result<(u64, u64)> {
     let (all, too_long): (i64, i64) = conn.query_row(
         "SELECT count(*), count(r.seq)
@@ -403,7 +405,7 @@ pub(crate) fn partly_indexed(conn: &Connection) -> Result<(u64, u64)> {
     Ok(((all - too_long).cast_unsigned(), too_long.cast_unsigned()))
 }
 
-/// Returns the number of hits that a search of one more column would have.
+/// Returns the number of hits that a search of another column would have.
 fn count_in(
     index: &Index<'_>,
     pattern: &Pattern,

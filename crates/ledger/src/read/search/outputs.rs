@@ -59,7 +59,7 @@ impl Outputs {
 
 /// Returns the result for one entry that is known to be a file with a call's output.
 pub(super) fn result_of(conn: &Connection, output: EntryId) -> Result<Option<EntryId>> {
-    // The fold stored the call in `c.output`. The session is in the query only because it has an
+    // `c.output` alone identifies the call. The condition on the session only makes use of its
     // index.
     Ok(conn
         .prepare_cached(concat!(

@@ -52,7 +52,7 @@ impl<'c> Queued<'c> {
         Ok(())
     }
 
-    /// Removes such texts from a set of entries.
+    /// Removes queued texts whose prompt is also in the set.
     pub(super) fn remove_from(&mut self, entries: &mut RowIdSet) -> Result<()> {
         if entries.len() > MAX_FULL_CHECK {
             return Ok(());
@@ -64,8 +64,8 @@ impl<'c> Queued<'c> {
         Ok(())
     }
 
-    /// Removes such texts from the shown hits of many matches. `is_found` returns whether an entry
-    /// is among all matches.
+    /// Removes queued texts from the shown hits, if there are too many matches to check all.
+    /// `is_found` returns whether an entry is among all matches.
     pub(super) fn remove_from_shown(
         &mut self,
         found: &mut FoundMatches,
@@ -116,7 +116,7 @@ impl<'c> Queued<'c> {
             }
         };
         let words = self.texts.of(entry)?.prose;
-        let sayers = queue.repeated_in(entry, words.as_str()).unwrap_or_default();
-        Ok(sayers.iter().any(|sayer| is_found(*sayer)))
+        let prompts = queue.repeated_in(entry, words.as_str()).unwrap_or_default();
+        Ok(prompts.iter().any(|prompt| is_found(*prompt)))
     }
 }

@@ -77,7 +77,7 @@ pub(crate) fn scan(
 /// Consecutive records with their bytes.
 #[derive(Default)]
 struct Unit {
-    /// Compressed bytes with their decompressed length, or plain bytes.
+    /// Compressed bytes with their decompressed length, or plain bytes with `None`.
     parts: Vec<(Vec<u8>, Option<usize>)>,
     records: Vec<Record>,
 }
@@ -147,7 +147,8 @@ impl Scan<'_> {
         Ok(())
     }
 
-    /// Returns the columns that match, or 0 if not every expression matches.
+    /// Returns the columns that match, or 0 if a required expression does not match or an excluded
+    /// one does.
     fn matching_columns(&self, text: &SearchText) -> u8 {
         let columns = by_column(text).map(|(column, _, text)| (column & self.mask, text));
         let has = |expression: &Regex| {
@@ -173,7 +174,7 @@ impl Scan<'_> {
     }
 }
 
-/// Reads all chunks and all records that wait to be packed, and puts them into the queue.
+/// Reads all chunks, and all records that are not in a chunk yet, and puts them into the queue.
 fn read(
     conn: &Connection,
     wanted_records: Option<&HashSet<Seq>>,
@@ -352,14 +353,14 @@ fn tails(
     Ok(found)
 }
 
-/// Adds the entries of records with the same bytes. A copy in another session is an entry. A copy
-/// in the same session is not.
+/// Adds the entries of records with the same bytes. A copy in another session is an entry of its
+/// own. A copy in the same session belongs to the first entry.
 fn with_copies(
     conn: &Connection,
     found: Vec<(EntryId, u8)>,
     among: Option<&[EntryId]>,
 ) -> Result<Vec<(EntryId, u8)>> {
-    let held: HashMap<EntryId, u8> = found.iter().copied().collect();
+    let found_columns: HashMap<EntryId, u8> = found.iter().copied().collect();
     let mut all: HashMap<EntryId, u8> = HashMap::new();
     let mut exists = conn.prepare_cached("SELECT 1 FROM entry_rows WHERE id = ?1")?;
     let mut sighted = conn.prepare_cached("SELECT entry FROM sightings WHERE seq = ?1")?;
@@ -378,13 +379,13 @@ fn with_copies(
     for (entry, columns) in &found {
         add(*entry, *columns)?;
     }
-    if !held.is_empty() {
+    if !found_columns.is_empty() {
         let mut statement =
             conn.prepare_cached("SELECT seq, same_as FROM records WHERE same_as IS NOT NULL")?;
         let mut rows = statement.query([])?;
         while let Some(row) = rows.next()? {
             let (copy, holder): (EntryId, EntryId) = (row.get(0)?, row.get(1)?);
-            if let Some(columns) = held.get(&holder) {
+            if let Some(columns) = found_columns.get(&holder) {
                 add(copy, *columns)?;
             }
         }

@@ -1,4 +1,4 @@
-//! Queries to a home's ledger: searches, always at the same time, and stories of sessions.
+//! Queries to a home's ledger: searches, with a fixed clock, and stories of sessions.
 
 use std::ops::ControlFlow;
 use std::sync::atomic::Ordering;

@@ -22,14 +22,14 @@ const FILES_PER_AGENT: u64 = 4;
 /// Complete syncs between two checks of everything that was ever stored.
 const SYNCS_PER_HISTORY: u64 = 20;
 
-/// Limit for the running time of a killed process, in microseconds.
-const LONGEST_RUN: u64 = 40_000;
+/// The longest running time of a killed process, in microseconds.
+const MAX_RUN_MICROS: u64 = 40_000;
 
 /// Bytes at the beginning of a file that quipu compares before it reads new lines.
-const HEAD: usize = 1024;
+const HEAD_BYTES: usize = 1024;
 
 /// Bytes before the cursor that quipu compares before it reads new lines.
-const MARKER: usize = 256;
+const MARKER_BYTES: usize = 256;
 
 /// A home, its ledger, and what that ledger must contain.
 pub(super) struct Model {
@@ -216,7 +216,7 @@ impl Model {
     fn killed_sync(&mut self) -> Result<()> {
         let task = if self.prng.below(8) == 0 { "rebuild" } else { "sync" };
         let mut child = self.sandbox.command(&[task]).spawn()?;
-        std::thread::sleep(Duration::from_micros(self.prng.below(LONGEST_RUN)));
+        std::thread::sleep(Duration::from_micros(self.prng.below(MAX_RUN_MICROS)));
         child.kill()?;
         child.wait()?;
         self.killed += 1;
@@ -298,8 +298,9 @@ fn name(file: u64) -> String {
 /// Returns whether a file changed from `then` to `now` but looks as if it had only grown.
 fn is_hidden(then: &[u8], now: &[u8]) -> bool {
     let ends = |bytes: &[u8]| {
-        let head = bytes.get(..then.len().min(HEAD)).map(<[u8]>::to_vec);
-        let marker = bytes.get(then.len().saturating_sub(MARKER)..then.len()).map(<[u8]>::to_vec);
+        let head = bytes.get(..then.len().min(HEAD_BYTES)).map(<[u8]>::to_vec);
+        let marker =
+            bytes.get(then.len().saturating_sub(MARKER_BYTES)..then.len()).map(<[u8]>::to_vec);
         (head, marker)
     };
     now.len() > then.len() && !now.starts_with(then) && ends(now) == ends(then)

@@ -35,13 +35,13 @@ const CHANGES: WatchFlags = WatchFlags::MODIFY
     .union(WatchFlags::EXCL_UNLINK);
 
 /// The events by which a name appears or disappears.
-const ANOTHER: ReadFlags = ReadFlags::CREATE
+const NAME_CHANGES: ReadFlags = ReadFlags::CREATE
     .union(ReadFlags::DELETE)
     .union(ReadFlags::MOVED_FROM)
     .union(ReadFlags::MOVED_TO);
 
 /// The size of the event buffer in bytes: room for a few hundred events.
-const BUFFER: usize = 32 << 10;
+const BUFFER_BYTES: usize = 32 << 10;
 
 /// Events of the followed folders.
 #[derive(Debug)]
@@ -132,7 +132,7 @@ impl Shared {
     }
 
     fn read(&self) {
-        let mut buffer = vec![MaybeUninit::uninit(); BUFFER];
+        let mut buffer = vec![MaybeUninit::uninit(); BUFFER_BYTES];
         let mut events = inotify::Reader::new(&self.inotify, &mut buffer);
         while !self.is_over.load(Ordering::Relaxed) {
             match events.next() {
@@ -160,7 +160,7 @@ impl Shared {
             return;
         }
         let Some(folder) = followed.by_number.get(&number).cloned() else {
-            // The event is older than the removal of its watch, and no sweep came since.
+            // The watch was removed after this event, so the path is unknown.
             return self.filter.anything();
         };
         let Some(name) = name else {
@@ -175,7 +175,7 @@ impl Shared {
         let path = folder.path.join(name);
         let change = PathChange {
             is_folder: what.contains(ReadFlags::ISDIR),
-            appeared_or_disappeared: what.intersects(ANOTHER),
+            appeared_or_disappeared: what.intersects(NAME_CHANGES),
         };
         if change.is_folder && what.contains(ReadFlags::MOVED_FROM) {
             followed.unfollow_below(&self.inotify, &path);

@@ -71,7 +71,8 @@ pub(super) fn of(conn: &Connection, planned: &[Planned]) -> Result<Indexes> {
             let mut entries = entries.into_iter();
             let Some(first) = entries.next() else { continue };
             index.put(&written, &first.fields);
-            // Sessions whose keys had only the same spelling get different keys.
+            // If different keys got the same spelling, the other sessions get keys made from their
+            // ids.
             let is_other = |entry: &Entry<'_>| {
                 entry.key != first.key && entry.session.session_id != first.session.session_id
             };
@@ -153,7 +154,7 @@ fn written(key: &str, session: &Planned) -> String {
 }
 
 /// The fields that hold session keys.
-const KEYS: [&str; 5] = [
+const KEY_FIELDS: [&str; 5] = [
     "sessionKey",
     "spawnedBy",
     "parentSessionKey",
@@ -175,7 +176,7 @@ fn finished(mut fields: Fields, session: &Planned) -> (Fields, i64) {
             fields.put(&name, &time.0);
         }
     }
-    for name in KEYS {
+    for name in KEY_FIELDS {
         let value = fields.get(name);
         if let Some(key) = value.as_ref().and_then(Value::as_str).filter(|key| !key.is_empty()) {
             fields.put(name, &written(key, session));

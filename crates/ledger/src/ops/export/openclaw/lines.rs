@@ -44,16 +44,17 @@ impl Laying {
         let layout = read.layout(&texts);
         drop(read);
         // Collects the lines that are written out of order.
-        let mut ends = Vec::new();
+        let mut out_of_order = Vec::new();
         for file in &layout.files {
             let mut furthest = 0;
             for line in file.entries.iter().filter_map(|laid| laid.line) {
-                ends.extend((line < furthest).then_some(line));
+                out_of_order.extend((line < furthest).then_some(line));
                 furthest = furthest.max(line);
             }
         }
         let resets = layout.files.iter().filter_map(|file| file.ended_by);
-        let wanted: Vec<usize> = layout.header.into_iter().chain(ends).chain(resets).collect();
+        let wanted: Vec<usize> =
+            layout.header.into_iter().chain(out_of_order).chain(resets).collect();
         take(conn, &generation, &wanted, &mut texts)?;
         Ok(Some(Laying { generation, layout, texts }))
     }

@@ -127,8 +127,8 @@ impl Plan<'_> {
             false => None,
         };
         let thread = key.as_ref().and_then(|key| key.thread());
-        // The transcript of a thread is named after session and thread, its session after one of
-        // them. The id of a native session may only look like that.
+        // The transcript of a thread is named `SESSION-topic-THREAD`, and its session has the id
+        // `SESSION`. The id of a native session may look like that by chance.
         let header_id = laying.header_id();
         let (id, thread) = match names::topic(&session.id) {
             Some((id, topic))

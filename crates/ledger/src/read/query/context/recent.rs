@@ -18,7 +18,7 @@ use crate::truth::spans;
 
 /// The size of a session, in bytes, below which all lines are read: that takes no longer than
 /// reading the rows.
-const MIN_BYTES: u64 = 1 << 20;
+const MIN_TRANSCRIPT_BYTES: u64 = 1 << 20;
 
 /// Returns the context for the session's own leaf, or `None` if more lines are needed.
 pub(super) fn context(
@@ -26,7 +26,7 @@ pub(super) fn context(
     generation: &TranscriptGeneration,
     session: SessionRow,
 ) -> Result<Option<Context>> {
-    if generation.size < MIN_BYTES {
+    if generation.size < MIN_TRANSCRIPT_BYTES {
         return Ok(None);
     }
     context_from_end(conn, generation, session)
@@ -53,8 +53,8 @@ pub(crate) fn context_from_end(
     let lines: Vec<&str> = lines.iter().map(|line| line.trim_end_matches('\n')).collect();
     let mut read = Session::new(generation.reader);
     read.extend(&lines);
-    let Some((mut plan, says_thinking)) = read.plan_of_the_end() else { return Ok(None) };
-    if !says_thinking {
+    let Some((mut plan, sets_thinking)) = read.plan_of_the_end() else { return Ok(None) };
+    if !sets_thinking {
         match thinking(conn, session, first, &before, &mut kinds)? {
             Thinking::Never => {}
             Thinking::Set(entry) => {
@@ -123,9 +123,9 @@ fn records(
 struct KindFacts {
     is_header: bool,
     sets_thinking: bool,
-    /// True if its entries can be on the path.
+    /// True if its entries can be on the path from the root to the leaf.
     is_on_path: bool,
-    /// True if moreover the type is plain.
+    /// True if also its type is plain.
     is_plain: bool,
 }
 
@@ -163,8 +163,8 @@ impl<'a> Kinds<'a> {
     }
 }
 
-/// Returns whether every record is one entry of the session, of a plain type, with another one as
-/// its parent.
+/// Returns whether every record is one entry of the session, of a plain type, whose parent is
+/// another of these entries.
 fn is_plain(
     conn: &Connection,
     session: SessionRow,

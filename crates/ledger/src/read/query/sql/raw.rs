@@ -17,7 +17,7 @@ use crate::file::ledger::Ledger;
 use crate::truth::chunks::RecordReader;
 use crate::{Error, Result};
 
-/// Adds the function to a connection. `path` is the ledger.
+/// Adds the function to a connection. `path` is the path of the ledger.
 pub(super) fn add(conn: &Connection, path: PathBuf) -> Result<()> {
     let reader = Mutex::new(None::<Reader>);
     let flags = FunctionFlags::SQLITE_UTF8 | FunctionFlags::SQLITE_DETERMINISTIC;

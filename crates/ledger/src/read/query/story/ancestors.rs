@@ -33,7 +33,7 @@ pub(super) struct Ancestors<'c> {
     /// The newest version of each entry that has newer versions.
     newest: HashMap<EntryId, EntryId>,
     /// The number of nodes at which those that are no longer needed are dropped.
-    most: usize,
+    max_nodes: usize,
 }
 
 /// An entry whose ancestors were read, as far as they were needed.
@@ -60,7 +60,12 @@ const MAX_VERSIONS: usize = 1 << 20;
 
 impl<'c> Ancestors<'c> {
     pub(super) fn new(conn: &'c Connection) -> Ancestors<'c> {
-        Ancestors { conn, nodes: HashMap::new(), newest: HashMap::new(), most: MIN_NODES_TO_DROP }
+        Ancestors {
+            conn,
+            nodes: HashMap::new(),
+            newest: HashMap::new(),
+            max_nodes: MIN_NODES_TO_DROP,
+        }
     }
 
     /// Returns the nearest ancestor of an entry that is shown at or before `last`. From call to
@@ -72,9 +77,9 @@ impl<'c> Ancestors<'c> {
         last: EntryId,
     ) -> Result<NearestShown> {
         let last = (plan.position(last), last);
-        if self.nodes.len() >= self.most {
+        if self.nodes.len() >= self.max_nodes {
             self.nodes.retain(|_, node| node.position > last);
-            self.most = MIN_NODES_TO_DROP.max(2 * self.nodes.len());
+            self.max_nodes = MIN_NODES_TO_DROP.max(2 * self.nodes.len());
         }
         self.walk(plan, from, last)?;
         let mut at = self.nodes.get(&from);

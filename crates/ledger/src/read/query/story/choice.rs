@@ -35,7 +35,7 @@ pub(super) struct Chosen<'c> {
     conn: &'c Connection,
     choice: &'c Choice,
     turn: Option<EntryId>,
-    /// Records of which a further entry belongs to that turn.
+    /// Welded lines (lines with several JSON values) of which a further entry belongs to that turn.
     welded: HashSet<Seq>,
     entry: Option<EntryId>,
     start: u64,
@@ -105,7 +105,7 @@ impl<'c> Chosen<'c> {
         self.choice.role == Some(role)
     }
 
-    /// Returns whether entries come in the order of the file, so that rewinds can be found.
+    /// Returns whether the whole conversation is read, so that rewinds can be found.
     pub(super) fn is_whole(&self) -> bool {
         self.turn.is_none() && self.entry.is_none() && self.branch.is_none()
     }
@@ -155,7 +155,7 @@ impl<'c> Chosen<'c> {
             Some(Role::Assistant) => response.is_some() && response == branch.response.as_deref(),
             _ => false,
         };
-        let follows = may_follow && hangs_off(self.conn, row.parent, &branch.path)?;
+        let follows = may_follow && descends_from(self.conn, row.parent, &branch.path)?;
         if follows {
             branch.path.insert(row.id);
         }
@@ -185,16 +185,20 @@ impl<'c> Chosen<'c> {
 }
 
 /// Returns whether an entry descends from a path, directly or through bookkeeping entries.
-fn hangs_off(conn: &Connection, parent: Option<EntryId>, path: &HashSet<EntryId>) -> Result<bool> {
+fn descends_from(
+    conn: &Connection,
+    parent: Option<EntryId>,
+    path: &HashSet<EntryId>,
+) -> Result<bool> {
     /// The largest number of bookkeeping entries that are followed. Progress of a long call fills
     /// many lines.
-    const FURTHEST: usize = 4096;
+    const MAX_BOOKKEEPING_ENTRIES: usize = 4096;
     let mut above = conn.prepare_cached(
         "SELECT e.parent FROM entry_rows e JOIN kinds k ON k.id = e.kind
           WHERE e.id = ?1 AND (k.role = '' OR k.form = 'bookkeeping')",
     )?;
     let mut at = parent;
-    for _ in 0..FURTHEST {
+    for _ in 0..MAX_BOOKKEEPING_ENTRIES {
         let Some(id) = at else { return Ok(false) };
         if path.contains(&id) {
             return Ok(true);

@@ -29,7 +29,7 @@ pub(super) struct ItemFields<'c> {
     turns: HashMap<EntryId, u64>,
     /// The sessions that calls started, by call id.
     started: HashMap<String, String>,
-    /// True if a result that mentions an error marks its call.
+    /// True if a call whose result mentions an error is marked.
     error_words_count: bool,
     /// The previous entry and its name. It is mostly the parent of the next one.
     last: Option<(EntryId, String)>,
@@ -80,7 +80,7 @@ impl<'c> ItemFields<'c> {
             item.id = Some(Cow::Owned(own.clone()));
         }
         self.last = Some((row.id, own));
-        // The records of prompts in a list do not mark them as turns.
+        // An entry of a prompt list has no turn: it is one itself.
         item.turn = self.turn(row.turn.unwrap_or(row.id));
         item.is_prompt |= item.turn.is_some() && row.turn.is_none();
         item.is_provisional = row.id.seq().is_none();

@@ -17,7 +17,7 @@ use crate::project::rebuild::GenerationInfo;
 use crate::project::search::SearchText;
 use crate::truth::chunks::RecordReader;
 
-/// Replaces the beginnings of outputs by the whole outputs.
+/// Replaces the beginnings of outputs by the whole outputs, and adds pasted texts.
 pub(super) struct Outputs<'c> {
     conn: &'c Connection,
 }

@@ -174,8 +174,8 @@ fn files(conn: &Connection, session: SessionRow) -> Result<Vec<File>> {
         .collect()
 }
 
-/// Returns the records of all entries of a session that no newer version replaces, in order.
-/// Prompts of a prompt list and whole files are not part of a conversation.
+/// Returns the records of all entries of a session that no newer version replaces, in order. Whole
+/// files are left out, and with `is_conversation` also the prompts of a prompt list.
 fn needed(conn: &Connection, session: SessionRow, is_conversation: bool) -> Result<Vec<i64>> {
     let mut seqs: Vec<i64> = conn
         .prepare_cached(concat!(

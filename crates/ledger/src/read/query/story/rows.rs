@@ -12,7 +12,7 @@ use crate::Result;
 use crate::base::ids::{EntryId, GenerationId, PackedId, Seq, SessionRow, seq_of_entry};
 
 /// The number of rows that are read with one query. It bounds the memory.
-const PAGE: i64 = 512;
+const PAGE_ROWS: i64 = 512;
 
 /// The row of an entry.
 #[derive(Debug, Clone)]
@@ -75,7 +75,7 @@ impl Row {
     }
 
     /// Returns whether a story can show the entry, by its kind. Some kinds are shown only with
-    /// everything.
+    /// `shows_all`.
     pub(super) fn can_be_shown(&self, shows_all: bool) -> bool {
         self.has_role || !self.is_side || shows_all
     }
@@ -118,7 +118,8 @@ impl<'c> Rows<'c> {
     pub(super) fn next(&mut self) -> Result<Option<Row>> {
         while self.page.is_empty() {
             let Some(run) = self.runs.front_mut() else { return Ok(None) };
-            let page = if self.is_backward { run.take_back(PAGE) } else { run.take_front(PAGE) };
+            let page =
+                if self.is_backward { run.take_back(PAGE_ROWS) } else { run.take_front(PAGE_ROWS) };
             if run.is_empty() {
                 self.runs.pop_front();
             }

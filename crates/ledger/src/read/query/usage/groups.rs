@@ -21,7 +21,7 @@ const UNKNOWN: &str = "unknown";
 
 /// The largest number of ancestors that are followed. It ends a cycle of parents; real chains are
 /// shorter.
-const DEEPEST: usize = 64;
+const MAX_ANCESTORS: usize = 64;
 
 /// The groups found so far, and the data to find more.
 pub(super) struct Groups {
@@ -33,7 +33,7 @@ pub(super) struct Groups {
     wanted: Option<HashSet<i64>>,
     names: Vec<String>,
     by_name: HashMap<String, usize>,
-    /// The group of a session or of a model.
+    /// The group of each session or model that was seen.
     known: HashMap<i64, usize>,
     /// The session of each group, if groups are sessions.
     heads: Vec<i64>,
@@ -152,7 +152,7 @@ impl Groups {
 
     /// Returns a session and all its ancestors.
     fn above(&self, session: i64) -> impl Iterator<Item = i64> {
-        std::iter::successors(Some(session), |id| self.sessions.get(id)?.parent).take(DEEPEST)
+        std::iter::successors(Some(session), |id| self.sessions.get(id)?.parent).take(MAX_ANCESTORS)
     }
 
     fn named(&mut self, name: Option<String>) -> usize {

@@ -8,8 +8,8 @@ use rusqlite::Connection;
 use crate::Result;
 use crate::project::usage_rollup::{RollupKey, Sums, quarter};
 
-/// Passes every sum of these quarters to `each`. A sum without responses is that of requests that no
-/// line records.
+/// Passes every sum of these quarters to `each`. The sums of requests that no line records count no
+/// responses.
 pub(super) fn each_sum(
     conn: &Connection,
     quarters: Range<i64>,
@@ -39,7 +39,7 @@ pub(super) fn each_sum(
     each_without_line(conn, quarters, each)
 }
 
-/// Passes the usage of requests that no line records. It has no responses.
+/// Passes the usage of requests that no line records, with 0 responses.
 fn each_without_line(
     conn: &Connection,
     quarters: Range<i64>,

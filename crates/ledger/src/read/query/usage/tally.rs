@@ -19,8 +19,8 @@ pub(super) struct Tally {
     unpriced: u64,
     /// The tokens and the cost of requests that no line records.
     without_line: (u64, f64),
-    /// The models, each with whether some of its usage has no price. They are few, so a list is
-    /// fastest.
+    /// The models. The flag is true if some usage of the model has no price. They are few, so a
+    /// list is fastest.
     models: Vec<(i64, bool)>,
 }
 
@@ -86,8 +86,7 @@ impl Tally {
                     let model = model(models, *id);
                     let name = model.map_or("", |model| model.name.as_str());
                     let name = if name.is_empty() { "unknown" } else { name };
-                    // A model with a price, part of whose usage has no price: that part used the
-                    // faster service.
+                    // If the model has a price, its unpriced usage is that of the faster service.
                     match only_unpriced && model.is_some_and(|model| model.price.is_some()) {
                         true => format!("{name} (fast)"),
                         false => name.to_owned(),
