@@ -7,7 +7,7 @@ use quipu_ledger::query::{Choice, Story, tree};
 use quipu_transcript::entry::Role;
 use quipu_transcript::story::{ItemKind, Outcome, Piece, StoryDetail, StoryItem};
 
-use crate::home::{Home, fixtures, line};
+use crate::home::{Home, fixtures, line, request};
 
 const CLAW: &str = ".openclaw/agents/main/sessions/s.jsonl";
 const MAIN: &str = ".claude/projects/-p/00000001-0000-4000-8000-000000000001.jsonl";
@@ -226,6 +226,43 @@ fn an_edited_line_is_shown_once_in_its_place() {
     assert_eq!(rendered(&home, "s", &choice), "one\nsecond\nthree");
     let lines = tree(&home.open(), "s").unwrap();
     assert_eq!(lines.len(), 1, "{lines:?}");
+}
+
+#[test]
+fn an_edited_prompt_keeps_its_number() {
+    let lines = |second: &str| {
+        let roles = ["user", "assistant"].into_iter().cycle();
+        let texts = ["one", "1", second, "2", "three", "3", "four", "4"];
+        let lines: Vec<_> = texts
+            .iter()
+            .zip(roles)
+            .enumerate()
+            .map(|(at, (text, role))| {
+                let parent = if at == 0 { String::new() } else { format!("{at:08}") };
+                claw(&format!("{:08}", at + 1), &parent, role, text)
+            })
+            .collect();
+        text(&lines)
+    };
+    let home = collected(CLAW, lines("the secret"));
+    for second in ["the ***", "the masked"] {
+        home.write(CLAW, lines(second));
+        home.sync_and_check();
+    }
+    let mut numbers = Vec::new();
+    home.items_of("s", &Choice::default(), |item| numbers.extend(item.turn));
+    assert_eq!(numbers, [1, 1, 2, 2, 3, 3, 4, 4]);
+    let turn = |turn| Choice { turn: Some(turn), ..Choice::default() };
+    assert_eq!(rendered(&home, "s", &turn(2)), "the masked\n2");
+    assert_eq!(rendered(&home, "s", &turn(4)), "four\n4");
+    let ledger = home.open();
+    assert_eq!(Story::find(&ledger, "s").unwrap().head().turns, 4);
+    let turns: Vec<u64> = tree(&ledger, "s").unwrap().iter().map(|line| line.turns).collect();
+    assert_eq!(turns, [4]);
+    for (words, number) in [("masked", 2), ("four", 4)] {
+        let hits = home.search(&request(words)).hits;
+        assert_eq!(hits.iter().map(|hit| hit.turn).collect::<Vec<_>>(), [Some(number)], "{words}");
+    }
 }
 
 #[test]

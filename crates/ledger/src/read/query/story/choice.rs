@@ -11,6 +11,7 @@ use super::learn;
 use super::plan::Plan;
 use super::rows::Row;
 use crate::base::ids::{EntryId, PackedId, Seq, SessionRow, is_further_of_line};
+use crate::read::query::prompts::newest_version;
 use crate::{Error, Result};
 
 /// A request for entries of a story.
@@ -64,7 +65,8 @@ impl<'c> Chosen<'c> {
                 let turns = learn::turns(conn, session, plan)?;
                 let index = usize::try_from(number).ok().and_then(|n| n.checked_sub(1));
                 let turn = *index.and_then(|index| turns.get(index)).ok_or_else(no_match)?;
-                start = plan.position(turn);
+                let prompt = newest_version(conn, turn)?;
+                start = plan.position(turn).min(plan.position(prompt));
                 Some(turn)
             }
         };

@@ -186,6 +186,7 @@ impl Nodes {
         ))?;
         let mut rows = statement.query([session])?;
         let mut parents: Vec<Option<EntryId>> = Vec::new();
+        let mut turns: Vec<Option<EntryId>> = Vec::new();
         let mut replaced_by: HashMap<EntryId, EntryId> = HashMap::new();
         while let Some(row) = rows.next()? {
             let id: EntryId = row.get(0)?;
@@ -213,14 +214,14 @@ impl Nodes {
             if let Some(missing) = row.get(10)? {
                 self.missing_parents.insert(id, missing);
             }
-            let is_prompt = row.get::<_, Option<EntryId>>(4)? == Some(id);
             parents.push(parent);
+            turns.push(row.get(4)?);
             self.nodes.push(Node {
                 id,
                 time: row.get(2)?,
                 tool_calls: calls.get(&id).copied().unwrap_or(0),
                 notable,
-                is_prompt,
+                is_prompt: false,
                 is_leaf: false,
                 is_on_leaf_path: false,
                 is_aside: false,
@@ -228,14 +229,22 @@ impl Nodes {
                 parent: None,
                 children: Vec::new(),
                 size: 1,
-                has_text: is_prompt || has_text,
-                begins_with_prompt: is_prompt || notable == Some(Notable::BranchSummary),
+                has_text,
+                begins_with_prompt: notable == Some(Notable::BranchSummary),
             });
         }
         // A child of an older version becomes a child of the newest. A child of a queue entry
         // becomes a child of that entry's parent.
         for parent in parents.iter_mut().flatten() {
             *parent = newest(&mut replaced_by, *parent);
+        }
+        // A turn has the id of the first version of its prompt.
+        for (node, turn) in self.nodes.iter_mut().zip(turns) {
+            if turn.map(|turn| newest(&mut replaced_by, turn)) == Some(node.id) {
+                node.is_prompt = true;
+                node.has_text = true;
+                node.begins_with_prompt = true;
+            }
         }
         Ok(parents)
     }
