@@ -483,6 +483,40 @@ fn a_tree_has_forks_compactions_labels_and_a_leaf() {
     );
 }
 
+/// Two answers to one prompt are branches, with the labels on them.
+#[test]
+fn a_tree_has_forks_inside_a_turn() {
+    let home = collected(
+        CLAW,
+        text(&[
+            claw("00000001", "", "user", "prompt"),
+            claw("00000002", "00000001", "assistant", "first try"),
+            claw("00000003", "00000002", "assistant", "goes on"),
+            claw("00000004", "00000001", "assistant", "second try"),
+            claw("00000005", "00000004", "user", "thanks"),
+            r#"{"type":"label","id":"00000006","parentId":"00000005","targetId":"00000003","label":"here"}"#.to_owned(),
+        ]),
+    );
+    let lines: Vec<String> = tree(&home.open(), "s")
+        .unwrap()
+        .iter()
+        .map(|line| {
+            let (last, text) = (line.last.as_deref(), line.text.as_deref());
+            let indent = "  ".repeat(line.depth);
+            format!("{indent}{} {} {}", line.kind, last.unwrap_or_default(), text.unwrap_or("-"))
+        })
+        .collect();
+    assert_eq!(
+        lines,
+        [
+            "run 00000001 prompt",
+            "  run 00000003 first try",
+            "  label 00000003 here",
+            "run 00000006 thanks",
+        ]
+    );
+}
+
 #[test]
 fn every_shown_entry_of_every_fixture_is_shown_with_any_choice() {
     let home = Home::new();
