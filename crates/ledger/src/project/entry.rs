@@ -172,7 +172,7 @@ impl Fold {
                     is_complete: session.is_complete,
                     entry: id,
                     leaf: session.columns.leaf,
-                    time: session.columns.updated_at,
+                    time: session.columns.last_entry_at,
                 };
                 session.usage.add_total(tx, &mut self.models, &at, total)?;
             }

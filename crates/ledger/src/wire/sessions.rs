@@ -34,8 +34,8 @@ pub struct Session {
     pub last_prompts: Vec<String>,
     /// The time of its first entry, milliseconds UTC.
     pub started_at: Option<i64>,
-    /// The time of the last activity, milliseconds UTC: from the agent's index, or else of its last
-    /// entry.
+    /// The time of the last activity, milliseconds UTC: in the agent's index or of its last entry,
+    /// the later of the two.
     pub updated_at: Option<i64>,
     /// The time when its newest file was last written, milliseconds UTC.
     pub modified_at: Option<i64>,

@@ -51,7 +51,7 @@ pub struct StoryHead {
     pub first_prompt: Option<String>,
     /// The first time, milliseconds UTC.
     pub started_at: Option<i64>,
-    /// The last time, milliseconds UTC.
+    /// The time of the last activity, milliseconds UTC, as in the list of sessions.
     pub updated_at: Option<i64>,
     /// The number of entries of every kind.
     pub entries: u64,

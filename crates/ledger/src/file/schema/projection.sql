@@ -27,7 +27,8 @@ CREATE TABLE sessions (
     pull_request   TEXT,
     model          TEXT,                  -- the last one
     started_at     INTEGER,
-    updated_at     INTEGER,
+    updated_at     INTEGER,               -- last activity: the last entry, or later by the agent's index
+    last_entry_at  INTEGER,               -- the last entry
     entries        INTEGER NOT NULL,
     turns          INTEGER NOT NULL,
     automatic_turns INTEGER NOT NULL,     -- those that no person began
@@ -644,7 +645,8 @@ CREATE VIEW transcript AS
 
 -- The session index under the names of OpenClaw's `sessions.json`, one row for each key.
 CREATE VIEW session_index AS
-    SELECT k.key AS session_key, k.session_id, k.agent AS agent_id, k.updated_at,
+    SELECT k.key AS session_key, k.session_id, k.agent AS agent_id,
+           coalesce(s.updated_at, k.updated_at) AS updated_at,
            coalesce(fields ->> 'sessionStartedAt', fields ->> 'createdAt', s.started_at)
                AS created_at,
            fields ->> 'sessionFile' AS session_file, k.channel, k.chat_type,
