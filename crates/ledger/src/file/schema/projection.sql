@@ -475,9 +475,10 @@ CREATE TABLE source_tips (
     end        INTEGER NOT NULL,          -- offset where the last record ends
     has_header INTEGER NOT NULL,          -- a header, or a complaint about its absence, was seen
     last_time  INTEGER,                   -- the latest so far; after a clock went back, since then
-    model      TEXT,                      -- in effect: bills without a model take it …
+    model      TEXT,                      -- in effect: answers without a model take it …
     provider   TEXT,                      -- … with its provider …
-    api        TEXT                       -- … and API
+    api        TEXT,                      -- … and API
+    has_strayed INTEGER NOT NULL          -- an entry since then did not follow the one before it
 ) STRICT;
 
 -- Which version of each format's decoder the rows were derived with. A format that has no records
