@@ -518,6 +518,48 @@ fn a_tree_has_forks_inside_a_turn() {
 }
 
 #[test]
+fn lines_without_an_entry_are_shown_with_everything() {
+    let lines = |last: &str| {
+        text(&[
+            claw("00000001", "", "user", "one"),
+            "neither this nor that".to_owned(),
+            "[1, 2]".to_owned(),
+            claw("00000002", "00000001", "assistant", last),
+        ])
+    };
+    let home = collected(CLAW, lines("two"));
+    let unreadable = |choice: &Choice| -> Vec<(String, String)> {
+        let items = home.items_of("s", choice, |item| match item.pieces.as_slice() {
+            [Piece::Attached { label, text }] if label == "unreadable" => {
+                Some((item.id.clone().unwrap().into_owned(), text.to_string()))
+            }
+            _ => None,
+        });
+        items.into_iter().flatten().collect()
+    };
+    let full = Choice { detail: StoryDetail::FULL, ..Choice::default() };
+    assert_eq!(unreadable(&Choice::default()), []);
+    for last in ["two", "second"] {
+        home.write(CLAW, lines(last));
+        home.sync_and_check();
+        let found = unreadable(&full);
+        let texts: Vec<&str> = found.iter().map(|(_, text)| text.as_str()).collect();
+        assert_eq!(texts, ["neither this nor that", "[1, 2]"], "{last}");
+        let order = home.items_of("s", &full, |item| item.words().into_owned());
+        assert_eq!(order.len(), 4, "{order:?}");
+        assert_eq!((&*order[0], &*order[3]), ("one", last));
+        for (id, text) in &found {
+            let only = Choice { entry: Some(id.clone()), ..Choice::default() };
+            assert_eq!(unreadable(&only), [(id.clone(), text.clone())]);
+        }
+        let turn = Choice { turn: Some(1), ..full.clone() };
+        assert_eq!(unreadable(&turn), []);
+    }
+    let blank = Choice { entry: Some("#1000".to_owned()), ..Choice::default() };
+    assert!(Story::find(&home.open(), "s").unwrap().check(&blank).is_err());
+}
+
+#[test]
 fn every_shown_entry_of_every_fixture_is_shown_with_any_choice() {
     let home = Home::new();
     for (format, folder) in [("claude-code", ".claude"), ("openclaw", ".openclaw")] {
