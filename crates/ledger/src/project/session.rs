@@ -112,6 +112,7 @@ fn session_part(part: Part) -> &'static str {
         Part::Transcript | Part::ToolOutput | Part::Title => "transcript",
         Part::Agent => "agent",
         Part::Subagent | Part::SubagentMeta => "subagent",
+        Part::Trajectory => "trajectory",
         Part::PromptHistory
         | Part::Pasted
         | Part::Index

@@ -16,7 +16,8 @@ pub struct Session {
     /// The agent that it belongs to; empty where the format has no agents, and `null` in JSON.
     #[serde(serialize_with = "none_if_empty")]
     pub agent: String,
-    /// The kind of file that it comes from: `transcript`, `agent`, `subagent` or `prompt_history`.
+    /// The kind of file that it comes from: `transcript`, `agent`, `subagent`, `trajectory` or
+    /// `prompt_history`.
     pub part: String,
     /// The project's name: the last part of `cwd`, or else `slug`.
     pub project: String,

@@ -25,7 +25,7 @@ pub struct StoryHead {
     pub agent: String,
     /// The session key that last led to it.
     pub key: Option<String>,
-    /// `transcript`, `agent`, `subagent`, `prompt_history`.
+    /// `transcript`, `agent`, `subagent`, `trajectory`, `prompt_history`.
     pub part: String,
     /// The state of its files.
     pub state: SessionState,

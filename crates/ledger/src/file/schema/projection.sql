@@ -8,7 +8,7 @@ CREATE TABLE sessions (
     format         TEXT    NOT NULL,
     agent          TEXT    NOT NULL,      -- '' where the format has no agents
     session_id     TEXT    NOT NULL,      -- the agent's id; sub-agents: <parent>/<agent file>
-    part           TEXT    NOT NULL,      -- transcript, agent, subagent, prompt_history
+    part           TEXT    NOT NULL,      -- transcript, agent, subagent, trajectory, prompt_history
     state          TEXT    NOT NULL,      -- live, archived, deleted, gone, lost
     parent_id      TEXT,                  -- session_id of the session it works for
     parent_call    TEXT,                  -- the tool call that started it

@@ -130,6 +130,11 @@ pub(super) fn is_named(session: &str, id: &str) -> bool {
         || session.strip_prefix(id).is_some_and(|thread| thread.starts_with(TOPIC))
 }
 
+/// Returns the session of a trajectory, by the name of its file: `<session>.trajectory.jsonl`.
+pub(super) fn trajectory(name: &[u8]) -> Option<&[u8]> {
+    transcript(name)?.0.strip_suffix(b".trajectory").filter(|stem| !stem.is_empty())
+}
+
 /// Returns the reason why a file repeats a transcript and is not collected.
 pub(super) fn repeats_a_transcript(name: &[u8]) -> Option<&'static str> {
     if contains(name, b".trajectory.jsonl") || contains(name, b".trajectory-path.json") {
