@@ -210,6 +210,9 @@ pub enum Part {
     Title,
     /// A text that was pasted into prompts and is too long for their list.
     Pasted,
+    /// A record of a session's runs, which repeats its transcript. It is collected only if no
+    /// transcript of the session is known.
+    Trajectory,
     /// The list of prompts of all sessions.
     PromptHistory,
     /// The map from keys to sessions, with the agent's notes about each (`sessions.json`).
@@ -234,6 +237,7 @@ impl Part {
         Part::ToolOutput,
         Part::Title,
         Part::Pasted,
+        Part::Trajectory,
         Part::PromptHistory,
         Part::Index,
         Part::Database,
@@ -254,6 +258,7 @@ impl Part {
             Part::Transcript
             | Part::Agent
             | Part::Subagent
+            | Part::Trajectory
             | Part::PromptHistory
             | Part::CronRuns => Framing::Lines,
             Part::Index => Framing::Index,
@@ -272,6 +277,7 @@ impl Part {
             | Part::ToolOutput
             | Part::Title
             | Part::Pasted
+            | Part::Trajectory
             | Part::PromptHistory
             | Part::Index
             | Part::Database => 0,
@@ -295,6 +301,7 @@ impl Part {
             Part::ToolOutput => "tool_output",
             Part::Title => "title",
             Part::Pasted => "pasted_text",
+            Part::Trajectory => "trajectory",
             Part::PromptHistory => "prompt_history",
             Part::Index => "index",
             Part::Database => "database",

@@ -23,8 +23,8 @@ const WIDEST_PROJECT: usize = 20;
 /// Sub-agents, warm-up sessions and empty sessions are hidden by default; --all
 /// shows them. --human leaves out sessions in which no person wrote a prompt.
 /// With --project, sessions are grouped by project. --since and --until compare
-/// the time when a session was last active: from the agent's own index if there
-/// is one, else from its last entry. So a session that continued after --until
+/// the time when a session was last active: in the agent's own index or of its
+/// last entry, the later of the two. So a session that continued after --until
 /// is not listed.
 ///
 /// Examples:

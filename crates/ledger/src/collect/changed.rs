@@ -37,6 +37,10 @@ pub(crate) fn find(
         if root.selection.leaves_out(root.format, inside, part).is_some() {
             continue;
         }
+        // Only a walk knows whether a transcript of the same session exists.
+        if part == Part::Trajectory {
+            continue;
+        }
         // A database is read together with its log, and only by a walk.
         if part == Part::Database {
             return Ok(None);

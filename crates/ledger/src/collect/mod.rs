@@ -30,6 +30,7 @@ mod piece;
 mod plan;
 mod position;
 mod read;
+pub(crate) mod repeats;
 mod retention;
 mod rewrite;
 pub(crate) mod rows;
@@ -215,6 +216,7 @@ pub(crate) fn count_pending(ledger: &Ledger, roots: &[RootPath]) -> Result<Pendi
             by_path.contains_key(&(root.format.name(), root.path.as_os_str().as_bytes(), path))
         })
     };
+    repeats::leave_out(roots, &mut discovery, &known);
     let _ = rows::take(&mut discovery);
     let plan = make_plan(roots, &gate, &mut discovery, known);
     let mut pending = Pending::default();
@@ -307,6 +309,7 @@ fn collect_once(
             by_path.contains_key(&(root.format.name(), root.path.as_os_str().as_bytes(), path))
         })
     };
+    repeats::leave_out(roots, &mut discovery, &known);
     let databases = rows::take(&mut discovery);
     let mut plan = make_plan(roots, gate, &mut discovery, known);
     plan.databases = Some(databases);

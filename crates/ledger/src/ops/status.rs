@@ -16,7 +16,7 @@ use crate::base::sidecar::log_length;
 use crate::collect::rows::databases;
 use crate::collect::{
     Discovery, Gate, MAX_LISTED_LINKS, MAX_LISTED_PATHS, RootPath, RootState, discover, known,
-    resolve, summarise,
+    repeats, resolve, summarise,
 };
 use crate::file::ledger::Ledger;
 use crate::file::schema;
@@ -63,6 +63,7 @@ fn describe(conn: &Connection, ledger: LedgerStatus, roots: &[RootPath]) -> Resu
     let mut discovery = discover(&resolved, &|root, path| {
         by_path.contains_key(&(root.format.name(), root.path.as_os_str().as_bytes(), path))
     });
+    repeats::leave_out(&resolved, &mut discovery, &known);
     Gate::load(conn)?.leave_out(&resolved, &mut discovery);
     let forgotten = Forgotten::load(conn)?;
     discovery.skip_unreadable(&resolved);

@@ -55,7 +55,6 @@ impl Fold {
             session.save(tx, &name)?;
         }
         let mut problems = store_facts(tx, position, session, &entry)?;
-        state.take_model(&entry);
 
         // An entry with a known id is a repetition if its content is the same; otherwise it is a
         // newer version. A line that the session has elsewhere is a repetition too, even without an
@@ -76,6 +75,7 @@ impl Fold {
         if let Some(known) = seen {
             insert_sighting(tx, id, known.id)?;
             state.has_header |= matches!(entry.detail, Detail::Header);
+            state.take_model(&entry, false);
             if is_node(&entry) {
                 state.last_entry = Some(known.id);
                 state.last_turn = known.turn;
@@ -96,6 +96,13 @@ impl Fold {
         // A prompt begins a turn, unless it is a newer version of a prompt that began one.
         let is_node = is_node(&entry);
         let is_prompt = entry.marks.is_prompt && is_node;
+        state.take_model(&entry, !is_node || tree_position.parent == state.last_entry);
+        if lacks_model(&entry) {
+            state.take_model_of_path(tx, tree_position.parent)?;
+        }
+        if is_answer(&entry) && entry.model.is_none() {
+            entry.model = state.model.as_deref().map(|model| Box::new(model.clone()));
+        }
         tree_position.turn = preceding_turn(tx, session, state, &entry, &tree_position, older)?;
         if is_prompt && !had_begun_turn(tx, older, entry.uuid.as_ref())? {
             let is_automatic = entry.marks.is_automatic;
@@ -133,7 +140,7 @@ impl Fold {
             session.tree.set_turn(id, tree_position.turn);
         }
         if entry.role == Some(Role::Assistant)
-            && let Some(model) = entry.model.as_deref().or(state.model.as_deref())
+            && let Some(model) = entry.model.as_deref()
         {
             entry.kind.model = self.models.number(tx, model)?;
         }
@@ -172,7 +179,7 @@ impl Fold {
                     is_complete: session.is_complete,
                     entry: id,
                     leaf: session.columns.leaf,
-                    time: session.columns.updated_at,
+                    time: session.columns.last_entry_at,
                 };
                 session.usage.add_total(tx, &mut self.models, &at, total)?;
             }
@@ -386,6 +393,19 @@ fn store_facts(
         }
     }
     Ok(problems)
+}
+
+/// Returns whether an entry is an answer or has usage, and names no model.
+fn lacks_model(entry: &DraftEntry) -> bool {
+    match &entry.usage {
+        Some(usage) => usage.model.model.is_empty(),
+        None => is_answer(entry) && entry.model.is_none(),
+    }
+}
+
+/// Returns whether a model wrote the entry.
+fn is_answer(entry: &DraftEntry) -> bool {
+    entry.role == Some(Role::Assistant) && !entry.marks.is_mirror
 }
 
 /// Returns the problem of a missing or repeated header. A transcript has exactly one, at its start.

@@ -111,6 +111,7 @@ fn choose<'o>(
 
 /// Decides again about the keys that may lead to a session, after it was added or renamed.
 pub(crate) fn choose_again(conn: &Connection, name: &Name) -> Result<()> {
+    update_time(conn, name)?;
     let history: Vec<(Seq, SourceId, String, String)> = conn
         .prepare_cached(
             "SELECT h.seq, h.source, h.key, h.session_id
@@ -144,6 +145,7 @@ pub(crate) fn choose_again(conn: &Connection, name: &Name) -> Result<()> {
     for id in sessions {
         let name = Name { id, ..name.clone() };
         update_links(conn, &name)?;
+        update_time(conn, &name)?;
         states::update_named(conn, &name)?;
     }
     keys.iter().try_for_each(|key| update_children(conn, name.format, key))
@@ -180,8 +182,10 @@ pub(crate) fn patch(
         };
         project_event(tx, seq, source, &event)?;
     }
-    match index_format_and_agent(tx, source)? {
-        Some((format, agent)) => write_row(tx, source, (format, &agent), &binding, &fields.json()),
+    let Some((format, agent)) = index_format_and_agent(tx, source)? else { return Ok(()) };
+    write_row(tx, source, (format, &agent), &binding, &fields.json())?;
+    match led_to.filter(|before| before != session) {
+        Some(id) => update_time(tx, &Name { format: format.name(), agent, id }),
         None => Ok(()),
     }
 }
@@ -288,6 +292,21 @@ fn update_links(tx: &Connection, name: &Name) -> Result<()> {
     Ok(())
 }
 
+/// Updates the time of a session's last activity from the indexes.
+fn update_time(tx: &Connection, name: &Name) -> Result<()> {
+    tx.prepare_cached(
+        "UPDATE sessions
+            SET updated_at = (SELECT max(time)
+                                FROM (SELECT last_entry_at AS time
+                                       UNION ALL
+                                      SELECT updated_at FROM session_keys
+                                       WHERE format = ?1 AND agent = ?2 AND session_id = ?3))
+          WHERE format = ?1 AND agent = ?2 AND session_id = ?3",
+    )?
+    .execute((name.format, &name.agent, &name.id))?;
+    Ok(())
+}
+
 /// Applies the changes of the newest version of an index to `session_keys`.
 pub(crate) fn replace(
     tx: &Connection,
@@ -312,10 +331,9 @@ pub(crate) fn replace(
         let after = archived_session(tx, source, key)?;
         if before != after {
             for (id, _) in before.into_iter().chain(after) {
-                states::update_named(
-                    tx,
-                    &Name { format: format.name(), agent: agent.clone(), id },
-                )?;
+                let name = Name { format: format.name(), agent: agent.clone(), id };
+                states::update_named(tx, &name)?;
+                update_time(tx, &name)?;
             }
         }
     }
@@ -371,11 +389,14 @@ fn write_row(
         text("label").or_else(|| text("displayName")).or_else(|| text("subject")),
         text("model"),
         number("totalTokens"),
-        binding.updated_at,
+        binding.updated_at.or_else(|| number("updatedAt")),
         binding.is_archived,
         fields,
     ])?;
-    Ok(())
+    match session {
+        Some(id) => update_time(tx, &Name { format, agent: agent.to_owned(), id: id.to_owned() }),
+        None => Ok(()),
+    }
 }
 
 /// The fields of a key that may name its channel. The first one with a value is used. Releases

@@ -58,7 +58,7 @@ pub(crate) struct Columns {
     pub(crate) pull_request: Option<String>,
     pub(crate) model: Option<String>,
     pub(crate) started_at: Option<i64>,
-    pub(crate) updated_at: Option<i64>,
+    pub(crate) last_entry_at: Option<i64>,
     pub(crate) entries: i64,
     pub(crate) turns: i64,
     /// The number of turns that no person began.
@@ -112,6 +112,7 @@ fn session_part(part: Part) -> &'static str {
         Part::Transcript | Part::ToolOutput | Part::Title => "transcript",
         Part::Agent => "agent",
         Part::Subagent | Part::SubagentMeta => "subagent",
+        Part::Trajectory => "trajectory",
         Part::PromptHistory
         | Part::Pasted
         | Part::Index
@@ -144,7 +145,7 @@ impl Session {
             .prepare_cached(
                 "SELECT id, part, parent_id, parent_call, agent_type, fork_of, continued_in,
                         project, cwd, git_branch, client_version, header_version, title,
-                        title_rank, first_prompt, pull_request, model, started_at, updated_at,
+                        title_rank, first_prompt, pull_request, model, started_at, last_entry_at,
                         entries, turns, messages, tool_calls, compactions, leaf, first_uuid,
                         first_turn, opened_at, is_copy, automatic_turns
                    FROM sessions WHERE format = ?1 AND agent = ?2 AND session_id = ?3",
@@ -277,8 +278,8 @@ impl Session {
             columns.started_at = Some(time);
             self.is_dirty = true;
         }
-        if columns.updated_at.is_none_or(|end| time > end) {
-            columns.updated_at = Some(time);
+        if columns.last_entry_at.is_none_or(|end| time > end) {
+            columns.last_entry_at = Some(time);
             self.is_dirty = true;
         }
     }
@@ -326,16 +327,22 @@ impl Session {
                  fork_of, continued_in, project, cwd, git_branch, client_version, header_version,
                  title, title_rank, first_prompt, pull_request, model, started_at, updated_at,
                  entries, turns, messages, tool_calls, compactions, leaf, first_uuid, key,
-                 parent_agent, first_turn, opened_at, is_copy, automatic_turns)
+                 parent_agent, first_turn, opened_at, is_copy, automatic_turns, last_entry_at)
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17,
-                     ?18, ?19, ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29, ?30, ?31, ?32,
-                     ?33, ?34, ?35, ?36)
+                     ?18, ?19, ?20, ?21, ?22,
+                     (SELECT max(time)
+                        FROM (SELECT ?23 AS time
+                               UNION ALL
+                              SELECT updated_at FROM session_keys
+                               WHERE format = ?2 AND agent = ?3 AND session_id = ?4)),
+                     ?24, ?25, ?26, ?27, ?28, ?29, ?30, ?31, ?32,
+                     ?33, ?34, ?35, ?36, ?23)
              ON CONFLICT (id) DO UPDATE SET
                 part = ?5, parent_id = ?7, parent_call = ?8, agent_type = ?9,
                 fork_of = ?10, continued_in = ?11, project = ?12, cwd = ?13, git_branch = ?14,
                 client_version = ?15, header_version = ?16, title = ?17, title_rank = ?18,
                 first_prompt = ?19, pull_request = ?20, model = ?21, started_at = ?22,
-                updated_at = ?23, entries = ?24, turns = ?25, messages = ?26, tool_calls = ?27,
+                updated_at = excluded.updated_at, last_entry_at = ?23, entries = ?24, turns = ?25, messages = ?26, tool_calls = ?27,
                 compactions = ?28, leaf = ?29, first_uuid = ?30, key = ?31, parent_agent = ?32,
                 first_turn = ?33, opened_at = ?34, is_copy = ?35,
                 automatic_turns = ?36",
@@ -363,7 +370,7 @@ impl Session {
             c.pull_request,
             c.model,
             c.started_at,
-            c.updated_at,
+            c.last_entry_at,
             c.entries,
             c.turns,
             c.messages,
@@ -406,7 +413,7 @@ impl Columns {
             pull_request: row.get("pull_request")?,
             model: row.get("model")?,
             started_at: row.get("started_at")?,
-            updated_at: row.get("updated_at")?,
+            last_entry_at: row.get("last_entry_at")?,
             entries: row.get("entries")?,
             turns: row.get("turns")?,
             messages: row.get("messages")?,

@@ -21,6 +21,10 @@ use crate::truth::spans;
 /// search after a rewrite.
 const MAX_LOOK_BACK: i64 = 64;
 
+/// The number of ancestors that are searched for a model. It bounds the search in hostile files;
+/// there are a few entries between two answers.
+const MAX_LOOK_UP: i64 = 256;
+
 /// A day in milliseconds. Entries written together may be slightly out of order, but a correct
 /// clock never goes back a day.
 const DAY_MS: i64 = 24 * 60 * 60 * 1000;
@@ -45,24 +49,70 @@ pub(crate) struct SourceState {
     pub(crate) has_header: bool,
     /// The time with which later times are compared.
     last_time: Option<i64>,
-    /// The model in effect, for usage that names no model.
+    /// The model in effect, for answers and usage that name no model.
     pub(crate) model: Option<Arc<Model>>,
+    /// True if an entry since then did not follow the one before it. The model in effect is then
+    /// that of its path.
+    has_strayed: bool,
     is_dirty: bool,
 }
 
 impl SourceState {
     /// Stores the model that an entry puts into effect: a changed model, or the model of an answer
-    /// in the main conversation.
-    pub(crate) fn take_model(&mut self, entry: &DraftEntry) {
+    /// in the main conversation. `follows` is false if the entry may not follow the one before it.
+    pub(crate) fn take_model(&mut self, entry: &DraftEntry, follows: bool) {
         let is_main = !entry.marks.is_side && !entry.marks.is_sidechain;
         let model = match (&entry.detail, &entry.usage) {
-            (Detail::ModelChange(model), _) => &**model,
-            (_, Some(usage)) if is_main && entry.role == Some(Role::Assistant) => &usage.model,
-            _ => return,
+            (Detail::ModelChange(model), _) => Some(&**model),
+            (_, Some(usage)) if is_main && entry.role == Some(Role::Assistant) => {
+                Some(&usage.model)
+            }
+            _ => None,
         };
-        if !model.model.is_empty() && self.model.as_deref() != Some(model) {
-            self.model = Some(Arc::new(model.clone()));
+        match model.filter(|model| !model.model.is_empty()) {
+            Some(model) => {
+                self.has_strayed = false;
+                if self.model.as_deref() != Some(model) {
+                    self.model = Some(Arc::new(model.clone()));
+                }
+            }
+            None => self.has_strayed |= !follows,
         }
+    }
+
+    /// Puts the model of a path into effect, for an answer without a model after `parent`. A path
+    /// that names no model leaves the last one of the source.
+    pub(crate) fn take_model_of_path(
+        &mut self,
+        tx: &Transaction<'_>,
+        parent: Option<EntryId>,
+    ) -> Result<()> {
+        if !std::mem::take(&mut self.has_strayed) || self.model.is_none() {
+            return Ok(());
+        }
+        let found = tx
+            .prepare_cached(
+                "WITH RECURSIVE path (id, parent, answer, depth) AS (
+                    SELECT e.id, e.parent, iif(k.is_side OR k.is_sidechain, 0, k.model), 0
+                      FROM entry_rows e CROSS JOIN kinds k ON k.id = e.kind WHERE e.id = ?1
+                     UNION ALL
+                    SELECT e.id, e.parent, iif(k.is_side OR k.is_sidechain, 0, k.model), depth + 1
+                      FROM path CROSS JOIN entry_rows e ON e.id = path.parent
+                     CROSS JOIN kinds k ON k.id = e.kind
+                     WHERE depth < ?2)
+                 SELECT coalesce(c.model, m.model), coalesce(c.provider, m.provider),
+                        iif(c.id IS NULL, m.api, '')
+                   FROM path
+                   LEFT JOIN model_changes c ON c.id = path.id
+                   LEFT JOIN models m ON m.id = path.answer
+                  WHERE coalesce(c.model, m.model, '') <> '' LIMIT 1",
+            )?
+            .query_row((parent, MAX_LOOK_UP), |row| read_model(row, 0))
+            .optional()?;
+        if let Some(model) = found.flatten() {
+            self.model = Some(Arc::new(model));
+        }
+        Ok(())
     }
 
     /// The state before the first record.
@@ -75,6 +125,7 @@ impl SourceState {
         has_header: false,
         last_time: None,
         model: None,
+        has_strayed: false,
         is_dirty: false,
     };
 
@@ -103,6 +154,7 @@ impl SourceState {
         self.last_entry = None;
         self.last_turn = None;
         self.last_time = None;
+        self.has_strayed = true;
         let Some(before) = spans::record_before(tx, position.generation, position.start)? else {
             return Ok(());
         };
@@ -164,8 +216,8 @@ impl SourceStates {
         let mut statement = tx.prepare_cached(
             "INSERT OR REPLACE INTO source_tips
                 (source, session, last_entry, last_turn, generation, end, has_header, last_time,
-                 model, provider, api)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
+                 model, provider, api, has_strayed)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
         )?;
         for (source, state) in &mut self.open {
             if std::mem::take(&mut state.is_dirty) {
@@ -182,6 +234,7 @@ impl SourceStates {
                     model.map(|model| &*model.model),
                     model.map(|model| &*model.provider),
                     model.map(|model| &*model.api),
+                    state.has_strayed,
                 ))?;
             }
         }
@@ -208,7 +261,7 @@ fn load(tx: &Transaction<'_>, source: SourceId) -> Result<SourceState> {
     let state = tx
         .prepare_cached(
             "SELECT session, last_entry, last_turn, generation, end, has_header, last_time,
-                    model, provider, api
+                    model, provider, api, has_strayed
                FROM source_tips WHERE source = ?1",
         )?
         .query_row([source], |row| {
@@ -221,6 +274,7 @@ fn load(tx: &Transaction<'_>, source: SourceId) -> Result<SourceState> {
                 has_header: row.get(5)?,
                 last_time: row.get(6)?,
                 model: read_model(row, 7)?.map(Arc::new),
+                has_strayed: row.get(10)?,
                 is_dirty: false,
             })
         })

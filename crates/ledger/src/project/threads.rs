@@ -10,7 +10,7 @@ use rusqlite::{Connection, OptionalExtension, Transaction};
 use super::draft::{Detail, DraftEntry};
 use super::session::Name;
 use super::source_state::SourceState;
-use super::{Fold, RecordPosition, entry, keys, session_sources};
+use super::{Fold, RecordPosition, keys, session_sources};
 use crate::Result;
 use crate::base::ids::{SessionRow, SourceId};
 
@@ -61,7 +61,7 @@ impl Fold {
                        AND session_id > ?3 AND session_id < ?3 || char(0x10ffff)
                      ORDER BY session_id LIMIT ?5) s
                   WHERE EXISTS (SELECT 1 FROM entry_rows e
-                                 WHERE e.id = s.id AND e.session = s.id AND e.content = ?4)
+                                 WHERE e.session = s.id AND e.uuid IS NULL AND e.content = ?4)
                   LIMIT 1",
             )?
             .query_row((name.format, &name.agent, prefix, draft.content, MAX_THREADS), |row| {
@@ -125,9 +125,13 @@ impl Fold {
     }
 }
 
-/// Returns whether a session begins with that header.
+/// Returns whether a file of a session begins with that header. A header has no id.
 fn has_header(tx: &Transaction<'_>, session: SessionRow, header: i64) -> Result<bool> {
-    Ok(entry::first_entry(tx, session)?.is_some_and(|first| first.content == header))
+    Ok(tx
+        .prepare_cached(
+            "SELECT 1 FROM entry_rows WHERE session = ?1 AND uuid IS NULL AND content = ?2",
+        )?
+        .exists((session, header))?)
 }
 
 /// Returns whether every transcript of a session was moved.

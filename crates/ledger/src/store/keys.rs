@@ -17,7 +17,7 @@ pub fn registry(ledger: &Ledger) -> Result<Vec<RegisteredKey>> {
     let conn = ledger.conn();
     let mut statement = conn.prepare_cached(
         "SELECT k.key, k.session_id, k.format, k.agent, k.channel, k.fields, s.id,
-                coalesce(e.time, s.started_at)
+                coalesce(e.time, s.started_at), s.updated_at
            FROM session_keys k
            LEFT JOIN sessions s
              ON s.format = k.format AND s.agent = k.agent AND s.session_id = k.session_id
@@ -61,7 +61,7 @@ pub fn registry(ledger: &Ledger) -> Result<Vec<RegisteredKey>> {
             _ => None,
         };
         key.created_at = number("createdAt").or(row.get(7)?);
-        key.updated_at = number("updatedAt");
+        key.updated_at = number("updatedAt").max(row.get(8)?);
         key.input_tokens = number("inputTokens");
         key.output_tokens = number("outputTokens");
         key.total_tokens = number("totalTokens");

@@ -190,7 +190,7 @@ pub(crate) fn add_counts(
     let (updated, started): (Option<i64>, Option<i64>) = conn
         // The copied entries of a fork are older than the fork; its header is not.
         .prepare_cached(
-            "SELECT s.updated_at, coalesce(e.time, s.started_at)
+            "SELECT s.last_entry_at, coalesce(e.time, s.started_at)
                FROM sessions s LEFT JOIN entry_rows e ON e.id = s.id WHERE s.id = ?1",
         )?
         .query_row([session], |row| Ok((row.get(0)?, row.get(1)?)))?;

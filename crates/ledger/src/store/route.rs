@@ -412,7 +412,7 @@ fn activity(conn: &Connection, session: &NativeSession) -> Result<Activity> {
     let (started_at, last_at): (Option<i64>, Option<i64>) = conn
         .prepare_cached(
             "SELECT coalesce((SELECT max(time) FROM entries
-                               WHERE session = ?1 AND type = 'reset'), started_at), updated_at
+                               WHERE session = ?1 AND type = 'reset'), started_at), last_entry_at
                FROM sessions WHERE id = ?1",
         )?
         .query_row([session.row], |row| Ok((row.get(0)?, row.get(1)?)))?;

@@ -47,7 +47,7 @@ pub struct ForgottenSession {
     pub agent: String,
     /// Its id.
     pub session_id: String,
-    /// `transcript`, `agent`, `subagent`, `prompt_history`.
+    /// `transcript`, `agent`, `subagent`, `trajectory`, `prompt_history`.
     pub part: String,
     /// Its title, or the beginning of its first prompt.
     pub title: Option<String>,

@@ -94,7 +94,7 @@ pub struct SearchHit {
     pub slug: Option<String>,
     /// The first working directory.
     pub cwd: Option<String>,
-    /// The session's part: `transcript`, `agent`, `subagent`, `prompt_history`.
+    /// The session's part: `transcript`, `agent`, `subagent`, `trajectory`, `prompt_history`.
     pub part: Option<String>,
     /// The state of the session's files.
     pub state: Option<SessionState>,

@@ -16,7 +16,8 @@ pub struct Session {
     /// The agent that it belongs to; empty where the format has no agents, and `null` in JSON.
     #[serde(serialize_with = "none_if_empty")]
     pub agent: String,
-    /// The kind of file that it comes from: `transcript`, `agent`, `subagent` or `prompt_history`.
+    /// The kind of file that it comes from: `transcript`, `agent`, `subagent`, `trajectory` or
+    /// `prompt_history`.
     pub part: String,
     /// The project's name: the last part of `cwd`, or else `slug`.
     pub project: String,
@@ -34,8 +35,8 @@ pub struct Session {
     pub last_prompts: Vec<String>,
     /// The time of its first entry, milliseconds UTC.
     pub started_at: Option<i64>,
-    /// The time of the last activity, milliseconds UTC: from the agent's index, or else of its last
-    /// entry.
+    /// The time of the last activity, milliseconds UTC: in the agent's index or of its last entry,
+    /// the later of the two.
     pub updated_at: Option<i64>,
     /// The time when its newest file was last written, milliseconds UTC.
     pub modified_at: Option<i64>,

@@ -25,7 +25,7 @@ pub struct StoryHead {
     pub agent: String,
     /// The session key that last led to it.
     pub key: Option<String>,
-    /// `transcript`, `agent`, `subagent`, `prompt_history`.
+    /// `transcript`, `agent`, `subagent`, `trajectory`, `prompt_history`.
     pub part: String,
     /// The state of its files.
     pub state: SessionState,
@@ -51,7 +51,7 @@ pub struct StoryHead {
     pub first_prompt: Option<String>,
     /// The time of its first entry, milliseconds UTC.
     pub started_at: Option<i64>,
-    /// The time of its last activity, milliseconds UTC.
+    /// The time of its last activity, milliseconds UTC, as in the list of sessions.
     pub updated_at: Option<i64>,
     /// The number of entries of every kind.
     pub entries: u64,

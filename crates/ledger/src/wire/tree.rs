@@ -33,7 +33,8 @@ pub struct TreeLine {
     /// The id of its first entry's parent, if the session has no entry with that id.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub missing_parent: Option<String>,
-    /// The first prompt, the label, or the prompt of a sub-agent.
+    /// The first prompt, the label, or the prompt of a sub-agent. For the first run of a branch
+    /// without a prompt: its first answer.
     pub text: Option<String>,
     /// The number of branches that follow it, if there are several.
     pub branches: usize,

@@ -71,7 +71,7 @@ pub struct UsageSession {
     pub cwd: Option<String>,
     /// Its title, or else its first prompt.
     pub title: Option<String>,
-    /// The time of its last entry, milliseconds UTC.
+    /// The time of its last activity, milliseconds UTC, as in the list of sessions.
     pub updated_at: Option<i64>,
 }
 

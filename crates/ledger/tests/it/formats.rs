@@ -85,6 +85,56 @@ fn usage_without_a_model_takes_the_model_in_effect() {
 }
 
 #[test]
+fn an_answer_without_a_model_has_the_model_of_its_path() {
+    let message = |id: &str, parent: &str, role: &str| {
+        json!({"type": "message", "id": id, "parentId": parent,
+            "message": {"role": role, "content": id, "usage": {"input": 1, "output": 1}}})
+    };
+    let model = |id: &str, parent: Option<&str>, model: &str| {
+        json!({"type": "model_change", "id": id, "parentId": parent,
+            "provider": "p", "modelId": model})
+    };
+    let lines = [
+        header(),
+        model("00000001", None, "m1"),
+        message("00000002", "00000001", "user"),
+        message("00000003", "00000002", "assistant"),
+        model("00000004", Some("00000003"), "m2"),
+        message("00000005", "00000004", "user"),
+        message("00000006", "00000005", "assistant"),
+        // Back to before the second model.
+        message("00000007", "00000003", "user"),
+        message("00000008", "00000007", "assistant"),
+        message("00000009", "00000008", "assistant"),
+        // And forward again.
+        message("0000000a", "00000006", "assistant"),
+    ];
+    let expected = "m1,m2,m1,m1,m2";
+    let at_once = Home::new();
+    at_once.write(SESSION_FILE, text(&lines));
+    at_once.sync_and_check();
+    let one_by_one = Home::quick();
+    one_by_one.write(SESSION_FILE, text(&lines[..1]));
+    for line in &lines[1..] {
+        one_by_one.sync();
+        one_by_one.append(SESSION_FILE, format!("{line}\n"));
+    }
+    one_by_one.sync_and_check();
+    for home in [at_once, one_by_one] {
+        for query in [
+            "SELECT group_concat(model, ',' ORDER BY entry) FROM transcript WHERE role = 'assistant'",
+            "SELECT group_concat(m.model, ',' ORDER BY u.entry)
+               FROM usage u JOIN models m ON m.id = u.model
+               JOIN entries e ON e.id = u.entry WHERE e.role = 'assistant'",
+        ] {
+            assert_eq!(home.one::<String>(query), expected, "{query}");
+        }
+        let turns = "SELECT group_concat(model, ',' ORDER BY id) FROM turns";
+        assert_eq!(home.one::<String>(turns), "m1,m2,m1");
+    }
+}
+
+#[test]
 fn only_decoders_of_formats_with_records_are_compared() {
     let home = Home::new();
     home.write(SESSION_FILE, text(&[header(), answer("one", Some("m1"))]));

@@ -65,6 +65,7 @@ mod tails_stored;
 mod targets;
 mod threads;
 mod torture;
+mod trajectories;
 mod truth;
 mod unread;
 mod usage;

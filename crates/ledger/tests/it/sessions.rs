@@ -148,6 +148,59 @@ fn r42_the_time_of_a_session_comes_from_the_index() {
     assert_eq!(ids(&both), ["old"]);
 }
 
+/// The list, usage, the story, SQL and an import agree on when a session was last active: the
+/// index may be ahead of the transcript or behind it.
+#[test]
+fn the_last_activity_is_the_same_everywhere() {
+    let last = 1_790_848_860_000_i64;
+    let transcript = |id: &str| {
+        let (path, text) = openclaw("main", id, "/p", &["hi", "again"]);
+        // The same entry in two sessions would be a copy, which is counted once.
+        let entry = format!("{:08x}", id.len());
+        let answer = format!(
+            r#"{{"type":"message","id":"{entry}","timestamp":"2026-10-01T10:01:00Z","message":{{"role":"assistant","content":"yes","usage":{{"input":1,"output":1}}}}}}"#
+        );
+        (path, format!("{text}{answer}\n"))
+    };
+    let index = format!(
+        r#"{{"agent:main:a":{{"sessionId":"ahead","updatedAt":{}}},"agent:main:b":{{"sessionId":"behind","updatedAt":{}}}}}"#,
+        last + 5_000,
+        last - 5_000,
+    );
+    let sessions = ".openclaw/agents/main/sessions/sessions.json".to_owned();
+    let home = home(&[transcript("ahead"), transcript("behind"), (sessions.clone(), index)]);
+    let imported = Home::quick();
+    quipu_ledger::store::Store::open(imported.ledger_path())
+        .unwrap()
+        .import(&home.path(".openclaw"), &mut |file| assert!(!file.failed, "{file:?}"))
+        .unwrap();
+    let check = |home: &Home, expected: [(&str, i64); 2]| {
+        let ledger = home.open();
+        let usage = crate::usage::report(home, quipu_ledger::query::UsageBy::Session);
+        for (id, time) in expected {
+            let listed = list(home, &Filter::default()).sessions;
+            let listed = listed.iter().find(|session| session.id == id).unwrap().updated_at;
+            let line = usage.lines.iter().find(|line| line.group == id).unwrap();
+            let counted = line.session.as_ref().unwrap().updated_at;
+            let story = Story::find(&ledger, id).unwrap().head().updated_at;
+            let query = format!("SELECT updated_at FROM sessions WHERE session_id = '{id}'");
+            let stored: Option<i64> = home.one(&query);
+            assert_eq!([listed, counted, story, stored], [Some(time); 4], "{id}");
+            let query = format!("SELECT updated_at FROM session_index WHERE session_id = '{id}'");
+            let keys = quipu_ledger::store::registry(&ledger).unwrap();
+            if let Some(key) = keys.iter().find(|key| key.session.as_deref() == Some(id)) {
+                assert_eq!([key.updated_at, home.one(&query)], [Some(time); 2], "{id}");
+            }
+        }
+    };
+    check(&home, [("ahead", last + 5_000), ("behind", last)]);
+    check(&imported, [("ahead", last + 5_000), ("behind", last)]);
+    // The key leads elsewhere by now.
+    home.write(&sessions, r#"{"agent:main:b":{"sessionId":"behind","updatedAt":1}}"#);
+    home.sync_and_check();
+    check(&home, [("ahead", last), ("behind", last)]);
+}
+
 /// A session that overlaps a range belongs to the time of its last activity; if that is not
 /// recorded, to the modification time of its file.
 #[test]

@@ -7,7 +7,7 @@ use quipu_ledger::query::{Choice, Story, tree};
 use quipu_transcript::entry::Role;
 use quipu_transcript::story::{ItemKind, Outcome, Piece, StoryDetail, StoryItem};
 
-use crate::home::{Home, fixtures, line};
+use crate::home::{Home, fixtures, line, request};
 
 const CLAW: &str = ".openclaw/agents/main/sessions/s.jsonl";
 const MAIN: &str = ".claude/projects/-p/00000001-0000-4000-8000-000000000001.jsonl";
@@ -229,6 +229,43 @@ fn an_edited_line_is_shown_once_in_its_place() {
 }
 
 #[test]
+fn an_edited_prompt_keeps_its_number() {
+    let lines = |second: &str| {
+        let roles = ["user", "assistant"].into_iter().cycle();
+        let texts = ["one", "1", second, "2", "three", "3", "four", "4"];
+        let lines: Vec<_> = texts
+            .iter()
+            .zip(roles)
+            .enumerate()
+            .map(|(at, (text, role))| {
+                let parent = if at == 0 { String::new() } else { format!("{at:08}") };
+                claw(&format!("{:08}", at + 1), &parent, role, text)
+            })
+            .collect();
+        text(&lines)
+    };
+    let home = collected(CLAW, lines("the secret"));
+    for second in ["the ***", "the masked"] {
+        home.write(CLAW, lines(second));
+        home.sync_and_check();
+    }
+    let mut numbers = Vec::new();
+    home.items_of("s", &Choice::default(), |item| numbers.extend(item.turn));
+    assert_eq!(numbers, [1, 1, 2, 2, 3, 3, 4, 4]);
+    let turn = |turn| Choice { turn: Some(turn), ..Choice::default() };
+    assert_eq!(rendered(&home, "s", &turn(2)), "the masked\n2");
+    assert_eq!(rendered(&home, "s", &turn(4)), "four\n4");
+    let ledger = home.open();
+    assert_eq!(Story::find(&ledger, "s").unwrap().head().turns, 4);
+    let turns: Vec<u64> = tree(&ledger, "s").unwrap().iter().map(|line| line.turns).collect();
+    assert_eq!(turns, [4]);
+    for (words, number) in [("masked", 2), ("four", 4)] {
+        let hits = home.search(&request(words)).hits;
+        assert_eq!(hits.iter().map(|hit| hit.turn).collect::<Vec<_>>(), [Some(number)], "{words}");
+    }
+}
+
+#[test]
 fn lines_dropped_by_a_rewrite_are_shown_in_their_place() {
     let lines = [
         claw("00000001", "", "user", "one"),
@@ -444,6 +481,82 @@ fn a_tree_has_forks_compactions_labels_and_a_leaf() {
             "run 00000008 end @",
         ]
     );
+}
+
+/// Two answers to one prompt are branches, with the labels on them.
+#[test]
+fn a_tree_has_forks_inside_a_turn() {
+    let home = collected(
+        CLAW,
+        text(&[
+            claw("00000001", "", "user", "prompt"),
+            claw("00000002", "00000001", "assistant", "first try"),
+            claw("00000003", "00000002", "assistant", "goes on"),
+            claw("00000004", "00000001", "assistant", "second try"),
+            claw("00000005", "00000004", "user", "thanks"),
+            r#"{"type":"label","id":"00000006","parentId":"00000005","targetId":"00000003","label":"here"}"#.to_owned(),
+        ]),
+    );
+    let lines: Vec<String> = tree(&home.open(), "s")
+        .unwrap()
+        .iter()
+        .map(|line| {
+            let (last, text) = (line.last.as_deref(), line.text.as_deref());
+            let indent = "  ".repeat(line.depth);
+            format!("{indent}{} {} {}", line.kind, last.unwrap_or_default(), text.unwrap_or("-"))
+        })
+        .collect();
+    assert_eq!(
+        lines,
+        [
+            "run 00000001 prompt",
+            "  run 00000003 first try",
+            "  label 00000003 here",
+            "run 00000006 thanks",
+        ]
+    );
+}
+
+#[test]
+fn lines_without_an_entry_are_shown_with_everything() {
+    let lines = |last: &str| {
+        text(&[
+            claw("00000001", "", "user", "one"),
+            "neither this nor that".to_owned(),
+            "[1, 2]".to_owned(),
+            claw("00000002", "00000001", "assistant", last),
+        ])
+    };
+    let home = collected(CLAW, lines("two"));
+    let unreadable = |choice: &Choice| -> Vec<(String, String)> {
+        let items = home.items_of("s", choice, |item| match item.pieces.as_slice() {
+            [Piece::Attached { label, text }] if label == "unreadable" => {
+                Some((item.id.clone().unwrap().into_owned(), text.to_string()))
+            }
+            _ => None,
+        });
+        items.into_iter().flatten().collect()
+    };
+    let full = Choice { detail: StoryDetail::FULL, ..Choice::default() };
+    assert_eq!(unreadable(&Choice::default()), []);
+    for last in ["two", "second"] {
+        home.write(CLAW, lines(last));
+        home.sync_and_check();
+        let found = unreadable(&full);
+        let texts: Vec<&str> = found.iter().map(|(_, text)| text.as_str()).collect();
+        assert_eq!(texts, ["neither this nor that", "[1, 2]"], "{last}");
+        let order = home.items_of("s", &full, |item| item.words().into_owned());
+        assert_eq!(order.len(), 4, "{order:?}");
+        assert_eq!((&*order[0], &*order[3]), ("one", last));
+        for (id, text) in &found {
+            let only = Choice { entry: Some(id.clone()), ..Choice::default() };
+            assert_eq!(unreadable(&only), [(id.clone(), text.clone())]);
+        }
+        let turn = Choice { turn: Some(1), ..full.clone() };
+        assert_eq!(unreadable(&turn), []);
+    }
+    let blank = Choice { entry: Some("#1000".to_owned()), ..Choice::default() };
+    assert!(Story::find(&home.open(), "s").unwrap().check(&blank).is_err());
 }
 
 #[test]

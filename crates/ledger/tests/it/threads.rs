@@ -163,6 +163,39 @@ fn a_thread_that_moved_into_the_database_is_one_session() {
     }
 }
 
+/// OpenClaw's importer leaves the archive of a reset where it was, and renames the transcript, with
+/// `_` for `%`.
+#[test]
+fn a_thread_that_was_reset_and_moved_is_one_session() {
+    for (thread, in_file, imported) in
+        [("42", "42", "42"), ("7/a b", "7%2Fa%20b", "7_2Fa_20b"), ("a_20b", "a_20b", "a_20b")]
+    {
+        let key = format!("agent:main:slack:channel:c1:thread:{thread}");
+        let spelled = key.replace([':', '/', ' '], "_");
+        let archive = format!(
+            "{SESSIONS}/session-sqlite-import-archive/{spelled}.s1-topic-{imported}.jsonl.imported-1770193116233"
+        );
+        let live = format!("{SESSIONS}/s1-topic-{in_file}.jsonl");
+        let reset = format!("{live}.reset.2026-02-04T10-30-00.000Z");
+        let text = format!("{}\n{}\n{}\n", header("s1"), event(1, "otter"), event(2, "walrus"));
+        let before = format!("{}\n{}\n", header("s1").replace("alice", "bob"), event(8, "stoat"));
+        for is_seen_before in [true, false] {
+            let home = Home::new();
+            home.write(&reset, &before);
+            home.write(&live, &text);
+            if is_seen_before {
+                home.sync_and_check();
+            }
+            home.folder_for(&archive);
+            home.rename(&live, &archive);
+            moved(&home, &key, 3);
+            home.sync_and_check();
+            let sessions = home.all("SELECT session_id, key, messages FROM sessions");
+            assert_eq!(sessions, [format!("'s1-topic-{thread}'|'{key}'|4")], "{is_seen_before}");
+        }
+    }
+}
+
 #[test]
 fn another_session_of_the_same_id_stays_apart() {
     // Two files in the agent's folder, and a thread with another header than the moved session.

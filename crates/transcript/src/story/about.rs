@@ -58,7 +58,7 @@ pub fn about(name: &str, input: &str, columns: usize) -> Option<String> {
 /// Returns the subject of a tool whose arguments need more than one key.
 fn known_tool(name: &str, fields: &Fields<'_>) -> Option<String> {
     match name {
-        "Grep" => {
+        "Grep" | "Glob" | "grep" | "glob" | "find" => {
             let pattern = fields.text("pattern")?;
             Some(match fields.text("path").or_else(|| fields.text("glob")) {
                 Some(place) => format!("{pattern} in {place}"),
@@ -257,6 +257,9 @@ mod tests {
         for (name, input, expected) in [
             ("Grep", r#"{"path":"src","pattern":"fn main"}"#, "fn main in src"),
             ("Grep", r#"{"pattern":"fn main"}"#, "fn main"),
+            ("Glob", r#"{"pattern":"**/*_test.go","path":"/p"}"#, "**/*_test.go in /p"),
+            ("find", r#"{"pattern":"*.rs","path":"src"}"#, "*.rs in src"),
+            ("find", r#"{"path":"src"}"#, "src"),
             (
                 "TodoWrite",
                 r#"{"todos":[{"content":"a","status":"completed"},{"content":"b","status":"pending"},{"content":"c","status":"in_progress"}]}"#,

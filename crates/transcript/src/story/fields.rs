@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 
 use serde_json::Value;
 
-use super::{ItemKind, Piece, StoryItem};
+use super::{Folded, ItemKind, Piece, StoryItem};
 use crate::format::Format;
 
 /// The label of the piece that holds the fields.
@@ -76,6 +76,18 @@ pub fn add_fields(
     if !fields.text.is_empty() {
         let text = Cow::Owned(fields.text);
         item.pieces.push(Piece::Attached { label: Cow::Borrowed(RECORD_LABEL), text });
+    }
+}
+
+/// Returns the item of a record in which no entry was found.
+pub fn unreadable_item<'a>(record: &[u8]) -> StoryItem<'a> {
+    let text = Cow::Owned(String::from_utf8_lossy(record).trim().to_owned());
+    StoryItem {
+        type_name: Cow::Borrowed(UNREADABLE_LABEL),
+        kind: ItemKind::Note,
+        folded: Some(Folded::Bookkeeping),
+        pieces: vec![Piece::Attached { label: Cow::Borrowed(UNREADABLE_LABEL), text }],
+        ..StoryItem::default()
     }
 }
 

@@ -19,7 +19,7 @@ use crate::time::Timestamp;
 
 pub use about::{ABOUT_KEYS, ERROR_WORDS, about, mentions_error, one_line, path_line};
 pub use convert::{folded, story_item};
-pub use fields::{RECORD_LABEL, add_fields, left_out};
+pub use fields::{RECORD_LABEL, add_fields, left_out, unreadable_item};
 
 /// Maximum width of the line about a tool call, in columns, with the name of the tool.
 pub const CALL_COLUMNS: usize = 120;

@@ -445,6 +445,9 @@ fn joined(facts: &[String], room: Option<usize>) -> Vec<String> {
 /// Describes what is known of a lost session.
 fn left(head: &StoryHead) -> String {
     let Some(left) = &head.left else { return "its transcript is gone".to_owned() };
+    if head.part == "trajectory" {
+        return "only the trajectory of its runs is known".to_owned();
+    }
     if left.subagents.is_empty() && left.outputs == 0 && left.prompts > 0 {
         return "only its prompts are known".to_owned();
     }

@@ -9,7 +9,7 @@ CREATE TABLE sessions (
     format         TEXT    NOT NULL,
     agent          TEXT    NOT NULL,      -- '' where the format has no agents
     session_id     TEXT    NOT NULL,      -- the agent's id; sub-agents: <parent>/<agent file>
-    part           TEXT    NOT NULL,      -- transcript, agent, subagent, prompt_history
+    part           TEXT    NOT NULL,      -- transcript, agent, subagent, trajectory, prompt_history
     state          TEXT    NOT NULL,      -- live, archived, deleted, gone, lost
     parent_id      TEXT,                  -- session_id of the session it works for
     parent_call    TEXT,                  -- the tool call that started it
@@ -28,7 +28,8 @@ CREATE TABLE sessions (
     pull_request   TEXT,
     model          TEXT,                  -- the last one
     started_at     INTEGER,
-    updated_at     INTEGER,
+    updated_at     INTEGER,               -- last activity: the last entry, or later by the agent's index
+    last_entry_at  INTEGER,               -- the last entry
     entries        INTEGER NOT NULL,
     turns          INTEGER NOT NULL,
     automatic_turns INTEGER NOT NULL,     -- those that no person began
@@ -477,9 +478,10 @@ CREATE TABLE source_tips (
     end        INTEGER NOT NULL,          -- offset where the last record ends
     has_header INTEGER NOT NULL,          -- a header was seen, or its absence was noted as a problem
     last_time  INTEGER,                   -- the latest so far; after a clock went back, since then
-    model      TEXT,                      -- in effect: usage without a model is counted for it
+    model      TEXT,                      -- in effect: answers without a model take it
     provider   TEXT,                      -- of that model
-    api        TEXT                       -- of that model
+    api        TEXT,                      -- of that model
+    has_strayed INTEGER NOT NULL          -- an entry since then did not follow the one before it
 ) STRICT;
 
 -- Which version of each format's decoder the rows were derived with. A format that has no records
@@ -647,7 +649,8 @@ CREATE VIEW transcript AS
 
 -- The session index under the names of OpenClaw's `sessions.json`, one row for each key.
 CREATE VIEW session_index AS
-    SELECT k.key AS session_key, k.session_id, k.agent AS agent_id, k.updated_at,
+    SELECT k.key AS session_key, k.session_id, k.agent AS agent_id,
+           coalesce(s.updated_at, k.updated_at) AS updated_at,
            coalesce(fields ->> 'sessionStartedAt', fields ->> 'createdAt', s.started_at)
                AS created_at,
            fields ->> 'sessionFile' AS session_file, k.channel, k.chat_type,

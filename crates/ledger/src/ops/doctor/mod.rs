@@ -21,7 +21,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::time::Duration;
 
-use crate::collect::{Discovery, RootPath, discover, known, resolve};
+use crate::collect::{Discovery, RootPath, discover, known, repeats, resolve};
 use crate::file::ledger::Ledger;
 use crate::wire::{CheckReport, Diagnosis, Severity};
 use crate::{Error, Result};
@@ -158,6 +158,7 @@ fn examine(
             by_path.contains_key(&(root.format.name(), root.path.as_os_str().as_bytes(), path))
         })
     };
+    repeats::leave_out(&resolved, &mut discovery, &known);
     discovery.skip_unreadable(&resolved);
     let has_ledger = ledger.is_some();
     let mut examined = Examined {

@@ -27,8 +27,9 @@ pub(crate) struct Listed {
     /// The first folder in which it worked, or in which another session of the same slug worked.
     pub(crate) path: Option<String>,
     pub(crate) started_at: Option<i64>,
+    /// The time of the last activity.
     pub(crate) updated_at: Option<i64>,
-    /// The time of the last activity from any available field. Filters compare with it.
+    /// The time of the last activity; without one, of the file. Filters compare with it.
     pub(crate) last: Option<i64>,
     pub(crate) channel: Option<String>,
     /// True for a sub-agent, a warm-up session, an empty session or the original of an imported
@@ -48,7 +49,7 @@ pub struct Filter {
     /// The format.
     pub format: Option<String>,
     /// The earliest time of the last activity, milliseconds UTC. That is the time in the agent's
-    /// index, else of the last entry, else of the file.
+    /// index or of the last entry, the later of the two; without both, the time of the file.
     pub since: Option<i64>,
     /// The time before which the last activity must be, milliseconds UTC. A session that continued
     /// later does not pass, even if it began earlier.
@@ -104,14 +105,14 @@ pub(crate) fn all(conn: &Connection) -> Result<Vec<Listed>> {
     let mut statement = conn.prepare(concat!(
         "SELECT s.id, s.format, s.agent, s.project, ",
         lost::cwd!(),
-        ", s.started_at, coalesce(k.updated_at, s.updated_at), k.channel, ",
+        ", s.started_at, s.updated_at, k.channel, ",
         is_subagent!(),
         " OR coalesce(s.key, '') LIKE '%:subagent:%'
                 OR (s.turns = 0 AND s.messages = 0 AND s.first_prompt IS NULL AND NOT ",
         lost::is_prompted!(),
         ")
                 OR (s.turns <= 1 AND lower(trim(s.first_prompt)) = 'warmup'),
-                coalesce(k.updated_at, s.updated_at, s.started_at,
+                coalesce(s.updated_at, s.started_at,
                          (SELECT max(g.mtime_ns) / 1000000
                             FROM session_sources ss
                             JOIN sources f ON f.id = ss.source

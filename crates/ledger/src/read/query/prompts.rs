@@ -84,15 +84,26 @@ pub(super) fn each(
 
 /// Returns the text of the newest version of an entry, if a newer one exists.
 fn newest_text(conn: &Connection, entry: EntryId) -> Result<Option<String>> {
+    let newest = newest_version(conn, entry)?;
     Ok(conn
+        .prepare_cached("SELECT text FROM message_texts WHERE id = ?1")?
+        .query_row([newest], |row| row.get(0))
+        .optional()?)
+}
+
+/// Returns the newest version of an entry.
+pub(super) fn newest_version(conn: &Connection, entry: EntryId) -> Result<EntryId> {
+    let newest = conn
         .prepare_cached(
             "WITH RECURSIVE versions(id) AS (
                 SELECT superseded_by FROM entry_rows WHERE id = ?1 AND superseded_by IS NOT NULL
                  UNION
                 SELECT e.superseded_by FROM versions v JOIN entry_rows e ON e.id = v.id
                  WHERE e.superseded_by IS NOT NULL)
-             SELECT m.text FROM versions v JOIN message_texts m ON m.id = v.id LIMIT 1",
+             SELECT v.id FROM versions v JOIN entry_rows e ON e.id = v.id
+              WHERE e.superseded_by IS NULL",
         )?
         .query_row([entry], |row| row.get(0))
-        .optional()?)
+        .optional()?;
+    Ok(newest.unwrap_or(entry))
 }

@@ -191,7 +191,7 @@ fn describe(conn: &Connection, listed: &Listed, parents: &Parents) -> Result<Ses
         Some(parent) => Some(parents.name(conn, listed.row, parent)?),
         None => forks::original(conn, listed.row)?,
     };
-    if session.state == SessionState::Lost {
+    if session.state == SessionState::Lost && session.turns == 0 {
         let mut prompts = lost::prompts(conn, listed.row, MAX_PROMPT_CHARS)?;
         session.turns = prompts.len() as u64;
         session.first_prompt = session.first_prompt.or_else(|| prompts.first().cloned());

@@ -22,7 +22,7 @@ use std::ops::ControlFlow;
 use foldhash::{HashMap, HashMapExt};
 use quipu_transcript::entry::{Entry, Role};
 use quipu_transcript::record::{self, OVERSIZE_HEAD};
-use quipu_transcript::story::{StoryItem, add_fields, story_item};
+use quipu_transcript::story::{StoryItem, add_fields, story_item, unreadable_item};
 use rusqlite::Connection;
 
 pub use choice::Choice;
@@ -120,7 +120,8 @@ impl<'l> Story<'l> {
             // The backward pass changed the state of `chosen`, and the same entries follow again.
             chosen = Chosen::new(self.conn, self.row, &self.plan, choice)?;
         }
-        let mut rows = Rows::forward(self.conn, self.row, &self.plan, start);
+        let mut rows =
+            Rows::forward(self.conn, self.row, &self.plan, start, chosen.shows_unreadable());
         let mut flow = ControlFlow::Continue(());
         while flow.is_continue()
             && let Some(row) = rows.next()?
@@ -177,6 +178,12 @@ impl<'s> ItemReader<'s> {
         let story = self.story;
         let mut snapshot = Snapshot::of(story.conn)?;
         let bytes = self.bytes(row)?;
+        if row.is_unreadable {
+            let mut item = unreadable_item(&bytes);
+            self.fields.add(row, &mut item)?;
+            drop(snapshot.take());
+            return Ok(if chosen.wants(&item) { each(&item) } else { ControlFlow::Continue(()) });
+        }
         let info = match self.infos.entry(row.generation) {
             std::collections::hash_map::Entry::Occupied(known) => known.into_mut(),
             std::collections::hash_map::Entry::Vacant(vacant) => {
@@ -269,7 +276,8 @@ impl<'s> ItemReader<'s> {
         let mut left = count;
         self.rewinds = None;
         let provisional = rows::provisional(story.conn, story.row)?;
-        let mut rows = Rows::backward(story.conn, story.row, &story.plan);
+        let mut rows =
+            Rows::backward(story.conn, story.row, &story.plan, chosen.shows_unreadable());
         let mut start = story.plan.end();
         let mut is_first = true;
         // If only the tool role is chosen, results count as text.

@@ -133,7 +133,7 @@ impl Drawing<'_> {
     /// Draws a branch up to its end or the next fork. Returns its last line and the branches that
     /// follow, the main one last.
     fn branch(&mut self, branch: BranchStart) -> Result<(usize, Vec<usize>)> {
-        let mut run = Run::default();
+        let mut run = Run { begins_branch: branch.parent.is_some(), ..Run::default() };
         let mut parent = branch.parent;
         let mut at = branch.node;
         while let Some(node) = self.nodes.get(at) {
@@ -149,11 +149,15 @@ impl Drawing<'_> {
                     self.add(&mut run, node);
                 }
             }
-            let label = self.labels.remove(&node.id);
-            if label.is_some() || (node.is_leaf && self.nodes.has_later_text(at)) {
+            let with_asides = std::iter::once(at).chain(self.nodes.asides(at));
+            let labelled: Vec<(&Node, String)> = with_asides
+                .filter_map(|index| self.nodes.get(index))
+                .filter_map(|node| Some((node, self.labels.remove(&node.id)?)))
+                .collect();
+            if !labelled.is_empty() || (node.is_leaf && self.nodes.has_later_text(at)) {
                 self.end_run(&mut run, branch.depth, &mut parent)?;
             }
-            if let Some(label) = label {
+            for (node, label) in labelled {
                 let name = name_of(self.conn, node.id)?;
                 let line = TreeLine {
                     kind: "label",
@@ -187,11 +191,11 @@ impl Drawing<'_> {
     fn end_run(&mut self, run: &mut Run, depth: usize, parent: &mut Option<usize>) -> Result<()> {
         let run = std::mem::take(run);
         let (Some(first), Some(last)) = (run.first, run.last) else { return Ok(()) };
-        let text = match run.prompt {
-            Some(prompt) => self
+        let text = match run.prompt.or(run.answer) {
+            Some(entry) => self
                 .conn
                 .prepare_cached("SELECT substr(text, 1, ?2) FROM message_texts WHERE id = ?1")?
-                .query_row((prompt, MAX_PROMPT_CHARS), |row| row.get(0))
+                .query_row((entry, MAX_PROMPT_CHARS), |row| row.get(0))
                 .optional()?,
             None => None,
         };
@@ -331,6 +335,9 @@ struct Run {
     turns: u64,
     tool_calls: u64,
     prompt: Option<EntryId>,
+    /// The first answer with text, if the run begins a branch.
+    answer: Option<EntryId>,
+    begins_branch: bool,
     /// Entries with calls.
     callers: Vec<EntryId>,
     /// Entries at which other sessions were forked.
@@ -352,6 +359,9 @@ impl Run {
         if node.is_prompt {
             self.turns += 1;
             self.prompt = self.prompt.or(Some(node.id));
+        }
+        if self.begins_branch && node.is_text_answer {
+            self.answer = self.answer.or(Some(node.id));
         }
         if node.tool_calls > 0 {
             self.callers.push(node.id);

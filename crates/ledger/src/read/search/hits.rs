@@ -354,8 +354,8 @@ impl<'c> HitReader<'c> {
     }
 
     /// Returns the turns of a session in the order shown, if that is not the order of their ids:
-    /// the session has several files, its file was rewritten, or one of its lines holds several
-    /// prompts.
+    /// the session has several files, its file was rewritten, one of its lines holds several
+    /// prompts, or a prompt was written again.
     fn unordered_turns(&mut self, session: SessionRow) -> Result<Option<&Vec<EntryId>>> {
         if let std::collections::hash_map::Entry::Vacant(vacant) =
             self.unordered_turns.entry(session)
@@ -371,7 +371,9 @@ impl<'c> HitReader<'c> {
                     ") > 1
                          OR (SELECT ",
                     is_further_of_line!("max(id)"),
-                    " FROM turns WHERE session = ?1)",
+                    " FROM turns WHERE session = ?1)
+                         OR EXISTS (SELECT 1 FROM turns t JOIN entry_rows e ON e.id = t.id
+                                     WHERE t.session = ?1 AND e.superseded_by IS NOT NULL)",
                 ))?
                 .query_row([session], |row| {
                     Ok(row.get::<_, Option<bool>>(0)?.unwrap_or_default())

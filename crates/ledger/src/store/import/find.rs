@@ -330,6 +330,9 @@ impl AgentFiles {
                     is_compressed: OpenClaw.is_compressed(&claimed),
                     rows: None,
                 }),
+                Claim::Collect(Part::Trajectory) => {
+                    self.left_out.push((path, "trajectory of a run".to_owned()));
+                }
                 Claim::LeaveOut(why) => self.left_out.push((path, why.to_owned())),
                 _ => {}
             }

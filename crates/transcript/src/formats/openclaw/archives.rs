@@ -4,6 +4,8 @@
 //! `cold/` names a file after the hash of its bytes, and `session-sqlite-import-archive/` puts the
 //! session's key before the id.
 
+use std::borrow::Cow;
+
 use crate::format::Archive;
 use crate::rows;
 
@@ -66,7 +68,7 @@ pub(super) fn session(stem: &str) -> String {
 /// Returns the session of an imported transcript, whose stem is `<key>.<session>`. Both may hold
 /// dots; if the stem is ambiguous, the transcript's header decides.
 pub(super) fn imported_session(stem: &str) -> Option<String> {
-    let id = stem.rsplit('.').next()?;
+    let (key, id) = stem.rsplit_once('.').unwrap_or(("", stem));
     let is_uuid = id.get(..36).is_some_and(|id| {
         id.bytes().enumerate().all(|(at, byte)| match at {
             8 | 13 | 18 | 23 => byte == b'-',
@@ -74,7 +76,29 @@ pub(super) fn imported_session(stem: &str) -> Option<String> {
         })
     });
     let is_whole = is_uuid && id.get(36..).is_some_and(|t| t.is_empty() || t.starts_with(TOPIC));
-    (is_whole || stem.matches('.').count() <= 1).then(|| session(id))
+    (is_whole || stem.matches('.').count() <= 1).then(|| session(&imported_stem(key, id)))
+}
+
+/// Returns the stem that an imported transcript had before. The importer writes `_` for every `%`,
+/// so that the thread `7/a b` becomes `7_2Fa_20b`. A thread that has such a `_` itself is found at
+/// the end of the key.
+fn imported_stem<'s>(key: &str, stem: &'s str) -> Cow<'s, str> {
+    let Some((id, thread)) = stem.split_once(TOPIC) else { return Cow::Borrowed(stem) };
+    let end = key.len().checked_sub(thread.len()).and_then(|at| key.get(at..));
+    if end.is_some_and(|end| end.eq_ignore_ascii_case(thread)) {
+        return Cow::Borrowed(stem);
+    }
+    let is_hex = |byte: &u8| matches!(byte, b'0'..=b'9' | b'A'..=b'F');
+    let mut encoded = String::with_capacity(thread.len());
+    for (at, letter) in thread.char_indices() {
+        let digits = thread.as_bytes().get(at + 1..at + 3);
+        let is_escape = letter == '_' && digits.is_some_and(|digits| digits.iter().all(is_hex));
+        encoded.push(if is_escape { '%' } else { letter });
+    }
+    match rows::percent_decoded(&encoded) {
+        Some(_) => Cow::Owned(format!("{id}{TOPIC}{encoded}")),
+        None => Cow::Borrowed(stem),
+    }
 }
 
 /// Returns the agent in the key of an imported transcript, for folders without an agent: the key
@@ -104,6 +128,11 @@ pub(super) fn without_thread(session: &str) -> Option<&str> {
 pub(super) fn is_named(session: &str, id: &str) -> bool {
     session.strip_suffix(id).is_some_and(|before| before.is_empty() || before.ends_with('_'))
         || session.strip_prefix(id).is_some_and(|thread| thread.starts_with(TOPIC))
+}
+
+/// Returns the session of a trajectory, by the name of its file: `<session>.trajectory.jsonl`.
+pub(super) fn trajectory(name: &[u8]) -> Option<&[u8]> {
+    transcript(name)?.0.strip_suffix(b".trajectory").filter(|stem| !stem.is_empty())
 }
 
 /// Returns the reason why a file repeats a transcript and is not collected.
@@ -150,6 +179,16 @@ mod tests {
         is(&format!("agent_main_x.{ID}-topic-7"), Some(&thread), "main");
         is("agent_main_main.ses_abc", Some("ses_abc"), "main");
         is("ses_abc", Some("ses_abc"), "main");
+        for (key, thread, session) in [
+            ("thread_7_a_b", "7_2Fa_20b", "7/a b"),
+            ("thread__", "_F0_9F_A6_9E", "\u{1f99e}"),
+            // As it was written.
+            ("thread_a_20b", "a_20b", "a_20b"),
+            ("thread_x", "_FF", "_FF"),
+        ] {
+            let session = format!("{ID}-topic-{session}");
+            is(&format!("agent_main_{key}.{ID}-topic-{thread}"), Some(&session), "main");
+        }
         // The end of the key is ambiguous.
         is("agent_main_a.b.ses_abc", None, "main");
     }

@@ -96,7 +96,10 @@ fn claim_session_file(name: &[u8]) -> Claim {
     if name.starts_with(INDEX) && !name.starts_with(b"sessions.jsonl") {
         return Claim::LeaveOut("older copy of the session index");
     }
-    claim_transcript(name)
+    match archives::trajectory(name) {
+        Some(_) => Claim::Collect(Part::Trajectory),
+        None => claim_transcript(name),
+    }
 }
 
 /// Claims a file in an archive folder.
@@ -150,6 +153,11 @@ pub(super) fn origin(path: &[u8]) -> Origin {
         origin.part = part;
         match (part, parts.as_slice()) {
             (Part::Transcript, _) => name_transcript(&mut origin, &parts, name),
+            (Part::Trajectory, [_, agent, ..]) => {
+                origin.agent = Some(spelled(agent));
+                origin.session =
+                    archives::trajectory(name).map(|stem| archives::session(&spelled(stem)));
+            }
             (Part::Index | Part::Database, [_, agent, ..]) => origin.agent = Some(spelled(agent)),
             (Part::Note, [folder, inside @ ..]) => {
                 origin.agent = notes::agent(folder).map(spelled);
@@ -372,7 +380,9 @@ mod tests {
         session_file("sessions.json.lock", Claim::LeaveOut("lock file"));
         session_file("a.jsonl.lock", Claim::LeaveOut("lock file"));
         let trajectory = Claim::LeaveOut("trajectory of a run: repeats the transcript");
-        session_file("a.trajectory.jsonl", trajectory);
+        let runs = Claim::Collect(Part::Trajectory);
+        session_file("a.trajectory.jsonl", runs);
+        session_file(".trajectory.jsonl", Claim::Ignore);
         session_file("a.trajectory-path.json", trajectory);
         session_file(
             "a.checkpoint.13f7ee8b-4916-4c0c-a7c3-6a9d44685f32.jsonl",
@@ -381,8 +391,8 @@ mod tests {
         session_file("a.checkpoint.md.jsonl", COLLECT);
         let foreign = Claim::LeaveOut("compressed by a program other than OpenClaw");
         session_file("a.jsonl.deleted.2026-02-04T10-30-00Z.gz", foreign);
-        session_file("a.trajectory.jsonl.zst", trajectory);
-        session_file("a.trajectory.jsonl.deleted.2026-02-04T10-30-00Z.zst", trajectory);
+        session_file("a.trajectory.jsonl.zst", runs);
+        session_file("a.trajectory.jsonl.deleted.2026-02-04T10-30-00Z.zst", runs);
         session_file("a.trajectory-path.json.zst", trajectory);
         session_file("sessions.jsonl.zst", COLLECT);
         session_file("notes.md.zst", Claim::Ignore);

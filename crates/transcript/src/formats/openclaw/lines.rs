@@ -255,7 +255,7 @@ fn fill_message<'a>(mut message: Box<Message<'a>>, entry: &mut Entry<'a>) {
 }
 
 /// Separates the words of a user's message from what OpenClaw put around them.
-fn open_user_texts(entry: &mut Entry<'_>, author: Option<&str>) {
+pub(super) fn open_user_texts(entry: &mut Entry<'_>, author: Option<&str>) {
     let mut blocks = Vec::with_capacity(entry.blocks.len());
     let mut sender = Sender::default();
     let mut is_automatic = false;

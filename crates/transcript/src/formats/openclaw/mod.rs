@@ -12,6 +12,7 @@ mod lines;
 mod notes;
 mod spawn;
 mod summary;
+mod trajectory;
 mod user_text;
 
 pub(crate) use index::nests_too_deeply;
@@ -88,6 +89,7 @@ impl Format for OpenClaw {
     fn decode<'a>(&self, origin: &Origin, json: &'a [u8]) -> serde_json::Result<Entry<'a>> {
         match origin.part {
             Part::CronRuns => cron::decode_run(origin, json),
+            Part::Trajectory => trajectory::decode(json),
             _ => lines::decode(origin, json),
         }
     }

@@ -9,8 +9,9 @@ use rusqlite::{Connection, OptionalExtension};
 
 use super::learn;
 use super::plan::Plan;
-use super::rows::Row;
+use super::rows::{self, Row};
 use crate::base::ids::{EntryId, PackedId, Seq, SessionRow, is_further_of_line};
+use crate::read::query::prompts::newest_version;
 use crate::{Error, Result};
 
 /// A request for entries of a story.
@@ -64,7 +65,8 @@ impl<'c> Chosen<'c> {
                 let turns = learn::turns(conn, session, plan)?;
                 let index = usize::try_from(number).ok().and_then(|n| n.checked_sub(1));
                 let turn = *index.and_then(|index| turns.get(index)).ok_or_else(no_match)?;
-                start = plan.position(turn);
+                let prompt = newest_version(conn, turn)?;
+                start = plan.position(turn).min(plan.position(prompt));
                 Some(turn)
             }
         };
@@ -118,6 +120,11 @@ impl<'c> Chosen<'c> {
     /// Returns whether the fields of records are shown that nothing else shows.
     pub(super) fn shows_fields(&self) -> bool {
         self.choice.detail.folded
+    }
+
+    /// Returns whether records without an entry are shown.
+    pub(super) fn shows_unreadable(&self) -> bool {
+        self.is_single() || (self.shows_fields() && self.is_whole())
     }
 
     /// Returns whether only one entry is chosen.
@@ -243,7 +250,13 @@ pub(super) fn find_entry(conn: &Connection, session: SessionRow, name: &str) -> 
                 |row| row.get(0),
             )
             .optional()?;
-        found.ok_or_else(no_match)
+        match (found, entry.seq()) {
+            (Some(found), _) => Ok(found),
+            (None, Some(seq)) if !rows::unreadable(conn, session, seq, seq)?.is_empty() => {
+                Ok(entry)
+            }
+            (None, _) => Err(no_match()),
+        }
     };
     if let Some(entry) = EntryId::from_name(name) {
         return numbered(entry);

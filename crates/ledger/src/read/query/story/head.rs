@@ -62,8 +62,9 @@ pub(super) fn read(conn: &Connection, session: SessionRow) -> Result<StoryHead> 
     let known = lost::prompts(conn, session, prompts::MAX_PROMPT_CHARS)?;
     head.first_prompt = head.first_prompt.or_else(|| known.first().cloned());
     if head.state == SessionState::Lost {
-        head.turns = known.len() as u64;
-        head.left = Some(lost::remains(conn, session, head.turns)?);
+        let prompts = known.len() as u64;
+        head.left = Some(lost::remains(conn, session, prompts)?);
+        head.turns = head.turns.max(prompts);
     }
     if head.title.is_none() {
         head.title = lost::descriptive_prompt(&known).cloned();

@@ -20,6 +20,7 @@ use crate::Result;
 use crate::base::ids::{EntryId, PackedId, SessionRow};
 use crate::project::family::{agent_ids, works_for};
 use crate::read::query::lost;
+use crate::read::query::prompts::newest_version;
 
 /// The data of the session that items need.
 pub(super) struct ItemFields<'c> {
@@ -164,17 +165,29 @@ fn subject(target: &str, columns: usize) -> String {
     if is_path { path_line(target, columns) } else { one_line(target, columns) }
 }
 
-/// Returns the prompts that begin the turns of a session, in order.
+/// Returns the prompts that begin the turns of a session, in the order in which they are shown. A
+/// turn has the id of the first version of its prompt, and the newest version is shown.
 pub(super) fn turns(conn: &Connection, session: SessionRow, plan: &Plan) -> Result<Vec<EntryId>> {
-    let mut turns: Vec<EntryId> = conn
-        .prepare_cached("SELECT id FROM turns WHERE session = ?1")?
-        .query_map([session], |row| row.get(0))?
-        .collect::<Result<_, _>>()?;
-    if turns.is_empty() {
-        turns = lost::turns(conn, session)?;
+    let mut turns = Vec::new();
+    let mut statement = conn.prepare_cached(
+        "SELECT t.id, e.superseded_by FROM turns t JOIN entry_rows e ON e.id = t.id
+          WHERE t.session = ?1",
+    )?;
+    let mut rows = statement.query([session])?;
+    while let Some(row) = rows.next()? {
+        let turn: EntryId = row.get(0)?;
+        let shown = match row.get(1)? {
+            Some(newer) => newest_version(conn, newer)?,
+            None => turn,
+        };
+        turns.push((plan.position(shown), turn));
     }
-    turns.sort_by_cached_key(|turn| (plan.position(*turn), turn.0));
-    Ok(turns)
+    if turns.is_empty() {
+        let known = lost::turns(conn, session)?;
+        turns.extend(known.into_iter().map(|turn| (plan.position(turn), turn)));
+    }
+    turns.sort_unstable();
+    Ok(turns.into_iter().map(|(_, turn)| turn).collect())
 }
 
 /// Returns the turns in the order in which they are shown, for a caller without a plan.

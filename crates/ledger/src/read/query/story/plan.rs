@@ -9,6 +9,7 @@ use foldhash::{HashMap, HashSet};
 use quipu_transcript::format;
 use rusqlite::Connection;
 
+use super::rows;
 use crate::Result;
 use crate::base::ids::{EntryId, GenerationId, Seq, SessionRow, SourceId, seq_of_entry};
 use crate::project::session_sources::holds_transcript;
@@ -195,6 +196,7 @@ fn needed(conn: &Connection, session: SessionRow, is_conversation: bool) -> Resu
 /// Merges the generations of several files into one order.
 fn merge_generations(conn: &Connection, session: SessionRow, files: &[File]) -> Result<Vec<i64>> {
     let mut needed: HashSet<i64> = needed(conn, session, true)?.into_iter().collect();
+    needed.extend(rows::unreadable(conn, session, Seq(0), Seq(i64::MAX))?);
     let mut order = Order::default();
     // The newest generation of each file comes first. Older ones follow, for records that the
     // newest ones lack.

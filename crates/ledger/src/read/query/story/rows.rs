@@ -10,6 +10,7 @@ use rusqlite::{Connection, OptionalExtension};
 use super::plan::{Plan, Run};
 use crate::Result;
 use crate::base::ids::{EntryId, GenerationId, PackedId, Seq, SessionRow, seq_of_entry};
+use crate::project::session_sources::holds_transcript;
 
 /// The number of rows that are read with one query. It bounds the memory.
 const PAGE_ROWS: i64 = 512;
@@ -33,6 +34,8 @@ pub(super) struct Row {
     /// True if the first entry of the record is shown at another position. Further entries of the
     /// record may be shown here.
     pub(super) is_repeated: bool,
+    /// True if no entry was found in the record.
+    pub(super) is_unreadable: bool,
 }
 
 const COLUMNS: &str = "e.id, e.uuid, e.parent, e.turn, k.role <> '', k.is_side, k.is_sidechain,
@@ -53,6 +56,7 @@ impl Row {
             length: row.get::<_, i64>(9)?.cast_unsigned(),
             position: 0,
             is_repeated: false,
+            is_unreadable: false,
         })
     }
 
@@ -71,6 +75,7 @@ impl Row {
             length,
             position: 0,
             is_repeated: true,
+            is_unreadable: false,
         }
     }
 
@@ -94,6 +99,8 @@ pub(super) struct Rows<'c> {
     runs: VecDeque<Run>,
     page: VecDeque<Row>,
     is_backward: bool,
+    /// True if records without an entry have rows too.
+    with_unreadable: bool,
 }
 
 impl<'c> Rows<'c> {
@@ -103,16 +110,24 @@ impl<'c> Rows<'c> {
         session: SessionRow,
         plan: &Plan,
         start: u64,
+        with_unreadable: bool,
     ) -> Rows<'c> {
         let runs = plan.runs_from(start).collect();
-        Rows { conn, session, runs, page: VecDeque::new(), is_backward: false }
+        let page = VecDeque::new();
+        Rows { conn, session, runs, page, is_backward: false, with_unreadable }
     }
 
     /// Returns the rows from the end to the beginning.
-    pub(super) fn backward(conn: &'c Connection, session: SessionRow, plan: &Plan) -> Rows<'c> {
+    pub(super) fn backward(
+        conn: &'c Connection,
+        session: SessionRow,
+        plan: &Plan,
+        with_unreadable: bool,
+    ) -> Rows<'c> {
         let mut runs: VecDeque<Run> = plan.runs_from(0).collect();
         runs.make_contiguous().reverse();
-        Rows { conn, session, runs, page: VecDeque::new(), is_backward: true }
+        let page = VecDeque::new();
+        Rows { conn, session, runs, page, is_backward: true, with_unreadable }
     }
 
     pub(super) fn next(&mut self) -> Result<Option<Row>> {
@@ -123,7 +138,7 @@ impl<'c> Rows<'c> {
             if run.is_empty() {
                 self.runs.pop_front();
             }
-            let mut rows = read(self.conn, self.session, page)?;
+            let mut rows = read(self.conn, self.session, page, self.with_unreadable)?;
             if self.is_backward {
                 rows.reverse();
             }
@@ -135,7 +150,12 @@ impl<'c> Rows<'c> {
 
 /// Returns the entries of the records of a run that belong to the session and that no newer version
 /// replaces. They are looked up by id: a page is a small part of a long session.
-fn read(conn: &Connection, session: SessionRow, run: Run) -> Result<Vec<Row>> {
+fn read(
+    conn: &Connection,
+    session: SessionRow,
+    run: Run,
+    with_unreadable: bool,
+) -> Result<Vec<Row>> {
     let sql = format!(
         "SELECT {COLUMNS}, r.generation, r.length
            FROM entry_rows e CROSS JOIN kinds k ON k.id = e.kind CROSS JOIN records r ON r.seq = e.id
@@ -146,18 +166,47 @@ fn read(conn: &Connection, session: SessionRow, run: Run) -> Result<Vec<Row>> {
         .prepare_cached(&sql)?
         .query_map((run.first, run.last, session), Row::from_sql)?
         .collect::<Result<_, _>>()?;
-    for seq in welded(conn, session, run)? {
+    let unreadable = match with_unreadable {
+        true => unreadable(conn, session, Seq(run.first), Seq(run.last))?,
+        false => BTreeSet::new(),
+    };
+    for seq in welded(conn, session, run)?.into_iter().chain(unreadable.iter().copied()) {
         if let Err(place) = rows.binary_search_by_key(&seq, |row| row.id.0) {
             let (generation, length) = conn
                 .prepare_cached("SELECT generation, length FROM records WHERE seq = ?1")?
                 .query_row([seq], |row| Ok((row.get(0)?, row.get::<_, i64>(1)?)))?;
-            rows.insert(place, Row::bare(Seq(seq), generation, length.cast_unsigned()));
+            let mut row = Row::bare(Seq(seq), generation, length.cast_unsigned());
+            row.is_unreadable = unreadable.contains(&seq);
+            rows.insert(place, row);
         }
     }
     for row in &mut rows {
         row.position = run.position + (row.id.0 - run.first).cast_unsigned();
     }
     Ok(rows)
+}
+
+/// Returns the records of a session's files from `first` to `last` in which no entry was found.
+/// Blank lines have no problem, so they are left out.
+pub(super) fn unreadable(
+    conn: &Connection,
+    session: SessionRow,
+    first: Seq,
+    last: Seq,
+) -> Result<BTreeSet<i64>> {
+    let mut statement = conn.prepare_cached(concat!(
+        "SELECT p.entry
+           FROM problems p
+           JOIN session_sources ss ON ss.source = p.source AND ss.session = ?3
+           JOIN records r ON r.seq = p.entry
+           JOIN generations g ON g.id = r.generation AND g.source = p.source
+          WHERE p.entry BETWEEN ?1 AND ?2 AND ",
+        holds_transcript!("ss.part"),
+        " AND NOT EXISTS (SELECT 1 FROM entry_rows e WHERE e.id = p.entry)
+            AND NOT EXISTS (SELECT 1 FROM sightings s WHERE s.seq = p.entry)",
+    ))?;
+    let records = statement.query_map((first, last, session), |row| row.get(0))?;
+    Ok(records.collect::<Result<_, _>>()?)
 }
 
 /// Returns the records of a run with several entries, if one after the first belongs to the session

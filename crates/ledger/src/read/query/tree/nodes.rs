@@ -3,7 +3,8 @@
 //! A node may have several children without being a fork: parallel tool calls and bookkeeping
 //! entries are children too. It is a fork if the conversation went back to it: at least two of its
 //! subtrees have text, and one of them begins with a prompt or with the summary of an abandoned
-//! branch. A child that is not on a branch is an *aside*: it is counted in the line of its parent.
+//! branch, or two of them begin with different answers. A child that is not on a branch is an
+//! *aside*: it is counted in the line of its parent.
 //! `tree` makes the lines.
 
 use foldhash::{HashMap, HashMapExt, HashSet, HashSetExt};
@@ -28,6 +29,8 @@ pub(super) struct Node {
     pub(super) is_on_leaf_path: bool,
     /// True if it is not on a branch.
     pub(super) is_aside: bool,
+    /// True if it is an answer with text.
+    pub(super) is_text_answer: bool,
     /// True if it has a role and is not a relayed message of a sub-agent.
     is_message: bool,
     parent: Option<usize>,
@@ -40,6 +43,15 @@ pub(super) struct Node {
     /// True if the subtree begins with a prompt, or with the summary of an abandoned branch.
     /// Bookkeeping entries before it are skipped.
     begins_with_prompt: bool,
+    /// The answer with which the subtree begins. Bookkeeping entries before it are skipped.
+    begins_with: Option<Answer>,
+}
+
+/// An entry of an answer. One response may have several entries, and only its first one has usage.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Answer {
+    WithoutUsage,
+    WithUsage,
 }
 
 /// A kind of entry that gets a separate line.
@@ -146,7 +158,21 @@ impl Nodes {
         let with_text =
             || node.children.iter().filter(|child| self.node_is(**child, |node| node.has_text));
         with_text().nth(1).is_some()
-            && with_text().any(|child| self.node_is(*child, |node| node.begins_with_prompt))
+            && (with_text().any(|child| self.node_is(*child, |node| node.begins_with_prompt))
+                || self.has_several_answers(node))
+    }
+
+    /// Returns whether at least two children begin with different answers. Where a response has
+    /// usage, an answer without usage is a further entry of the same response.
+    fn has_several_answers(&self, node: &Node) -> bool {
+        let children = node.children.iter().filter_map(|child| self.nodes.get(*child));
+        let mut answers: Vec<Answer> =
+            children.filter(|child| child.has_text).filter_map(|child| child.begins_with).collect();
+        answers.sort_unstable();
+        match answers.as_slice() {
+            [.., first, second] => first == second,
+            _ => false,
+        }
     }
 
     /// Returns the child with which the main branch continues: the one on the path to the leaf,
@@ -175,7 +201,9 @@ impl Nodes {
                     k.role <> '' AND k.form <> 'relayed', k.form,
                     k.is_sidechain, EXISTS (SELECT 1 FROM message_texts m WHERE m.id = e.id),
                     EXISTS (SELECT 1 FROM compactions c WHERE c.id = e.id),
-                    iif(e.parent IS NULL, e.parent_uuid, NULL)
+                    iif(e.parent IS NULL, e.parent_uuid, NULL),
+                    iif(k.role = 'assistant' AND k.form <> 'relayed',
+                        EXISTS (SELECT 1 FROM usage_rows u WHERE u.entry = e.id), NULL)
                FROM entry_rows e CROSS JOIN kinds k ON k.id = e.kind
               WHERE e.session = ?1 AND e.id > 0
                 AND (e.uuid IS NOT NULL OR k.role <> '' OR NOT k.is_side)
@@ -186,6 +214,7 @@ impl Nodes {
         ))?;
         let mut rows = statement.query([session])?;
         let mut parents: Vec<Option<EntryId>> = Vec::new();
+        let mut turns: Vec<Option<EntryId>> = Vec::new();
         let mut replaced_by: HashMap<EntryId, EntryId> = HashMap::new();
         while let Some(row) = rows.next()? {
             let id: EntryId = row.get(0)?;
@@ -213,29 +242,43 @@ impl Nodes {
             if let Some(missing) = row.get(10)? {
                 self.missing_parents.insert(id, missing);
             }
-            let is_prompt = row.get::<_, Option<EntryId>>(4)? == Some(id);
+            let answer = row.get::<_, Option<bool>>(11)?.map(|has_usage| match has_usage {
+                true => Answer::WithUsage,
+                false => Answer::WithoutUsage,
+            });
             parents.push(parent);
+            turns.push(row.get(4)?);
             self.nodes.push(Node {
                 id,
                 time: row.get(2)?,
                 tool_calls: calls.get(&id).copied().unwrap_or(0),
                 notable,
-                is_prompt,
+                is_prompt: false,
                 is_leaf: false,
                 is_on_leaf_path: false,
                 is_aside: false,
+                is_text_answer: has_text && answer.is_some(),
                 is_message: row.get(5)?,
                 parent: None,
                 children: Vec::new(),
                 size: 1,
-                has_text: is_prompt || has_text,
-                begins_with_prompt: is_prompt || notable == Some(Notable::BranchSummary),
+                has_text,
+                begins_with_prompt: notable == Some(Notable::BranchSummary),
+                begins_with: answer,
             });
         }
         // A child of an older version becomes a child of the newest. A child of a queue entry
         // becomes a child of that entry's parent.
         for parent in parents.iter_mut().flatten() {
             *parent = newest(&mut replaced_by, *parent);
+        }
+        // A turn has the id of the first version of its prompt.
+        for (node, turn) in self.nodes.iter_mut().zip(turns) {
+            if turn.map(|turn| newest(&mut replaced_by, turn)) == Some(node.id) {
+                node.is_prompt = true;
+                node.has_text = true;
+                node.begins_with_prompt = true;
+            }
         }
         Ok(parents)
     }
@@ -330,16 +373,18 @@ impl Nodes {
         }
         for index in order.iter().rev() {
             let Some(node) = self.nodes.get(*index) else { continue };
-            let (parent, size, has_text, begins_with_prompt) =
-                (node.parent, node.size, node.has_text, node.begins_with_prompt);
+            let (parent, size, has_text) = (node.parent, node.size, node.has_text);
+            let (begins_with_prompt, begins_with) = (node.begins_with_prompt, node.begins_with);
             let Some(parent) = parent.and_then(|parent| self.nodes.get_mut(parent)) else {
                 continue;
             };
             parent.size += size;
             parent.has_text |= has_text;
-            // Bookkeeping before a prompt belongs to the prompt.
-            parent.begins_with_prompt |=
-                begins_with_prompt && !parent.is_message && parent.notable.is_none();
+            // Bookkeeping before a prompt or an answer belongs to it.
+            if !parent.is_message && parent.notable.is_none() {
+                parent.begins_with_prompt |= begins_with_prompt;
+                parent.begins_with = parent.begins_with.max(begins_with);
+            }
         }
         order
     }
