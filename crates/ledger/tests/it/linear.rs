@@ -50,8 +50,15 @@ fn archives_in_a_database_are_collected_in_linear_work() {
             for session in ["one", "two"] {
                 let text = transcript(0..number + 1).replace(ID, session);
                 let name = format!("{session}.jsonl.reset.2026-02-04T10-30-{number:05}Z");
-                let life = format!("life-{number}");
-                crate::rows::put_aside(&conn, session, &life, "reset", text.as_bytes(), &name);
+                let generation = format!("generation-{number}");
+                crate::rows::put_aside(
+                    &conn,
+                    session,
+                    &generation,
+                    "reset",
+                    text.as_bytes(),
+                    &name,
+                );
             }
         }
         conn.close().unwrap();

@@ -599,7 +599,7 @@ fn a72_rows_that_are_deleted_later_are_kept() {
     grow(&home, "s", 0..3);
     grow(&home, "s", 20..21);
     let report = sync(&home);
-    assert_eq!(report.records_added, 3, "the first two rows were not in the last life");
+    assert_eq!(report.records_added, 3, "the first two rows were not in the last generation");
     assert_eq!(home.one::<String>(state), "live");
     home.remove(DATABASE);
     assert_eq!(sync(&home).gone, 3);

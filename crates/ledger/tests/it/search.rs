@@ -197,7 +197,7 @@ fn a_file_is_found_by_a_path_of_any_length() {
 }
 
 #[test]
-fn filters_exclude_what_they_name() {
+fn filters_select_what_they_name() {
     let result = |error| {
         format!(
             r#"[{{"type":"tool_result","tool_use_id":"t1","is_error":{error},"content":"needle in a result"}}]"#
