@@ -49,7 +49,7 @@ impl<'s> CheckpointThread<'s> {
     /// Waits for the thread to end. Returns an error if a part of the ledger may not be on disk.
     pub(super) fn end(self) -> Result<()> {
         drop(self.commits);
-        let stopped = |_| Err(Error::damaged("what syncs the ledger stopped"));
+        let stopped = |_| Err(Error::damaged("the thread that syncs the ledger to disk stopped"));
         self.thread.join().unwrap_or_else(stopped)
     }
 }

@@ -700,3 +700,19 @@ fn damage_is_found_while_other_processes_write() {
     assert!(advice.contains("stop everything that writes"), "{advice}");
     assert!(!advice.contains(replace), "{advice}");
 }
+
+/// Other programs can add tables to any SQLite file. That is a risk for their tables, not for ours.
+#[test]
+fn a_table_of_another_program_is_not_damage() {
+    let home = varied();
+    home.sql()
+        .execute_batch("CREATE TABLE my_notes (text); CREATE INDEX mine ON my_notes (text)")
+        .unwrap();
+    let diagnosis = examine(&home, false);
+    assert!(diagnosis.ok);
+    let warning = "file Warning: tables that quipu did not create".to_owned();
+    assert!(described(&diagnosis).contains(&warning));
+    // An index on a table of quipu's is a difference.
+    home.sql().execute_batch("CREATE INDEX extra ON entry_rows (parent)").unwrap();
+    assert!(!examine(&home, false).ok);
+}

@@ -179,7 +179,7 @@ impl Archive {
             lines.consume(taken);
             length += taken as u64;
             if length > max_length {
-                return Ok(Some("decompresses to an absurd size"));
+                return Ok(Some("decompresses to an implausible size"));
             }
         }
         if last != b'\n' {
@@ -280,7 +280,7 @@ impl Reading<'_, '_> {
             let is_read = read_line(lines, &mut line);
             length += line.len() as u64;
             if length > max_length || line.len() > MAX_LINE_BYTES {
-                return Ok(Some("decompresses to an absurd size"));
+                return Ok(Some("decompresses to an implausible size"));
             }
             // A partial line before the damage stays in the compressed bytes only.
             if !line.is_empty() && is_read.is_ok() {

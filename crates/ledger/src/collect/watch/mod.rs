@@ -224,7 +224,7 @@ impl Watch<'_> {
             Task::Checkpoint => {
                 // A reader may prevent it; the next time will do.
                 let checkpointed = self.open()?.try_checkpoint();
-                tracing::debug!(is_done = checkpointed.is_ok(), "Wrote the log back.");
+                tracing::debug!(is_done = checkpointed.is_ok(), "Tried to write the log back.");
                 (task, false)
             }
         };

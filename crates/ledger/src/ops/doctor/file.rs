@@ -207,7 +207,8 @@ fn shape(conn: &Connection, findings: &mut Findings) -> Result<()> {
     tx.commit()?;
     let (expected, found) = (objects(&fresh)?, objects(conn)?);
     let derived = schema::projection_tables(conn)?;
-    let mut other = Tally::default();
+    let (mut other, mut foreign) = (Tally::default(), Tally::default());
+    let is_ours = |table: &String| expected.iter().any(|object| object.table == *table);
     // Migrations alter tables of truth, so their shape is compared and not their SQL.
     let truth = |conn| Shape::of(conn, schema::TRUTH_TABLES);
     if let Some(difference) = truth(&fresh)?.difference(&truth(conn)?) {
@@ -220,15 +221,23 @@ fn shape(conn: &Connection, findings: &mut Findings) -> Result<()> {
         .filter(|object| !object.is_truth)
     {
         // Projection tables of another version differ, and are replaced by the next sync.
-        if is_current || !derived.contains(&object.table) {
-            other.add(|| object.name.clone());
+        if !is_current && derived.contains(&object.table) {
+            continue;
         }
+        let tally = if is_ours(&object.table) { &mut other } else { &mut foreign };
+        tally.add(|| object.name.clone());
     }
     findings.tally(
         Severity::Error,
         other,
         "tables that differ from those that quipu creates",
         RESCUE,
+    );
+    findings.tally(
+        Severity::Warning,
+        foreign,
+        "tables that quipu did not create",
+        "keep your own tables in another file: the next rebuild removes them",
     );
     Ok(())
 }

@@ -63,8 +63,7 @@ pub(crate) fn scan(
         drop(sender);
         for worker in workers {
             // A panic is a bug. The results of that thread are lost, so the search fails.
-            let result =
-                worker.join().map_err(|_| Error::damaged("a thread that looked failed"))?;
+            let result = worker.join().map_err(|_| Error::damaged("a search thread failed"))?;
             found.extend(result?);
         }
         read
@@ -124,7 +123,7 @@ impl Scan<'_> {
                     let part = zstd::bulk::decompress(data, *length)
                         .ok()
                         .filter(|part| part.len() == *length)
-                        .ok_or_else(|| Error::damaged("a chunk cannot be opened"))?;
+                        .ok_or_else(|| Error::damaged("a chunk cannot be decompressed"))?;
                     raw.extend_from_slice(&part);
                 }
             }

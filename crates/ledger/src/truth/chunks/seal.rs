@@ -14,9 +14,6 @@ use crate::truth::sums;
 /// The number of pending bytes from which they are sealed.
 const SEAL_BYTES: usize = 256 << 10;
 
-/// The size, in bytes, up to which pending records are joined with the chunk before them.
-const ABSORB_BYTES: usize = 1280 << 10;
-
 /// The time, in milliseconds, without a new record after which pending records are sealed.
 const MAX_PENDING_AGE_MS: i64 = 10 * 60 * 1000;
 
@@ -84,7 +81,8 @@ pub(crate) fn seal(tx: &Transaction<'_>) -> Result<()> {
             })
             .optional()?;
         if let Some((id, first_seq, raw_length)) = before
-            && (raw_length as usize) < CHUNK.max(ABSORB_BYTES.saturating_sub(bytes))
+            // A chunk that is not full yet takes the pending records in.
+            && (raw_length as usize) < CHUNK
             && holds_whole_records(tx, first_seq, first - 1, raw_length)?
         {
             let mut reader = RecordReader::new(tx);
