@@ -64,7 +64,7 @@ fn has_word(line: &str, word: &str) -> bool {
     })
 }
 
-/// Returns true for a file that is named after a format, or lies in a folder that is.
+/// Returns true for a file that is named after a format, or is in a folder that is.
 fn is_of_a_format(path: &Path) -> bool {
     let names: Vec<String> = format::all().map(|format| format.name().replace('-', "_")).collect();
     path.iter().any(|part| {
