@@ -1,8 +1,8 @@
 //! Tests the decoding of OpenClaw's and pi's transcripts, one line per entry.
 //!
 //! Fixtures are laid out as a state root. `oc71`, `pi73` and `pi87` were written by those releases'
-//! session managers, `main` by a real gateway, `pi` by a real run; `spec` is invented after the
-//! documents.
+//! session managers, `main` by a real gateway, `pi` by a real run; `spec` is invented and
+//! follows the documents.
 
 #![expect(clippy::unwrap_used, reason = "a fixture that cannot be read fails the test")]
 

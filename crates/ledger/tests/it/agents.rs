@@ -92,7 +92,7 @@ fn only_files_named_after_a_format_name_an_agent() {
                 continue;
             }
             let text = fs::read_to_string(&path).unwrap();
-            // Unit tests have to take some format; they end their file.
+            // Unit tests have to use some format. They are at the end of their file.
             let code = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
             for (number, line) in (1..).zip(code.lines()) {
                 if declares_a_file(line) {

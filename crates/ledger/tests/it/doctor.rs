@@ -328,7 +328,7 @@ fn f10_writes_that_never_happened_are_found() {
         home.assert_restores_all(&[MAIN]);
         drop(output);
     }
-    println!("{damaged} of 5 ledgers were damaged, and said so");
+    println!("{damaged} of 5 ledgers were damaged, and the damage was reported");
 }
 
 #[test]
