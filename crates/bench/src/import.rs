@@ -68,7 +68,7 @@ pub(crate) fn run(plan: &Plan<'_>, place: &Workplace) -> Result<Report> {
     let seen = place.parse()?;
     let targets = plan.source.targets(seen.bytes);
 
-    let (mut parses, mut imports, mut besides) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut parses, mut imports, mut agentsview_times) = (Vec::new(), Vec::new(), Vec::new());
     let mut peak_memory = 0;
     let mut last = None;
     for run in 1..=plan.runs {
@@ -81,7 +81,7 @@ pub(crate) fn run(plan: &Plan<'_>, place: &Workplace) -> Result<Report> {
         last = Some(synced);
         if let Some(program) = &agentsview {
             note("importing with agentsview");
-            besides.push(milliseconds(place.agentsview(program)?.wall));
+            agentsview_times.push(milliseconds(place.agentsview(program)?.wall));
         }
     }
     let last = last.context("--runs must be at least 1")?;
@@ -122,17 +122,17 @@ pub(crate) fn run(plan: &Plan<'_>, place: &Workplace) -> Result<Report> {
         Unit::Times,
         Target::AtMost(targets.over_parse),
     );
-    if besides.is_empty() {
+    if agentsview_times.is_empty() {
         report.fact("agentsview", "not run");
     } else {
-        report.fact("agentsview, best ms", best(&besides));
+        report.fact("agentsview, best ms", best(&agentsview_times));
         report.fact_bytes(
             "agentsview, its store",
             corpus::walk(&place.at("agentsview"))?.iter().map(|file| file.size).sum(),
         );
         report.row(
             "agentsview / cold import",
-            best(&besides) / import,
+            best(&agentsview_times) / import,
             Unit::Times,
             Target::AtLeast(targets.over_agentsview),
         );

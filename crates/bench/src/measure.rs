@@ -233,7 +233,7 @@ impl Workplace {
         run(&mut command)
     }
 
-    /// Prepares a program that sees the private home and nothing of the user's.
+    /// Prepares a command that sees the private home, and no file or setting of the user.
     fn private(&self, program: &Path) -> Command {
         let mut command = Command::new(program);
         command.env_clear();
@@ -260,7 +260,7 @@ pub(crate) fn find_program(name: &str) -> Option<PathBuf> {
     std::env::split_paths(&path).map(|folder| folder.join(name)).find(|program| program.is_file())
 }
 
-/// Runs a child to its end; a child that fails is an error with the end of its output.
+/// Runs a child to its end. A child that fails is an error with the end of its stderr.
 fn run(command: &mut Command) -> Result<Finished> {
     let name = command_line(command.get_program(), command.get_args());
     // Files instead of pipes: a child can write any amount while this process waits for it.
@@ -272,9 +272,9 @@ fn run(command: &mut Command) -> Result<Finished> {
     let ended = child.wait4().with_context(|| format!("cannot wait for {name}"))?;
     let wall = started.elapsed();
     if !ended.status.success() {
-        let mut words = String::from_utf8_lossy(&read_back(&mut stderr)?).into_owned();
-        words.drain(..words.floor_char_boundary(words.len().saturating_sub(2000)));
-        bail!("{name} ended with {}\n{words}", ended.status);
+        let mut message = String::from_utf8_lossy(&read_back(&mut stderr)?).into_owned();
+        message.drain(..message.floor_char_boundary(message.len().saturating_sub(2000)));
+        bail!("{name} ended with {}\n{message}", ended.status);
     }
     Ok(Finished {
         wall,
@@ -301,7 +301,7 @@ fn command_line<'a>(program: &OsStr, arguments: impl Iterator<Item = &'a OsStr>)
     line
 }
 
-/// Returns the median; of two middle values the lower.
+/// Returns the median. For an even number of values it is the lower of the middle two.
 pub(crate) fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     values.get(values.len().saturating_sub(1) / 2).copied().unwrap_or(f64::NAN)

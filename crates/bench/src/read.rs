@@ -1,8 +1,7 @@
 //! Measures daily reading on a large ledger: the list of sessions, the story of one, an export.
 //!
-//! Whole commands, including the start of the process and the check for new data, because a person
-//! waits for all of it. An export is also measured on one huge session, which it must not hold in
-//! memory.
+//! Measures whole commands, including the start of the process and the check for new data, because
+//! a person waits for all of it. Exports one huge session, which must not be held in memory.
 
 use std::fs;
 use std::path::Path;
@@ -14,13 +13,13 @@ use crate::generate;
 use crate::measure::{Workplace, best, median, milliseconds};
 use crate::report::{Report, Target, Unit, note};
 
-/// The longest time of an answer, in milliseconds.
+/// The time limit of a command, in milliseconds.
 const MAX_ANSWER_MS: f64 = 100.0;
 
-/// The wanted number of entries of the session that is shown.
-const SHOWN_ENTRIES: u64 = 1000;
+/// The session with the number of lines nearest to this one is shown.
+const SHOWN_LINES: u64 = 1000;
 
-/// The highest memory of an export in bytes, whatever it exports.
+/// The memory limit of an export in bytes, for any size of session.
 const MAX_EXPORT_MEMORY_BYTES: f64 = 150e6;
 
 /// The export formats of the huge session.
@@ -71,8 +70,7 @@ pub(crate) fn run(plan: &Plan<'_>, mut place: Workplace) -> Result<Report> {
     Ok(report)
 }
 
-/// Returns the session whose length is nearest to [`SHOWN_ENTRIES`], its number of lines, and the
-/// number of sessions.
+/// Returns the id of the session to show, its number of lines, and the number of all sessions.
 fn session_to_show(place: &Workplace) -> Result<(String, u64, u64)> {
     let listed = place.quipu(&["sessions", "--json"])?;
     let text = String::from_utf8_lossy(&listed.stdout);
@@ -83,7 +81,7 @@ fn session_to_show(place: &Workplace) -> Result<(String, u64, u64)> {
         sessions.push((id, session["lines"].as_u64().unwrap_or_default()));
     }
     let count = sessions.len() as u64;
-    let nearest = sessions.into_iter().min_by_key(|(_, lines)| lines.abs_diff(SHOWN_ENTRIES));
+    let nearest = sessions.into_iter().min_by_key(|(_, lines)| lines.abs_diff(SHOWN_LINES));
     let (id, lines) = nearest.context("`quipu sessions` lists nothing")?;
     Ok((id, lines, count))
 }

@@ -21,10 +21,10 @@ pub(crate) struct Plan {
     pub(crate) program: Option<PathBuf>,
 }
 
-/// The number of runs of quipu. ccusage runs once in five of them.
+/// The number of runs of quipu. ccusage runs once for every five of them.
 const ROUNDS: usize = 15;
 
-/// The longest time of a report, in milliseconds.
+/// The time limit of a report, in milliseconds.
 const MAX_REPORT_MS: f64 = 100.0;
 
 pub(crate) fn run(plan: &Plan, place: &Workplace) -> Result<Report> {
@@ -34,7 +34,7 @@ pub(crate) fn run(plan: &Plan, place: &Workplace) -> Result<Report> {
     let import = place.import()?;
 
     note("usage reports");
-    let (mut daily, mut without_sync, mut sessions, mut besides) =
+    let (mut daily, mut without_sync, mut sessions, mut ccusage_times) =
         (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     let mut output = Vec::new();
     for round in 0..ROUNDS {
@@ -45,7 +45,7 @@ pub(crate) fn run(plan: &Plan, place: &Workplace) -> Result<Report> {
         without_sync.push(milliseconds(run.wall));
         sessions.push(milliseconds(place.quipu(&["usage", "session"])?.wall));
         if let Some(program) = ccusage.as_ref().filter(|_| round % 5 == 0) {
-            besides.push(milliseconds(place.ccusage(program)?.wall));
+            ccusage_times.push(milliseconds(place.ccusage(program)?.wall));
         }
     }
 
@@ -65,15 +65,15 @@ pub(crate) fn run(plan: &Plan, place: &Workplace) -> Result<Report> {
     report.fact("usage daily, median ms", median(daily.clone()));
     report.fact("usage daily --no-sync, median ms", median(without_sync.clone()));
     report.fact("usage session, median ms", median(sessions.clone()));
-    if besides.is_empty() {
+    if ccusage_times.is_empty() {
         report.fact("ccusage", "not run");
     } else {
-        report.fact("ccusage daily --offline, best ms", best(&besides));
-        let besides = best(&besides);
-        report.row("ccusage / usage daily", besides / best(&daily), Unit::Times, Target::None);
+        report.fact("ccusage daily --offline, best ms", best(&ccusage_times));
+        let ccusage_best = best(&ccusage_times);
+        report.row("ccusage / usage daily", ccusage_best / best(&daily), Unit::Times, Target::None);
         report.row(
             "ccusage / usage daily --no-sync",
-            besides / best(&without_sync),
+            ccusage_best / best(&without_sync),
             Unit::Times,
             Target::AtLeast(50.0),
         );

@@ -1,5 +1,5 @@
 //! A set of rowids, one bit each. A frequent term has hundreds of thousands of rows, and most of
-//! the cost of such a set is memory that is used for the first time.
+//! the cost of such a set is the first use of its memory, so a small set is a fast one.
 
 use foldhash::HashSet;
 
@@ -23,7 +23,7 @@ impl RowIdSet {
         self.length
     }
 
-    /// Returns whether there is none.
+    /// Returns whether the set is empty.
     pub fn is_empty(&self) -> bool {
         self.length == 0
     }

@@ -70,8 +70,8 @@ problem_kinds! {
     NotObject = "not_object",
     /// An object without a usable type.
     NoType = "no_type",
-    /// A line above 32 MiB, of which only the first 64 KiB are decoded, or an index above 512 MiB,
-    /// which is not read.
+    /// A line above 32 MiB: only its first 64 KiB are decoded. Or an index above 512 MiB: it is not
+    /// read.
     Oversize = "oversize",
     /// A compressed file that cannot be decompressed to its end. Its readable lines are collected;
     /// up to 256 MiB it is stored unchanged.

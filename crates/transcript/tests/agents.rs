@@ -40,7 +40,7 @@ fn stories_search_and_renderings_name_no_agent() {
         for path in files(source.join(folder)) {
             let relative = path.strip_prefix(&source).unwrap();
             let text = fs::read_to_string(&path).unwrap();
-            // Tests have to take some agent.
+            // Tests have to use some agent.
             let code = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
             if relative.ends_with("tests.rs") {
                 continue;

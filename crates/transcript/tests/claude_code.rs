@@ -159,7 +159,7 @@ fn subagents_are_linked_to_their_parent() {
 
 /// R30: a standalone agent is listed, under a name that is unique across projects.
 #[test]
-fn standalone_agents_say_their_parent() {
+fn standalone_agents_name_their_parent() {
     let path = format!("{SHOP}/agent-0ld1234.jsonl");
     assert_eq!(ClaudeCode.origin(path.as_bytes()).part, Part::Agent);
     each_entry(&path, |entry| {
@@ -341,21 +341,21 @@ fn a_picture_alone_is_a_prompt() {
 /// Streamed lines of one answer share the response, whose usage counts once.
 #[test]
 fn streamed_lines_share_a_response() {
-    let mut bills = Vec::new();
+    let mut responses = Vec::new();
     each_entry(MAIN, |entry| {
         if let (Some(response), Some(usage)) = (&entry.response, &entry.usage) {
-            bills.push(format!("{} {}", response.id, usage.output));
+            responses.push(format!("{} {}", response.id, usage.output));
         }
     });
     assert_eq!(
-        bills,
+        responses,
         ["msg_011 3", "msg_011 3", "msg_011 3", "msg_011 87", "msg_012 1", "msg_012 22"]
     );
 }
 
 /// Errors and fillers that Claude Code writes itself have no usage and no model.
 #[test]
-fn synthetic_messages_are_not_billed() {
+fn synthetic_messages_have_no_usage() {
     let line = |extra: &str| {
         format!(
             r#"{{"type":"assistant","message":{{"id":"m","model":"<synthetic>","content":[{{"type":"text","text":"x"}}],"usage":{{"input_tokens":0}}}}{extra}}}"#

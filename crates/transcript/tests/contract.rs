@@ -33,19 +33,19 @@ fn a_new_format_is_one_file() {
         Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/acme/sessions/0a1b2c3d.jsonl");
     let bytes = std::fs::read(fixture).unwrap();
     let origin = Acme.origin(path);
-    let mut told = Vec::new();
+    let mut texts = Vec::new();
     for line in bytes.split_inclusive(|byte| *byte == b'\n') {
         let problems = record::read(&Acme, &origin, line, &mut |entry| {
             let item = story_item(&Acme, entry);
             if matches!(item.kind, ItemKind::Message)
                 && let [Piece::Words(words)] = &*item.pieces
             {
-                told.push(words.to_string());
+                texts.push(words.to_string());
             }
         });
         assert_eq!(problems, []);
     }
-    assert_eq!(told, ["Which shelf is empty?", "I look.", "The third one."]);
+    assert_eq!(texts, ["Which shelf is empty?", "I look.", "The third one."]);
     // Without a context reader its sessions are read, but not forked.
     assert!(Acme.context().is_none());
     assert!(FORMATS.iter().all(|format| format.context().is_some()));
@@ -70,7 +70,7 @@ fn names_are_unique_and_stable() {
 }
 
 #[test]
-fn every_format_says_where_and_what_it_reads() {
+fn every_format_names_its_roots_and_files() {
     for format in formats() {
         assert!(!format.reads().is_empty(), "{}", format.name());
         assert!(
@@ -190,7 +190,7 @@ fn every_line_of_every_fixture_survives_being_cut_or_read_as_oversize() {
 }
 
 #[test]
-fn neighbours_on_one_line_come_back_as_neighbours() {
+fn neighbours_on_one_line_are_read_as_neighbours() {
     for_each_neighbours(|format, path, first, second| {
         let mut apart = entries_of(format, path, first);
         apart.extend(entries_of(format, path, second));

@@ -1,8 +1,8 @@
 //! Tests the decoding of OpenClaw's and pi's transcripts, one line per entry.
 //!
 //! Fixtures are laid out as a state root. `oc71`, `pi73` and `pi87` were written by those releases'
-//! session managers, `main` by a real gateway, `pi` by a real run; `spec` is invented after the
-//! documents.
+//! session managers, `main` by a real gateway, `pi` by a real run; `spec` is invented and
+//! follows the documents.
 
 #![expect(clippy::unwrap_used, reason = "a fixture that cannot be read fails the test")]
 
@@ -39,7 +39,7 @@ fn r10_to_r19_every_fixture() {
                 story.push_str(&compact(entry))
             });
             if !problems.is_empty() {
-                writeln!(story, "! {}", say(&problems)).unwrap();
+                writeln!(story, "! {}", described(&problems)).unwrap();
             }
         }
         let name = format!("{}__{}", origin.agent.as_deref().unwrap_or("cron"), origin.name)
@@ -136,7 +136,7 @@ fn r15_a_response_is_named_by_its_response_id_only() {
 }
 
 #[test]
-fn r16_mirrors_are_not_billed() {
+fn r16_mirrors_have_no_usage() {
     for (model, provider, is_mirror) in [
         ("delivery-mirror", "openclaw", true),
         ("gateway-injected", "openai-responses", true),
@@ -215,7 +215,7 @@ fn fixtures() -> Vec<PathBuf> {
     files
 }
 
-fn say(problems: &[Problem]) -> String {
+fn described(problems: &[Problem]) -> String {
     let all: Vec<_> =
         problems.iter().map(|problem| format!("{}({})", problem.kind, problem.detail)).collect();
     all.join(" ")
@@ -315,7 +315,7 @@ fn compact(entry: &Entry<'_>) -> String {
         write!(line, " says:{fact:?}").unwrap();
     }
     if !entry.problems.is_empty() {
-        write!(line, " ! {}", say(&entry.problems)).unwrap();
+        write!(line, " ! {}", described(&entry.problems)).unwrap();
     }
     line.push('\n');
     line

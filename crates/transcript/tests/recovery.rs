@@ -217,7 +217,7 @@ fn a22_latin1() {
 }
 
 #[test]
-fn a23_blank_lines_say_nothing() {
+fn a23_blank_lines_have_no_entries() {
     check(vec![b' '; 1 << 20], &[], &[]);
     check(b"\r\n", &[], &[]);
 }
@@ -439,7 +439,7 @@ fn a49_header_versions() {
 }
 
 #[test]
-fn an_oversize_record_says_what_its_head_says() {
+fn an_oversize_record_is_read_from_its_head() {
     let line = r#"{"type":"message","id":"big","parentId":"p","timestamp":"2026-02-04T10:30:00.000Z","message":{"role":"assistant","model":"m","content":[{"type":"text","text":"before"},{"type":"toolCall","id":"c1","name":"read","arguments":{"path":"a"}},{"type":"toolCall","id":"c2","name":"write","arguments":{"path":"b","content":"xxxxxxxxxxxxxxxxxxxxxxxx"#;
     let mut seen = Vec::new();
     let problems =
@@ -487,8 +487,8 @@ fn an_oversize_record_cut_anywhere_is_at_most_what_it_is() {
 /// Words that the head ends in are read up to the last space; calls, ids and other strings that it
 /// ends in are not.
 #[test]
-fn an_oversize_record_says_its_first_words() {
-    let said = |head: &str| {
+fn an_oversize_record_keeps_its_first_words() {
+    let first_words = |head: &str| {
         let mut texts = Vec::new();
         record::read_oversize(&OpenClaw, &origin(), head.as_bytes(), 40 << 20, &mut |entry| {
             texts.push((entry.text().into_owned(), entry.id.as_deref().map(str::to_owned)));
@@ -517,7 +517,7 @@ fn an_oversize_record_says_its_first_words() {
         (r#""content":[{"type":"text","text":"whole"}],"model":"half a mod"#, "whole"),
         (r#""content":[{"type":"text","text":"whole"}],"te"#, "whole"),
     ] {
-        assert_eq!(said(&message(rest)), [(text.to_owned(), big.clone())], "{rest}");
+        assert_eq!(first_words(&message(rest)), [(text.to_owned(), big.clone())], "{rest}");
     }
     // A character that is cut in two is not damage.
     let line = message(r#""content":"first wörds"#);
@@ -581,8 +581,8 @@ fn any_object() -> impl Strategy<Value = String> {
         .prop_map(|(name, value)| serde_json::json!({ "type": name, "x": value }).to_string())
 }
 
-/// Returns the configuration of a property: this many cases, the same in every run, or as many
-/// random ones as `PROPTEST_CASES` says.
+/// Returns the configuration of a property test: `cases` cases that are the same in every run or,
+/// if `PROPTEST_CASES` is set, that number of random ones.
 fn few_cases(cases: u32) -> proptest::test_runner::Config {
     use proptest::test_runner::{Config, RngSeed};
     match std::env::var_os("PROPTEST_CASES") {
@@ -614,7 +614,7 @@ proptest! {
     }
 
     #[test]
-    fn any_two_records_welded_come_back_as_two(first in any_object(), second in any_object()) {
+    fn any_two_records_on_one_line_are_read_as_two(first in any_object(), second in any_object()) {
         let alone: Vec<String> = [&first, &second].iter().flat_map(|line| read(line).entries).collect();
         let seen = read(format!("{first}{second}"));
         prop_assert_eq!(seen.entries, alone);

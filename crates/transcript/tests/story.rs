@@ -70,7 +70,7 @@ fn openclaw(message: &str, expected: &str) {
 }
 
 #[test]
-fn r32_only_user_and_assistant_are_told() {
+fn r32_only_user_and_assistant_are_in_the_story() {
     claude(r#"{"type":"user","uuid":"u","message":{"role":"user","content":"hi"}}"#, "user: hi");
     claude(
         r#"{"type":"assistant","uuid":"a","message":{"role":"assistant","content":[{"type":"text","text":"ho"}]}}"#,
@@ -88,7 +88,7 @@ fn r32_only_user_and_assistant_are_told() {
 }
 
 #[test]
-fn r34_content_as_text_or_list_tells_the_same() {
+fn r34_content_as_text_or_list_gives_the_same_story() {
     for content in [r#""hi""#, r#"[{"type":"text","text":"hi"}]"#] {
         claude(
             &format!(
@@ -194,7 +194,7 @@ fn a_call_is_one_line_of_120_columns() {
 }
 
 #[test]
-fn r46_bookkeeping_of_openclaw_is_not_told() {
+fn r46_bookkeeping_of_openclaw_is_not_in_the_story() {
     for line in [
         r#"{"type":"session","version":3,"id":"s","cwd":"/"}"#,
         r#"{"type":"model_change","id":"a","provider":"p","modelId":"m"}"#,
@@ -258,7 +258,7 @@ fn meta_lines_mirrors_and_reminders_are_folded() {
 }
 
 #[test]
-fn what_a_person_says_in_a_result_is_the_persons() {
+fn words_of_a_person_in_a_result_belong_to_the_person() {
     let result = |text: &str, more: &str| {
         let text = serde_json::to_string(text).unwrap();
         format!(
@@ -370,7 +370,7 @@ fn what_a_sub_agent_said_in_a_progress_line_is_folded() {
 }
 
 #[test]
-fn thinking_is_told_when_asked_for() {
+fn thinking_is_shown_on_request() {
     let line = r#"{"type":"assistant","uuid":"a","message":{"role":"assistant","content":[{"type":"thinking","thinking":"hm"}]}}"#;
     claude(line, "");
     let open = StoryDetail { thinking: true, ..StoryDetail::DEFAULT };
@@ -402,7 +402,7 @@ fn an_aborted_answer_is_a_stop_and_not_words() {
 
 /// File lists that are shown separately are not shown in the summary too.
 #[test]
-fn lists_of_files_are_told_once() {
+fn lists_of_files_are_shown_once() {
     let compaction = quipu_transcript::entry::Compaction {
         summary: "Did it.\n\n<read-files>\n- a.rs\n</read-files>\n\n<modified-files>\n- b.rs\n</modified-files>\nNext.".into(),
         read_files: vec!["a.rs".to_owned()],

@@ -2,7 +2,7 @@
 //! on each line, tool results stored twice, progress, snapshots, sub-agents.
 //!
 //! The shapes are those of releases 2.1.x. Their frequencies and lengths were counted in real
-//! transcripts: `shares` has the figures. Only lines that cost bytes or change a reader's work are
+//! transcripts; `shares` has the figures. Only lines that cost bytes or change a reader's work are
 //! generated; damage belongs to tests, not to a benchmark.
 
 mod tools;
@@ -151,8 +151,8 @@ impl<'a> Session<'a> {
     }
 
     fn size(&self) -> usize {
-        let beside: usize = self.written.tool_results.iter().map(|(_, text)| text.len()).sum();
-        self.written.lines.len() + beside
+        let outputs: usize = self.written.tool_results.iter().map(|(_, text)| text.len()).sum();
+        self.written.lines.len() + outputs
     }
 
     fn first_lines(&mut self) {
@@ -360,7 +360,7 @@ impl<'a> Session<'a> {
         self.raw_line(&format!(r#"{head}"{ending}"{tail}}}"#));
     }
 
-    /// Lists the files that the session changed so far, at a prompt or after a change.
+    /// Writes a snapshot that lists some files of the project, at a prompt or after a change.
     fn file_history_snapshot(&mut self, is_update: bool) {
         let id = self.prng.uuid();
         let time = self.clock.iso();

@@ -2,7 +2,7 @@
 //! chain, and the `sessions.json` next to them.
 //!
 //! The shapes are those of release 2026.7.1; its later SQLite store is not generated. Their
-//! frequencies and lengths were counted in real lines of pi: `shares` has the figures.
+//! frequencies and lengths were counted in real lines of pi; `shares` has the figures.
 
 use super::clock::Clock;
 use super::json::{push_display, push_escaped, push_string};
@@ -50,7 +50,7 @@ pub(crate) fn write_session(
     Written { last_active_ms: session.clock.now_ms, tokens: session.tokens, lines: session.out }
 }
 
-/// Returns the `sessions.json` of an agent: keys, and the session of each.
+/// Returns the `sessions.json` of an agent: its session keys, each with its session.
 pub(crate) fn sessions_json(
     agent: &str,
     sessions: &[(String, i64, usize)],

@@ -1,7 +1,7 @@
 //! The words of a home: English-like prose and identifiers with a Zipf distribution.
 //!
-//! Frequencies matter more than meaning: they decide how large a search index
-//! becomes and how long the answer to a frequent word takes.
+//! Frequencies matter more than meaning: they decide how large a search index becomes and how long
+//! a search for a frequent word takes.
 
 use super::prng::Prng;
 
@@ -39,8 +39,8 @@ const CODAS: &[&str] = &[
 
 const N_WORDS: usize = 4096;
 const N_IDENTIFIERS: usize = 6000;
-/// The number of equally likely places in the sampling table, as a power of two. Sampling a word
-/// costs one lookup.
+/// The sampling table has 2 to this power entries, each equally likely. Sampling a word costs one
+/// lookup.
 const TABLE_BITS: u32 = 16;
 
 /// The words and identifiers that a home is written with.
@@ -52,7 +52,7 @@ pub(crate) struct Vocabulary {
 }
 
 impl Vocabulary {
-    /// Makes the vocabulary; it is the same for every seed, as a language is.
+    /// Makes the vocabulary. It does not depend on the seed of the home.
     pub(crate) fn new() -> Self {
         let mut prng = Prng::new(0x7175_6970_7500);
         let mut words: Vec<String> = Vec::with_capacity(N_WORDS);
@@ -79,7 +79,7 @@ impl Vocabulary {
                 let camel = prng.chance(230);
                 let mut identifier = String::new();
                 for part in 0..parts {
-                    // Past the first hundred, which are articles and pronouns.
+                    // Skips the hundred most frequent words, which few names contain.
                     let word = &words[100 + prng.skewed(0, N_WORDS - 101)];
                     if part > 0 && !camel {
                         identifier.push('_');
@@ -190,8 +190,8 @@ impl<'a> Topic<'a> {
         }
     }
 
-    /// Appends a person's prompt or an agent's remark: a few words, or sentences if `target` is
-    /// larger.
+    /// Appends a person's prompt or an agent's remark: a few words if `target` is below 120 bytes,
+    /// or else sentences.
     pub(crate) fn push_remark(&self, prng: &mut Prng, out: &mut String, target: usize) {
         if target < 120 {
             self.push_phrase(prng, out, 6);
@@ -249,7 +249,7 @@ pub(crate) fn push_capitalised(out: &mut String, word: &str) {
     }
 }
 
-/// Returns a table in which rank `r` takes a share of places that falls as `1 / r^exponent`.
+/// Returns a table in which the share of entries with rank `r` falls as `1 / r^exponent`.
 fn zipf_table(n_ranks: usize, exponent: f64) -> Vec<u16> {
     let weight = |rank: usize| 1.0 / ((rank + 2) as f64).powf(exponent);
     let total: f64 = (0..n_ranks).map(weight).sum();

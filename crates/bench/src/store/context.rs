@@ -37,8 +37,8 @@ pub(super) fn run(plan: &Plan, place: &Workplace, report: &mut Report) -> Result
     report.fact("entries", plan.entries as u64);
     // Real sessions of that length are compacted.
     measure(plan, place, report, "compacted", Some(COMPACTED_EVERY), Target::AtLeast(5.0))?;
-    // The whole session is the context: several times what any model takes, and the most work for
-    // both.
+    // Without a compaction the whole session is the context. That is several times more than any
+    // model accepts, and the most work for both readers.
     measure(plan, place, report, "whole", None, Target::None)
 }
 
@@ -78,7 +78,7 @@ fn measure(
     let row = format!("{which}: `session context --json`, a whole process");
     report.row(row, best(&processes), Unit::Milliseconds, Target::None);
     if let Some(pi) = &plan.pi {
-        let theirs = pi_takes(plan, place, pi, &file, messages)?;
+        let theirs = time_of_pi(plan, place, pi, &file, messages)?;
         let row = format!("{which}: pi's SessionManager");
         report.row(row, theirs, Unit::Milliseconds, Target::None);
         report.row(format!("{which}: pi / quipu"), theirs / ours, Unit::Times, target);
@@ -89,7 +89,9 @@ fn measure(
     Ok(())
 }
 
-fn pi_takes(
+/// Returns the best time of pi's reader in milliseconds, and fails if it finds another number of
+/// messages.
+fn time_of_pi(
     plan: &Plan,
     place: &Workplace,
     pi: &Path,
@@ -107,13 +109,13 @@ fn pi_takes(
     let output: serde_json::Value = serde_json::from_slice(&run.stdout)?;
     ensure!(
         output["messages"] == messages,
-        "pi's reader gives {} messages, ours {messages}",
+        "pi's reader returns {} messages, ours {messages}",
         output["messages"]
     );
     output["best"].as_f64().context("pi's reader printed no time")
 }
 
-/// Generates a long session: a prompt, then tool calls with their results, then an answer.
+/// Generates a long session. Each turn is a prompt, tool calls with their results, and an answer.
 fn transcript(entries: usize, compacted_every: Option<usize>) -> Result<String> {
     let mut text = String::new();
     writeln!(
@@ -142,7 +144,7 @@ fn transcript(entries: usize, compacted_every: Option<usize>) -> Result<String> 
 /// The number of entries of a turn.
 const TURN_ENTRIES: usize = 10;
 
-/// Returns an entry of a turn, as long as a real one.
+/// Returns the message of an entry, about as long as a real one.
 fn message(number: usize) -> Value {
     let time = 1_767_225_600_000_u64 + number as u64;
     let answer = |content: Value, stop: &str| {

@@ -23,8 +23,13 @@ pub(super) fn run(sessions: usize, place: &Workplace, report: &mut Report) -> Re
         Unit::Milliseconds,
         Target::None,
     );
-    report.row("meta patch with all, a whole process", many, Unit::Milliseconds, Target::None);
-    report.row("all / 10 sessions", many / few, Unit::Times, Target::AtMost(1.5));
+    report.row(
+        "meta patch with all sessions, a whole process",
+        many,
+        Unit::Milliseconds,
+        Target::None,
+    );
+    report.row("all sessions / 10 sessions", many / few, Unit::Times, Target::AtMost(1.5));
     Ok(())
 }
 

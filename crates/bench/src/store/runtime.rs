@@ -28,10 +28,10 @@ impl Runtime {
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command.spawn().context("cannot start quipu")?;
         let input = child.stdin.take();
-        let output = child.stdout.take().context("a child without an output")?;
+        let output = child.stdout.take().context("the child has no stdout")?;
         let mut runtime =
             Runtime { child, input, output: BufReader::new(output), answer: String::new() };
-        // The first one waits for the process to start.
+        // The first append also waits for the process to start.
         runtime.append(&message(0))?;
         Ok(runtime)
     }

@@ -45,8 +45,9 @@ fn another_format_is_noticed() {
     }
 }
 
-/// A table that this crate does not know is left to FTS5: with `secure-delete`, FTS5 raises the
-/// version of the format. One that FTS5 does not know either is an error.
+/// A table of a version that this crate does not know is left to FTS5; `secure-delete`, for
+/// example, makes FTS5 raise the version to 5. A version that FTS5 does not know either is an
+/// error.
 #[test]
 fn a_table_of_another_version_is_left_to_fts5() {
     let mut conn = Connection::open_in_memory().unwrap();

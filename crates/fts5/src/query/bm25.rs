@@ -1,8 +1,8 @@
 //! BM25, bit for bit as FTS5's `bm25()` computes it, for the best rows only.
 //!
-//! The score of a row falls with its length. Positions give a minimum length and so an upper bound
-//! of the score. Rows are scored in descending order of the bound, each with a lookup of its
-//! length, until all remaining bounds are below the worst of the best scores.
+//! The score of a row falls with its length. The positions of a match give a minimum length, and so
+//! an upper bound of the score. Rows are scored in descending order of the bound, each with a
+//! lookup of its length, until all remaining bounds are below the worst of the best scores.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
@@ -74,11 +74,11 @@ pub(super) fn max_length(count: f64, weight: f64, average_length: f64) -> f64 {
     ((count * (K1 + 1.0) / weight - count) / K1 - (1.0 - B)) / B * average_length
 }
 
-/// Minimum number of candidates in the first attempt. Only if these do not decide the result, all
+/// The minimum number of candidates in the first attempt. If they do not decide the result, all
 /// rows become candidates.
 const FIRST_CANDIDATES: usize = 1024;
 
-/// Returns the number of candidates to score first where `limit` rows are wanted.
+/// Returns the number of candidates to score first for the best `limit` rows.
 pub(super) fn first_candidates(limit: usize) -> usize {
     FIRST_CANDIDATES.max(limit.saturating_mul(4))
 }

@@ -27,7 +27,7 @@ pub(super) struct TermWalk<'w> {
     cut: Option<(Vec<u8>, usize)>,
 }
 
-/// The next step of a walk: to read another page, or none.
+/// Whether a walk needs another page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Next {
     Page,

@@ -36,7 +36,7 @@ pub(crate) struct Positions<'p> {
 }
 
 impl<'p> Positions<'p> {
-    /// Wraps a poslist, of which only the columns of `mask` count.
+    /// Wraps a poslist. Only the columns of `mask` count.
     #[inline]
     pub(crate) fn of(bytes: &'p [u8], mask: u8) -> Positions<'p> {
         Positions { bytes, mask }

@@ -153,8 +153,8 @@ fn large_segments_are_not_merged_by_the_commits_that_follow() {
     assert!(each < 20, "{each} rows were written for one insert");
 }
 
-/// Fills the index with large segments, of which later imports merge some, so that there is always
-/// a free id.
+/// Fills the index with large segments. Later imports merge some of them, so that there is always a
+/// free id.
 #[test]
 fn very_many_segments_are_merged_by_the_imports_that_follow() {
     let conn = table(32);

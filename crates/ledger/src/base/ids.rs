@@ -234,7 +234,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ids_come_back_as_written() {
+    fn ids_are_read_as_written() {
         for id in [
             "640ab4c7-d010-4b20-a591-b7172ef08e66",
             "640AB4C7-d010-4b20-a591-b7172ef08e66",

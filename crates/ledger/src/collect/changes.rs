@@ -1,5 +1,5 @@
 //! Writes changes that the plan found without reading a file: renamed, gone, returned, and tails
-//! that stand still.
+//! that have not changed for a while.
 
 use rusqlite::Transaction;
 
@@ -13,7 +13,8 @@ use crate::truth::journal::Event;
 use crate::truth::sources;
 
 impl Writer<'_> {
-    /// Writes the renamed, gone and returned sources of a plan, and the tails that stand still.
+    /// Writes the renamed, gone and returned sources of a plan, and the tails that have not
+    /// changed for a while.
     pub(crate) fn changes(&mut self, tx: &Transaction<'_>, plan: &Plan) -> Result<()> {
         let at = clock::now_ms();
         self.renames(tx, &plan.renamed, at)?;

@@ -29,7 +29,7 @@ impl<'s> CheckpointThread<'s> {
         ledger: &Ledger,
         bytes: u64,
     ) -> Option<CheckpointThread<'s>> {
-        // One commit in the channel stands for all that follow.
+        // One message in the channel is enough for all commits that follow.
         let (commits, seen) = mpsc::sync_channel(1);
         (bytes >= MIN_IMPORT_BYTES).then(|| {
             let path: PathBuf = ledger.path().to_owned();
@@ -64,7 +64,7 @@ fn write_back(ledger: &Path, seen: &mpsc::Receiver<()>) -> Result<()> {
 }
 
 /// Syncs a staging file after each commit. Closing the file drops the locks that SQLite holds on
-/// it, but no other process wants them before the file has its name, and this thread ends before
+/// it, but no other process needs them before the file has its name, and this thread ends before
 /// that.
 fn sync(ledger: &Path, seen: &mpsc::Receiver<()>) -> Result<()> {
     // If the file is gone, renaming it fails and reports that.

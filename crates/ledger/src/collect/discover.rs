@@ -216,7 +216,8 @@ pub(crate) fn discover(
     discovery
 }
 
-/// The rank of a file's name; the lowest wins: unknown, behind a link, position.
+/// The rank of a file's name: whether it is unknown, whether a link leads to it, and its position.
+/// The lowest rank wins.
 type Rank = (bool, bool, usize);
 
 /// Returns the best name of each file with several names, by the position in `found`.

@@ -166,7 +166,7 @@ impl FileGate<'_> {
 }
 
 impl Reader<'_, '_> {
-    /// Returns whether the file belongs to a forgotten session although its path does not say so.
+    /// Returns whether the file belongs to a forgotten session although its path does not show it.
     pub(super) fn is_forgotten(&mut self) -> Result<bool> {
         if !self.gate.marks.concerns(self.format) {
             return Ok(false);

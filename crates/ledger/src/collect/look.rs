@@ -18,7 +18,7 @@ use crate::{Error, Result};
 pub(crate) enum Look {
     /// The bytes read before are unchanged; more may follow.
     Grown(Ends),
-    /// The file holds other bytes now.
+    /// The bytes read before have changed.
     Other(Began),
 }
 
@@ -152,7 +152,7 @@ fn has_same_prefix(
 }
 
 /// Fills the buffer from the file. Returns false if the file is too short. An I/O error is returned
-/// as such, so that a failing disk is not taken for a rewrite.
+/// as such, so that a failing disk is not mistaken for a rewrite.
 pub(crate) fn fills(file: &View, buffer: &mut [u8], at: u64) -> Result<bool> {
     match file.read_exact_at(buffer, at) {
         Ok(()) => Ok(true),

@@ -8,8 +8,8 @@ use super::{known, read};
 use crate::truth::sources::Print;
 use foldhash::HashMap;
 
-/// The largest number of phases. More files that are alike are read in as many groups, shorter ones
-/// first.
+/// The largest number of phases. If more files are alike, several of them share a phase, shorter
+/// files first.
 const MAX_PHASES: usize = 16;
 
 /// Splits a plan into phases. New files with the same head or of the same session may be copies of

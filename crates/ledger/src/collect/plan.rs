@@ -24,7 +24,8 @@ pub(crate) struct Plan {
     /// Tails that were seen unchanged for the second time.
     pub(crate) standing: Vec<KnownSource>,
     pub(crate) unchanged: u64,
-    /// Files that were refused before as no transcripts and did not change since.
+    /// Files that an earlier sync refused, because they are not transcripts, and that are
+    /// unchanged.
     pub(crate) refused: Vec<Skipped>,
     /// Databases, if all of them were searched for. `rows` plans their contents.
     pub(crate) databases: Option<Vec<FoundFile>>,

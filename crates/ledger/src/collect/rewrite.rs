@@ -13,7 +13,7 @@ use crate::truth::chunks::RecordReader;
 use crate::truth::spans;
 
 /// A 128-bit BLAKE3 hash of a line. Transcripts are hostile input, and a collision would restore
-/// other bytes than were collected.
+/// wrong bytes.
 type LineHash = [u8; 16];
 
 /// The lines of a generation, or of all files of a session.
@@ -52,8 +52,8 @@ impl OldLines {
         Ok(lines)
     }
 
-    /// Adds the lines of a generation, up to about `max_bytes` bytes of them. Takes about 100 bytes of
-    /// memory per line.
+    /// Adds the lines of a generation, up to about `max_bytes` bytes of them. Takes about 100 bytes
+    /// of memory per line.
     pub(crate) fn read(
         &mut self,
         conn: &Connection,

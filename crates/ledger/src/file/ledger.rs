@@ -1,7 +1,7 @@
 //! The open file: connections, migrations, and the one function that writes to it.
 //!
-//! Never prints and never retries a failed transaction. All rows are written through
-//! [`Ledger::write`], except by migrations.
+//! Never prints and never retries a failed transaction. All rows of a ledger at its path are
+//! written through [`Ledger::write`], except by migrations.
 
 mod staging;
 
@@ -32,8 +32,8 @@ const MIN_LOCK_WAIT: Duration = Duration::from_millis(50);
 /// The time that a writer waits for another one before it fails with [`Error::Busy`].
 pub(crate) const MAX_LOCK_WAIT: Duration = Duration::from_secs(10);
 
-/// The time that a call of the store waits for a projection that lacks records. The call projects
-/// them itself, in turns with the other process; a million records take about a minute.
+/// The time limit for a call that needs a complete projection. The call projects missing records
+/// itself, in turns with other processes. A million records take about a minute.
 const MAX_CATCH_UP_TIME: Duration = Duration::from_secs(600);
 
 /// The number of attempts to open a ledger that is replaced while it is opened.
@@ -45,8 +45,8 @@ const SHORT_LOCK_WAIT: Duration = Duration::from_millis(100);
 /// The length of the log, in pages, from which it is written back while other processes write.
 const MAX_LOG_PAGES: i64 = 1024;
 
-/// The number of unused pages up to which all of them stay in the file, for later records. In a
-/// large file, up to a 64th of its pages stay.
+/// Up to this number, unused pages stay in the file for later records. In a large file the limit is
+/// a 64th of its pages.
 const TRIM_ABOVE_PAGES: i64 = 16;
 
 /// An open ledger.
@@ -61,11 +61,11 @@ pub struct Ledger {
     stop: Option<Arc<AtomicBool>>,
     /// Set while a reader waits for this process to finish collecting.
     hurry: Option<Hurry>,
-    /// The wait for another writer, when there is no hurry.
+    /// The longest wait for another writer, while no reader waits.
     longest_wait: Duration,
-    /// The wait for a projection that lacks records.
+    /// The time limit for a call that needs a complete projection.
     longest_catch_up: Duration,
-    /// Set if the last wait for a turn timed out.
+    /// True if the last wait for a turn timed out.
     has_missed_turn: bool,
     /// True if the ledger is written with a write-ahead log, unlike a backup.
     has_log: bool,
@@ -81,7 +81,7 @@ pub struct Ledger {
 /// Limits for collecting while a reader waits.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Hurry {
-    /// The wait for another writer, for each transaction.
+    /// The longest wait for another writer, for each transaction.
     pub(crate) wait: Duration,
     /// No new transaction begins after this moment.
     pub(crate) until: Instant,
@@ -300,7 +300,7 @@ impl Ledger {
     pub(crate) fn set_hurry(&mut self, hurry: Option<Hurry>) -> Result<()> {
         self.conn.busy_timeout(hurry.map_or(self.longest_wait, |hurry| hurry.wait))?;
         self.hurry = hurry;
-        // A timeout of an earlier, shorter wait must not shorten the next one.
+        // A timeout of an earlier, shorter wait must not shorten the next wait.
         self.has_missed_turn = false;
         Ok(())
     }
@@ -312,12 +312,12 @@ impl Ledger {
         Ok(())
     }
 
-    /// Sets how long a call waits for a projection that lacks records.
+    /// Sets the time limit for a call that needs a complete projection.
     pub(crate) fn set_longest_catch_up(&mut self, longest: Duration) {
         self.longest_catch_up = longest;
     }
 
-    /// Returns how long a call waits for a projection that lacks records.
+    /// Returns the time limit for a call that needs a complete projection.
     pub(crate) fn longest_catch_up(&self) -> Duration {
         self.longest_catch_up
     }
@@ -327,7 +327,7 @@ impl Ledger {
         self.hurry.map(|hurry| hurry.until)
     }
 
-    /// Returns all unused pages to the file system if there are many.
+    /// Returns all unused pages to the file system if there are more than the limit.
     pub(crate) fn trim(&mut self) -> Result<()> {
         let number = |name: &str| -> Result<i64> {
             Ok(self.conn.pragma_query_value(None, name, |row| row.get(0))?)
@@ -532,8 +532,8 @@ fn connect(path: &Path, access: OpenFlags, longest: Duration) -> Result<(Connect
     }
 }
 
-/// Opens the file at `path` for reading only, and returns whether it was opened as immutable. That
-/// is done where no file can be created beside it, if all its records are in the file.
+/// Opens the file at `path` for reading only, and returns whether it was opened as immutable. A
+/// file is opened as immutable if no file can be created beside it and its log is empty.
 fn connect_to_read(path: &Path, longest: Duration) -> Result<(Connection, OpenFile, bool)> {
     let access = OpenFlags::SQLITE_OPEN_READ_ONLY;
     let open_immutable = || {
@@ -607,8 +607,8 @@ impl Checkpointer {
         Ok(Checkpointer { conn, _opened: opened })
     }
 
-    /// Writes those committed pages back into the file that no reader needs in the log. Never
-    /// blocks readers or writers.
+    /// Writes as much of the log back into the file as readers allow. Never blocks readers or
+    /// writers.
     pub(crate) fn write_back(&self) -> Result<()> {
         self.conn.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()))?;
         Ok(())
@@ -620,13 +620,14 @@ pub(crate) fn set_up(conn: &Connection) -> Result<()> {
     set_up_waiting(conn, MAX_LOCK_WAIT)
 }
 
-/// Applies the settings, of which some read the file, and waits at most `longest` for another
-/// writer.
+/// Applies the settings of every connection. Some of them read the file, and wait at most `longest`
+/// for another writer.
 fn set_up_waiting(conn: &Connection, longest: Duration) -> Result<()> {
     conn.busy_timeout(longest)?;
     conn.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
     conn.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
-    // Without it, a statement that could use a partial index is planned again for every value.
+    // Without this setting, a statement that could use a partial index is planned again for every
+    // value.
     conn.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     // The projection is written in any order; `quipu doctor` checks the references.
     conn.pragma_update(None, "foreign_keys", false)?;
@@ -655,7 +656,7 @@ fn refuse_newer(conn: &Connection, path: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Replaces an error that a full disk may have caused by one that names the full disk.
+/// Turns an error into [`Error::NoRoom`] if a full disk may have caused it.
 fn or_no_room(error: Error, path: &Path) -> Error {
     match error {
         Error::Sqlite(error) if is_about_disk(&error) && free_space::is_nearly_full(path) => {
@@ -665,7 +666,7 @@ fn or_no_room(error: Error, path: &Path) -> Error {
     }
 }
 
-/// Returns whether the error may be about a full disk: SQLite reports it in several ways.
+/// Returns whether a full disk may have caused the error. SQLite reports it in several ways.
 fn is_about_disk(error: &rusqlite::Error) -> bool {
     use rusqlite::ErrorCode::{CannotOpen, DiskFull, SystemIoFailure};
     matches!(error.sqlite_error_code(), Some(CannotOpen | DiskFull | SystemIoFailure))

@@ -22,8 +22,8 @@ use crate::{Error, Result, Trouble};
 pub enum RefreshLimit {
     /// No time: the ledger is read as it is.
     None,
-    /// A short time: 300 ms for collecting and projecting, of which collecting waits 50 ms for
-    /// another writer.
+    /// A short time: 300 ms for collecting and projecting. Collecting waits at most 50 ms of them
+    /// for another writer.
     Short,
     /// The time until everything is collected.
     Unlimited,

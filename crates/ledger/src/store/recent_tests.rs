@@ -90,8 +90,8 @@ fn play(acts: &[Act]) -> (Option<Value>, Value) {
     contexts(&store, &session)
 }
 
-/// Returns the configuration of a property: `cases` cases that are the same in every run, or
-/// `PROPTEST_CASES` random ones if that variable is set.
+/// Returns the configuration of a property test: `cases` cases that are the same in every run or,
+/// if `PROPTEST_CASES` is set, that number of random ones.
 fn few_cases(cases: u32) -> proptest::test_runner::Config {
     use proptest::test_runner::{Config, RngSeed};
     match std::env::var_os("PROPTEST_CASES") {

@@ -24,7 +24,7 @@ pub struct SearchGaps {
     pub unprojected: u64,
     /// The number of entries of which only a part is in the index. A scan reads all of their text.
     pub partly_indexed: u64,
-    /// The number of records above 32 MiB, of which only the first 64 KiB are read.
+    /// The number of records above 32 MiB. Only the first 64 KiB of each are read.
     pub too_long: u64,
     /// If nothing was found: the number of hits in the model's reasoning.
     pub in_thinking: u64,
@@ -39,7 +39,7 @@ pub struct Scanned {
     pub records: u64,
     /// The number of bytes in them.
     pub bytes: u64,
-    /// The number of records above 32 MiB, of which only the first 64 KiB are read.
+    /// The number of records above 32 MiB. Only the first 64 KiB of each are read.
     pub too_long: u64,
 }
 

@@ -17,7 +17,7 @@ pub struct Status {
     pub problems: BTreeMap<String, u64>,
     /// The number of entries of which only a part is in the search index.
     pub partly_indexed: u64,
-    /// The number of records above 32 MiB, of which only the first 64 KiB are read.
+    /// The number of records above 32 MiB. Only the first 64 KiB of each are read.
     pub too_long: u64,
     /// The number of records that their source no longer holds.
     pub absent_records: u64,

@@ -57,14 +57,14 @@ fn check_complete(home: &Home, old: &OldLedger) {
         "{name}"
     );
     for ((path, bytes), (_, old)) in restored.iter().zip(&expected) {
-        assert!(*bytes == old, "{name}: other bytes of {path} came back");
+        assert!(*bytes == old, "{name}: the restored bytes of {path} differ");
     }
     home.assert_sound();
 }
 
 /// Collects lines, a torn end, a copy and a rewrite, which use the columns that were added late.
 #[track_caller]
-fn check_goes_on(home: &Home, old: &OldLedger) {
+fn check_continues(home: &Home, old: &OldLedger) {
     let path = |number: u32| format!(".claude/projects/-p/{}.jsonl", uuid(number));
     let lines: String = (1..20).map(|n| line("user", &uuid(n), None, "fresh")).collect();
     home.write(&path(1), format!("{lines}{{\"torn"));
@@ -87,7 +87,7 @@ fn f4_every_old_ledger_is_migrated_to_the_newest_version() {
         let ids: String = home.one("SELECT ledger_id || epoch FROM ledger");
         check_complete(&home, old);
         assert_eq!(home.one::<String>("SELECT ledger_id || epoch FROM ledger"), ids);
-        check_goes_on(&home, old);
+        check_continues(&home, old);
     }
 }
 
@@ -118,7 +118,7 @@ fn f4_every_old_backup_is_restored() {
         assert_eq!(prepared.records(), old.records, "{}", old.name);
         prepared.swap().unwrap();
         check_complete(&home, old);
-        check_goes_on(&home, old);
+        check_continues(&home, old);
     }
 }
 
@@ -138,9 +138,9 @@ fn f22_every_old_backup_is_read_as_it_is() {
         let to = home.scratch("given");
         quipu_ledger::restore::restore(&reader.ledger, RestoreScope::All, &to, Generations::All)
             .unwrap();
-        assert!(files(&to) == expected(old), "{}: other bytes came back", old.name);
+        assert!(files(&to) == expected(old), "{}: the restored bytes differ", old.name);
         drop(reader);
-        assert!(before == fs::read(&backup).unwrap(), "{}: it was written to", old.name);
+        assert!(before == fs::read(&backup).unwrap(), "{}: reading changed the backup", old.name);
         let left: Vec<String> = files(home.folder()).into_keys().collect();
         assert!(
             left.iter().all(|name| name == "backup.db" || name.starts_with("given/")),
@@ -170,7 +170,7 @@ fn a_ledger_with_a_raised_version_but_an_old_shape_is_completed() {
         drop(sql);
         assert!(Ledger::open_read_only(&home.ledger_path()).unwrap().is_copy(), "{}", old.name);
         check_complete(&home, old);
-        check_goes_on(&home, old);
+        check_continues(&home, old);
     }
 }
 
@@ -192,7 +192,10 @@ fn a_ledger_of_an_unknown_shape_is_left_untouched() {
             let error = Ledger::open(&home.ledger_path()).unwrap_err();
             assert!(matches!(error, Error::Shape { version, .. } if version == old.version));
             assert!(error.to_string().contains(words), "{change}: {error}");
-            assert!(before == fs::read(home.ledger_path()).unwrap(), "{change}: it was changed");
+            assert!(
+                before == fs::read(home.ledger_path()).unwrap(),
+                "{change}: the refused ledger was changed"
+            );
 
             let mut backup = before.clone();
             backup[18..20].copy_from_slice(&[1, 1]);

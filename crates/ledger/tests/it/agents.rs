@@ -64,7 +64,7 @@ fn has_word(line: &str, word: &str) -> bool {
     })
 }
 
-/// Returns true for a file that is named after a format, or lies in a folder that is.
+/// Returns true for a file that is named after a format, or is in a folder that is.
 fn is_of_a_format(path: &Path) -> bool {
     let names: Vec<String> = format::all().map(|format| format.name().replace('-', "_")).collect();
     path.iter().any(|part| {
@@ -92,7 +92,7 @@ fn only_files_named_after_a_format_name_an_agent() {
                 continue;
             }
             let text = fs::read_to_string(&path).unwrap();
-            // Unit tests have to take some format; they end their file.
+            // Unit tests have to use some format. They are at the end of their file.
             let code = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
             for (number, line) in (1..).zip(code.lines()) {
                 if declares_a_file(line) {

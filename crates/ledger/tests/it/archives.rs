@@ -432,7 +432,7 @@ fn r4_a_very_long_line_of_a_backup_is_not_stored_again() {
     assert_eq!(home.one::<i64>("SELECT count(*) FROM sightings"), 5);
 }
 
-/// Trajectories and checkpoints repeat transcripts wherever they lie, compressed or not.
+/// Trajectories and checkpoints repeat transcripts in every folder, compressed or not.
 #[test]
 fn a69_trajectories_and_checkpoints_are_left_out() {
     let home = Home::quick();

@@ -85,17 +85,17 @@ fn staging_files_of_killed_processes_are_removed_and_nothing_else() {
     let home = Home::quick();
     home.write(MAIN, lines(0..3));
     std::fs::create_dir_all(home.ledger_path().parent().unwrap()).unwrap();
-    let lie = |name: &str| {
+    let write = |name: &str| {
         std::fs::write(home.ledger_path().with_file_name(name), "x").unwrap();
     };
     let others =
         ["ledger.db.new-", "ledger.db.new-1.txt", "ledger.db.new-year", "ledger.db.news-1"];
-    others.into_iter().for_each(lie);
+    others.into_iter().for_each(write);
     let is_left = |name: &&str| names(&home).iter().any(|other| other == name);
     // Neither before nor after there is a ledger.
     for _ in 0..2 {
         let mine = ["ledger.db.new-1", "ledger.db.new-77-journal", "ledger.db.new-2-wal"];
-        mine.into_iter().for_each(lie);
+        mine.into_iter().for_each(write);
         home.sync();
         assert!(others.iter().all(is_left));
         assert!(!mine.iter().any(is_left), "{:?}", names(&home));

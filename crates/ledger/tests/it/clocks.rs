@@ -30,7 +30,7 @@ fn f33_all_files_are_touched_at_once() {
     let report = home.sync();
     let work = (report.bytes_read, report.lines_parsed, report.records_added, report.rewritten);
     assert_eq!(work, (0, 0, 0, 0));
-    assert_eq!(home.sync().bytes_verified, 0, "once is enough");
+    assert_eq!(home.sync().bytes_verified, 0, "the file is compared only once");
     home.sync_and_check();
 }
 
@@ -95,7 +95,11 @@ fn f35_clocks_are_years_off() {
         set_modified(&home, MAIN, times[second]);
         assert_eq!(home.sync().records_added, 3);
         home.sync();
-        assert_eq!(home.hits("torn"), 1, "it stands still, whatever the clock says");
+        assert_eq!(
+            home.hits("torn"),
+            1,
+            "an unchanged tail has a provisional entry, whatever its time"
+        );
         home.sync_and_check();
         home.assert_restores_all(&[MAIN]);
     }

@@ -30,8 +30,8 @@ fn a_second_sync_reads_no_bytes_and_parses_no_lines() {
         (0, 0, 0, 0)
     );
     assert_eq!(report.sources_changed, 0);
-    // The second sync found which tails stand still. From then on not even the ledger is written
-    // to.
+    // The second sync found which tails no longer change. From then on not even the ledger is
+    // written to.
     let before = std::fs::read(home.ledger_path()).unwrap();
     home.sync();
     assert!(before == std::fs::read(home.ledger_path()).unwrap());
@@ -55,7 +55,7 @@ fn an_appended_line_is_all_that_is_read() {
 }
 
 #[test]
-fn an_unterminated_line_becomes_provisional_once_it_stands_still() {
+fn an_unterminated_line_becomes_provisional_once_it_no_longer_changes() {
     let home = Home::new();
     let first = line("user", &uuid(1), None, "hello");
     let second = line("assistant", &uuid(2), Some(&uuid(1)), "world");
@@ -65,14 +65,14 @@ fn an_unterminated_line_becomes_provisional_once_it_stands_still() {
     home.assert_restores_all(&[MAIN]);
     assert_eq!(home.one::<i64>("SELECT count(*) FROM entries"), 1);
 
-    // Half a line stands still: it is stored, but has no entry yet.
+    // Half a line that no longer changes: it is stored, but has no entry.
     assert_eq!(home.sync().bytes_read, 0);
     home.append(MAIN, later.trim_end());
     let report = home.sync();
     assert_eq!(report.bytes_read, later.trim_end().len() as u64);
     home.assert_restores_all(&[MAIN]);
 
-    // A whole line without its newline stands still: a provisional entry.
+    // A complete line without its newline that no longer changes: it has a provisional entry.
     let report = home.sync();
     assert_eq!((report.bytes_read, report.lines_parsed), (0, 0));
     assert_eq!(home.one::<i64>("SELECT count(*) FROM entries WHERE id < 0"), 1);

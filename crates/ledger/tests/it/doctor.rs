@@ -134,7 +134,7 @@ impl Judge {
         fs::write(&path, bytes).unwrap();
         let diagnosis = examine(&self.home, true);
         for finding in &diagnosis.findings {
-            assert!(!finding.advice.is_empty(), "{what}: nothing to do about {}", finding.what);
+            assert!(!finding.advice.is_empty(), "{what}: no advice for {}", finding.what);
             // The command prints the number after a colon, which only a noun phrase allows.
             let has_clauses = finding.what.contains([':', ';']);
             assert!(finding.count.is_none() || !has_clauses, "{what}: {}", finding.what);
@@ -145,9 +145,12 @@ impl Judge {
         }
         assert!(
             everything(&self.home, &path) == self.files,
-            "{what}: files differ, nothing is said"
+            "{what}: files differ, but no finding reports it"
         );
-        assert!(self.home.projection() == self.rows, "{what}: rows differ, nothing is said");
+        assert!(
+            self.home.projection() == self.rows,
+            "{what}: rows differ, but no finding reports it"
+        );
         self.harmless += 1;
     }
 }
@@ -244,7 +247,10 @@ fn f8_a_damaged_log_loses_its_end_and_nothing_else() {
         home.assert_sound();
         let held = everything(&home, &home.ledger_path());
         let held = held.first().map_or(&[][..], |(_, bytes)| bytes);
-        assert!(file.as_bytes().starts_with(held), "round {round}: not a beginning of the file");
+        assert!(
+            file.as_bytes().starts_with(held),
+            "round {round}: the ledger does not hold a prefix of the file"
+        );
         shorter += usize::from(held.len() < file.len());
         // The next sync collects everything again, once.
         home.sync();
@@ -322,7 +328,7 @@ fn f10_writes_that_never_happened_are_found() {
         home.assert_restores_all(&[MAIN]);
         drop(output);
     }
-    println!("{damaged} of 5 ledgers were damaged, and said so");
+    println!("{damaged} of 5 ledgers were damaged, and the damage was reported");
 }
 
 #[test]
@@ -475,7 +481,7 @@ fn a_ledger_that_cannot_be_opened_gets_a_diagnosis() {
         assert!(!diagnosis.ok);
         assert!(described(&diagnosis)[0].contains(words), "{words}: {:?}", described(&diagnosis));
         let sources = diagnosis.checks.iter().find(|check| check.check == "sources");
-        assert!(sources.is_some_and(|check| check.done), "sources are looked at all the same");
+        assert!(sources.is_some_and(|check| check.done), "sources are still checked");
     };
     check(b"", "too short");
     check(&sound[..60], "too short");
@@ -536,7 +542,7 @@ fn damage_to_pending_bytes_is_found() {
         let report = quipu_ledger::restore::restore(&home.open(), what, to.path(), newest).unwrap();
         assert_eq!((report.files, report.damaged.len()), (3, 1), "{change}");
         let damaged = Path::new(&report.damaged[0].path);
-        assert!(!damaged.exists(), "half a file passes for a whole one");
+        assert!(!damaged.exists(), "a damaged file was written");
     }
 }
 

@@ -127,7 +127,7 @@ fn an_import_stores_no_secret() {
         };
         store.import_with_roots(&home.path(folder), &roots, &mut imported).unwrap();
     }
-    assert!(left_out >= folders.len(), "each names what it left out: {left_out}");
+    assert!(left_out >= folders.len(), "each import reports what it left out: {left_out}");
     drop(store);
     assert!(everything(&home).iter().any(|bytes| contains(bytes, "lobster")));
     assert_no_canary(&home);
@@ -156,8 +156,11 @@ fn a_hard_link_to_a_secret_of_another_folder_is_not_stored() {
                 fs::hard_link(home.path(&path), name).unwrap();
                 let store = Store::open(home.ledger_path()).unwrap();
                 let mut why = Vec::new();
-                let mut told = |file: quipu_ledger::wire::ImportedFile| why.extend(file.why);
-                store.import_with_roots(&home.path(".openclaw"), &roots, &mut told).unwrap();
+                let mut collect_reason =
+                    |file: quipu_ledger::wire::ImportedFile| why.extend(file.why);
+                store
+                    .import_with_roots(&home.path(".openclaw"), &roots, &mut collect_reason)
+                    .unwrap();
                 drop(store);
                 let is_shown = why.iter().any(|why| why.contains("may contain secrets"));
                 assert!(is_shown, "{place} {number} {kind}: {why:?}");
@@ -169,7 +172,7 @@ fn a_hard_link_to_a_secret_of_another_folder_is_not_stored() {
     }
 }
 
-/// Folders with secrets lie beside the roots, or are links, and one of their files has a second
+/// Folders with secrets are beside the roots, or are links, and one of their files has a second
 /// name as each kind of source.
 #[test]
 fn a_hard_link_to_a_file_of_a_denied_folder_is_not_stored() {

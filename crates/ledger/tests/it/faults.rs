@@ -40,7 +40,7 @@ fn check(before: &str, happen: impl FnOnce(&Home), began: &str) -> (Home, SyncRe
     home.assert_restores_all(&[MAIN]);
     let generations = home.generations();
     assert_eq!(generations.len(), 2, "{generations:#?}");
-    assert!(generations[0].bytes == before.as_bytes(), "the old life is kept");
+    assert!(generations[0].bytes == before.as_bytes(), "the old generation is kept");
     assert_eq!((generations[1].began.as_str(), report.rewritten), (began, 1));
     let mut seen = HashSet::new();
     for record in generations.iter().flat_map(Generation::own_records) {
@@ -132,7 +132,7 @@ fn f26_truncated_to_nothing_and_seen_empty() {
 #[test]
 fn f27_replaced_by_a_shorter_file() {
     let (home, report) = check(&lines(0..10), |home| home.replace(MAIN, lines(0..4)), "replaced");
-    assert_eq!(report.lines_parsed, 0, "all of it is known");
+    assert_eq!(report.lines_parsed, 0, "all lines are known");
     assert_eq!(home.one::<i64>("SELECT count(*) FROM absent"), 6);
     assert_eq!(home.hits("word9"), 1);
 }
@@ -276,7 +276,11 @@ fn f31_a_project_folder_is_renamed() {
         assert_eq!((report.bytes_read, report.lines_parsed), (0, 0));
         assert_eq!(home.all("SELECT id, session_id, state, entries FROM sessions"), sessions);
     }
-    assert_eq!(home.one::<i64>("SELECT count(*) FROM source_paths"), 10, "the path history");
+    assert_eq!(
+        home.one::<i64>("SELECT count(*) FROM source_paths"),
+        10,
+        "every path of a source is kept"
+    );
     let moved = MAIN.replace("-home-alice-shop", "-moved");
     home.append(&moved, lines(10..11));
     assert_eq!(home.sync().lines_parsed, 1);
@@ -343,7 +347,7 @@ fn f32_deleted_by_the_clean_up() {
     assert_eq!((home.hits("word9"), home.hits("torn")), (1, 1));
     let restored = home.restored(Generations::Newest);
     assert_eq!(restored.values().next().unwrap(), (lines(0..10) + torn.trim_end()).as_bytes());
-    assert_eq!(home.sync().gone, 0, "it goes only once");
+    assert_eq!(home.sync().gone, 0, "a file is reported as gone only once");
 }
 
 /// A file whose path holds something else is gone, like a deleted one.
@@ -503,7 +507,7 @@ fn every_version_of_a_document_is_kept() {
     quipu_ledger::restore::restore(&home.open(), RestoreScope::All, nothing.path(), fourth)
         .unwrap_err();
     assert_eq!((home.hits("first"), home.hits("third")), (1, 1));
-    assert!(home.problems().is_empty(), "a new version is nothing odd");
+    assert!(home.problems().is_empty(), "a new version is not a problem");
 }
 
 #[test]
@@ -643,7 +647,11 @@ fn status_counts_what_is_there() {
         .iter()
         .map(|path| fs::metadata(home.path(path)).unwrap().len())
         .sum::<u64>();
-    assert_eq!(claude.bytes, on_disk + lines(30..31).len() as u64, "what restore would give back");
+    assert_eq!(
+        claude.bytes,
+        on_disk + lines(30..31).len() as u64,
+        "the bytes that restore would write"
+    );
     let openclaw = format_status(&status, "openclaw");
     assert_eq!((openclaw.sessions, openclaw.records, openclaw.gone), (1, 1, 0));
     assert_eq!(openclaw.bytes, fs::metadata(home.path(OPENCLAW)).unwrap().len());
@@ -653,7 +661,7 @@ fn status_counts_what_is_there() {
     let in_tables: u64 = home.problems().values().map(|count| *count as u64).sum();
     assert_eq!(status.problems.values().sum::<u64>(), in_tables);
     let kept: i64 = home.one("SELECT count(*) FROM records WHERE generation <> 1");
-    assert_eq!(status.ledger.records, kept as u64, "all but the journal's own");
+    assert_eq!(status.ledger.records, kept as u64, "the journal's records are not counted");
     assert_eq!(status.absent_records, 2);
     assert!(status.ledger.exists && status.ledger.bytes > 8192);
     assert_eq!(status.ledger.schema, 5);

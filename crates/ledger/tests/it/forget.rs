@@ -78,10 +78,13 @@ fn assert_gone(home: &Home) {
     }
     for chunk in home.all_blobs("SELECT data FROM chunks") {
         let raw = zstd::decode_all(chunk.as_slice()).unwrap();
-        assert!(memchr::memmem::find(&raw, CANARY.as_bytes()).is_none(), "in a chunk");
+        assert!(
+            memchr::memmem::find(&raw, CANARY.as_bytes()).is_none(),
+            "the canary is in a chunk"
+        );
     }
     let words = home.projection().remove("search words").unwrap();
-    assert!(!words.iter().any(|word| word.contains(CANARY)), "in the search index");
+    assert!(!words.iter().any(|word| word.contains(CANARY)), "the canary is in the search index");
     let sessions: i64 =
         home.one(&format!("SELECT count(*) FROM sessions WHERE session_id LIKE '{VICTIM}%'"));
     assert_eq!(sessions, 0);
@@ -380,7 +383,10 @@ fn compressed_last_lines_are_gone_too() {
     for (name, bytes) in home.ledger_bytes() {
         for tail in &tails {
             let middle = &tail[tail.len() / 2..][..24];
-            assert!(memchr::memmem::find(&bytes, middle).is_none(), "a remnant is in {name}");
+            assert!(
+                memchr::memmem::find(&bytes, middle).is_none(),
+                "a part of a forgotten tail is in {name}"
+            );
         }
     }
 }
@@ -410,7 +416,10 @@ fn remnants_in_the_file_are_gone_too() {
     let file = fs::read(home.ledger_path()).unwrap();
     for chunk in chunks.iter().filter(|chunk| !kept.contains(chunk)) {
         let middle = &chunk[chunk.len() / 2..][..24];
-        assert!(memchr::memmem::find(&file, middle).is_none(), "a compressed remnant");
+        assert!(
+            memchr::memmem::find(&file, middle).is_none(),
+            "a part of a removed chunk is in the file"
+        );
     }
 }
 
@@ -753,7 +762,10 @@ fn a_session_of_openclaw_is_gone_from_everywhere() {
         assert_gone(&home);
         for packed in home.all_blobs("SELECT data FROM indexes") {
             let raw = zstd::decode_all(packed.as_slice()).unwrap();
-            assert!(memchr::memmem::find(&raw, CANARY.as_bytes()).is_none(), "in an index");
+            assert!(
+                memchr::memmem::find(&raw, CANARY.as_bytes()).is_none(),
+                "the canary is in an index"
+            );
         }
         home.assert_sound();
         home.assert_rebuilds();
@@ -800,7 +812,7 @@ fn the_doctor_does_not_miss_forgotten_sessions() {
     home.append(MAIN, line("user", &uuid(90), None, "kept"));
     let found =
         quipu_ledger::doctor::doctor(&home.ledger_path(), &home.roots(), false, &mut |_| {});
-    assert!(found.findings.iter().any(asks), "of others it still does");
+    assert!(found.findings.iter().any(asks), "other sources are still checked");
 }
 
 /// Threads are sessions of their own: they stay, and are listed.

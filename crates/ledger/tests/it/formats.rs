@@ -150,7 +150,7 @@ fn only_decoders_of_formats_with_records_are_compared() {
     home.sql().execute_batch("UPDATE decoders SET version = version - 1").unwrap();
     home.append(SESSION_FILE, text(&[answer("three", None)]));
     home.sync();
-    assert_eq!(home.one::<i64>(is_marked), 0, "the decoder was raised");
+    assert_eq!(home.one::<i64>(is_marked), 0, "an older decoder causes a rebuild");
     home.sync_and_check();
     // A newer decoder, or one that this build does not have.
     for newer in [

@@ -37,7 +37,7 @@ fn a_reader_sees_what_was_just_written() {
     assert_eq!(home.hits("second"), 1);
     home.append(CLAUDE, line(3, "third"));
     let (_, fresh) = refresh(&home, "here", RefreshLimit::None);
-    assert_eq!(fresh.pending_bytes, None, "nobody looked");
+    assert_eq!(fresh.pending_bytes, None, "files were not compared");
     assert_eq!(home.hits("third"), 0);
     home.assert_rebuilds();
 }
@@ -56,7 +56,7 @@ fn unprojected_records_are_reported() {
     assert_eq!(fresh.unprojected, 2);
     drop(reader);
     let (reader, fresh) = refresh(&home, "here", RefreshLimit::None);
-    assert_eq!(fresh.unprojected, 0, "whoever may write goes on with it");
+    assert_eq!(fresh.unprojected, 0, "a reader that may write projects the rest");
     assert_eq!(quipu_ledger::freshness::unprojected(&reader.ledger).unwrap(), 0);
 }
 
@@ -100,7 +100,11 @@ fn a_writer_that_does_not_end_is_not_waited_for() {
     let (reader, fresh) = refresh(&home, "here", RefreshLimit::Short);
     assert!(fresh.was_busy && fresh.is_behind());
     let new = line(2, "second").len() as u64;
-    assert_eq!((fresh.pending_bytes, fresh.pending_files), (Some(new), 1), "what is known");
+    assert_eq!(
+        (fresh.pending_bytes, fresh.pending_files),
+        (Some(new), 1),
+        "the bytes that are missing are reported"
+    );
     assert_eq!(
         quipu_ledger::query::sessions(&reader.ledger, &<_>::default(), None).unwrap().total,
         1

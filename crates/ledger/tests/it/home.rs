@@ -110,7 +110,7 @@ impl Home {
         fs::write(path, bytes).unwrap();
     }
 
-    /// Creates the folder that a path lies in.
+    /// Creates the folder of a path.
     pub(crate) fn folder_for(&self, relative: &str) {
         fs::create_dir_all(self.path(relative).parent().unwrap()).unwrap();
     }
@@ -266,7 +266,7 @@ impl Home {
             let name =
                 path.replacen(".claude/", "claude-code/", 1).replacen(".openclaw/", "openclaw/", 1);
             let found = restored.get(&name);
-            assert!(found == Some(&expected), "{path} did not come back");
+            assert!(found == Some(&expected), "{path} was not restored");
         }
     }
 
@@ -290,13 +290,18 @@ impl Home {
         assert_eq!(rows(&conn, "PRAGMA integrity_check"), ["'ok'"]);
         assert!(rows(&conn, "PRAGMA foreign_key_check").is_empty());
         conn.execute("INSERT INTO search (search) VALUES ('integrity-check')", []).unwrap();
-        let bills = "SELECT session, model, is_fast, cost_usd IS NOT NULL, count(*), sum(input),
+        let responses =
+            "SELECT session, model, is_fast, cost_usd IS NOT NULL, count(*), sum(input),
                             sum(output), sum(cache_read), sum(cache_write), sum(cache_write_1h)
                        FROM usage WHERE is_counted GROUP BY 1, 2, 3, 4 ORDER BY 1, 2, 3, 4";
         let sums = "SELECT session, model, is_fast, is_recorded, sum(responses), sum(input),
                            sum(output), sum(cache_read), sum(cache_write), sum(cache_write_1h)
                       FROM usage_quarters GROUP BY 1, 2, 3, 4 ORDER BY 1, 2, 3, 4";
-        assert_eq!(rows(&conn, bills), rows(&conn, sums), "sums of bills");
+        assert_eq!(
+            rows(&conn, responses),
+            rows(&conn, sums),
+            "the rollup differs from the usage rows"
+        );
         for generation in self.generations_without_bytes(&conn) {
             let mut end = 0;
             for (start, length) in &generation.spans {
@@ -588,8 +593,8 @@ pub(crate) fn uuid(number: u32) -> String {
     format!("{number:08x}-0000-4000-8000-000000000000")
 }
 
-/// Returns the configuration of a property: this many cases, the same in every run, or the number
-/// of random cases that `PROPTEST_CASES` sets.
+/// Returns the configuration of a property test: `cases` cases that are the same in every run or,
+/// if `PROPTEST_CASES` is set, that number of random ones.
 pub(crate) fn few_cases(cases: u32) -> proptest::test_runner::Config {
     use proptest::test_runner::{Config, RngSeed};
     match std::env::var_os("PROPTEST_CASES") {

@@ -99,7 +99,7 @@ fn a_damaged_index_is_reported_until_it_can_be_read() {
             quipu_ledger::doctor::doctor(&home.ledger_path(), &home.roots(), false, &mut |_| {});
         let found = found.findings.into_iter().flat_map(|finding| finding.examples);
         let count = found.filter(|example| example.starts_with(path)).count();
-        assert_eq!(named.len(), count, "the doctor says what status says");
+        assert_eq!(named.len(), count, "the doctor and status report the same");
         named
     };
     let good = r#"{"agent:main:main": {"sessionId": "s1", "updatedAt": 1770193116233}}"#;

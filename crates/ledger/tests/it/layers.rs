@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The layers, the lowest first.
+/// The layers, in the order of the table in ARCHITECTURE.md.
 const LAYERS: [&str; 9] =
     ["base", "file", "truth", "wire", "project", "read", "collect", "store", "ops"];
 
@@ -124,27 +124,27 @@ fn exported() -> BTreeMap<String, String> {
     layers
 }
 
-fn height(layer: &str) -> Option<usize> {
+fn position(layer: &str) -> Option<usize> {
     LAYERS.iter().position(|known| *known == layer)
 }
 
 #[test]
-fn no_layer_uses_one_above_it() {
+fn no_layer_uses_a_later_one() {
     let exported = exported();
     let mut wrong = Vec::new();
     for (file, module) in modules() {
         let name = file.strip_prefix(source()).unwrap().display().to_string();
-        let Some(own) = height(&module[0]) else {
+        let Some(own) = position(&module[0]) else {
             wrong.push(format!("{name}: is in no layer; move it into one of {LAYERS:?}"));
             continue;
         };
         for Import { line, path } in imports(&fs::read_to_string(&file).unwrap(), &module) {
             let Some(first) = path.first() else { continue };
             let layer = exported.get(first).unwrap_or(first);
-            match height(layer) {
+            match position(layer) {
                 Some(used) if used <= own => {}
                 Some(_) => wrong.push(format!(
-                    "{name}:{line}: `{}` stands below `{layer}` and may not use `{}`",
+                    "{name}:{line}: `{}` comes before `{layer}` and may not use `{}`",
                     LAYERS[own],
                     path.join("::")
                 )),
@@ -152,7 +152,7 @@ fn no_layer_uses_one_above_it() {
             }
         }
     }
-    assert!(wrong.is_empty(), "imports point upwards:\n{}", wrong.join("\n"));
+    assert!(wrong.is_empty(), "imports from a later layer:\n{}", wrong.join("\n"));
 }
 
 /// Returns what each line of SQL in the code of `layers` does to a table: file and line, the words
@@ -186,10 +186,10 @@ fn sql_of(layers: &[&str]) -> Vec<(String, &'static str, String)> {
     found
 }
 
-/// Lists uses of tables that break a rule.
+/// Fails with a list of the uses of tables that break a rule.
 fn check_sql(layers: &[&str], rule: &str, breaks: impl Fn(&str, &str, &str) -> bool) {
     let statements = sql_of(layers);
-    assert!(statements.len() > 10, "SQL is read out of source text");
+    assert!(statements.len() > 10, "no SQL was found in the source text");
     let wrong: Vec<String> = statements
         .into_iter()
         .filter(|(place, verb, table)| breaks(place, verb, table))
@@ -241,7 +241,7 @@ fn forgetting_enters_collecting_by_one_file() {
 }
 
 #[test]
-fn paths_are_read_out_of_source_text() {
+fn paths_are_found_in_source_text() {
     let module = ["read", "query", "find"].map(str::to_owned);
     let text = "use crate::base::{self, ids::{Seq, EntryId as Id}, clock};\n\
                 use super::sessions;\nuse super::super::search::*;\n\

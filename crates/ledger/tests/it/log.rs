@@ -53,14 +53,18 @@ fn put(home: &Home, log: &[u8]) {
 fn check(home: &Home, about: &str) -> i64 {
     let of_lines = "SELECT count(*) FROM records WHERE generation <> 1";
     let survived: i64 = home.one(of_lines);
-    assert_eq!(survived % i64::from(LINES), 0, "{about}: half a commit");
-    assert!(survived >= i64::from(LINES), "{about}: what was in the file is gone");
+    assert_eq!(survived % i64::from(LINES), 0, "{about}: a part of a commit");
+    assert!(survived >= i64::from(LINES), "{about}: records in the file are lost");
     let cursor: i64 = home.one("SELECT cursor FROM generations WHERE source > 1");
-    assert_eq!(cursor, lines(0..survived as u32).len() as i64, "{about}: cursor without records");
+    assert_eq!(
+        cursor,
+        lines(0..survived as u32).len() as i64,
+        "{about}: the cursor is not after the last record"
+    );
     assert_eq!(home.all("PRAGMA quick_check"), ["'ok'"], "{about}");
     home.sync();
     assert_eq!(home.one::<i64>(of_lines), i64::from((COMMITS + 1) * LINES), "{about}");
-    assert_eq!(home.generations().len(), 1, "{about}: taken for a rewrite");
+    assert_eq!(home.generations().len(), 1, "{about}: mistaken for a rewrite");
     survived
 }
 
@@ -118,8 +122,8 @@ fn f24_the_log_is_deleted() {
     assert_eq!(check(&home, "no log"), i64::from(LINES));
 }
 
-/// A reader that keeps an old snapshot while much is written: writers go on, and after it ends the
-/// log shrinks again.
+/// A reader that keeps an old snapshot while much is written: writers continue, and the log
+/// shrinks after it ends.
 #[test]
 fn f20_a_reader_holds_on_to_an_old_state() {
     let home = Home::quick();
@@ -135,12 +139,12 @@ fn f20_a_reader_holds_on_to_an_old_state() {
     let log =
         || home.ledger_path().with_file_name("ledger.db-wal").metadata().map_or(0, |m| m.len());
     let grown = log();
-    assert!(grown > 1 << 20, "nothing held it back: {grown}");
+    assert!(grown > 1 << 20, "the log did not grow: {grown}");
     let status = quipu_ledger::status::status(&home.open(), &home.roots()).unwrap();
-    assert!(status.ledger.bytes > grown, "the log is part of what the ledger takes");
+    assert!(status.ledger.bytes > grown, "the size of the ledger includes the log");
     let still: i64 =
         reader.query_row("SELECT count(*) FROM records", [], |row| row.get(0)).unwrap();
-    assert_eq!(still, seen, "a reader sees one moment");
+    assert_eq!(still, seen, "a reader keeps its snapshot");
     drop(reader);
     home.append(MAIN, lines(9000..9001));
     home.sync();

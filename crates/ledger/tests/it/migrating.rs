@@ -1,4 +1,5 @@
-//! A ledger of an older version: migrated completely or not at all, and nothing in it changes.
+//! Ledgers of older versions: the migration is complete or does not happen, and no stored byte
+//! changes.
 
 use std::fs;
 use std::time::Duration;
@@ -9,7 +10,7 @@ use quipu_ledger::restore::Generations;
 use quipu_ledger::{Error, Ledger};
 use quipu_torture::Prng;
 
-/// Returns a home with a ledger of the last release of truth version 1.
+/// Returns a home with a ledger of truth version 1.
 fn old() -> Home {
     let home = Home::quick();
     put_old(&home);
@@ -24,7 +25,7 @@ fn put_old(home: &Home) {
     fs::write(home.ledger_path(), zstd::decode_all(&packed[..]).unwrap()).unwrap();
 }
 
-/// Returns what the ledger restored before it was migrated.
+/// Returns the files that the ledger restored before it was migrated.
 fn expected() -> std::collections::BTreeMap<String, Vec<u8>> {
     files(std::path::Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/v1/files")))
 }
@@ -35,7 +36,7 @@ fn check_complete(home: &Home) {
     assert_eq!(home.one::<i64>("PRAGMA user_version"), 5);
     assert_eq!(home.one::<i64>("SELECT count(*) FROM records WHERE generation <> 1"), 78);
     assert_eq!(home.one::<i64>("SELECT count(*) FROM sources WHERE kind = 'file'"), 5);
-    assert!(home.restored(Generations::All) == expected(), "other bytes came back");
+    assert!(home.restored(Generations::All) == expected(), "the restored bytes differ");
     home.assert_sound();
 }
 
@@ -68,7 +69,7 @@ fn an_old_ledger_is_read_before_it_is_migrated() {
 fn f4_killed_while_migrating() {
     let home = old();
     let mut prng = Prng::new(4);
-    let (mut first, mut second) = (0, 0);
+    let (mut unmigrated, mut migrated) = (0, 0);
     for _ in 0..30 {
         put_old(&home);
         child::kill_after(&home, "collect", Duration::from_micros(prng.below(50_000)));
@@ -82,13 +83,13 @@ fn f4_killed_while_migrating() {
             other => panic!("version {other}"),
         }
         if tables == 0 {
-            first += 1
+            unmigrated += 1
         } else {
-            second += 1
+            migrated += 1
         }
         check_complete(&home);
     }
-    println!("version 1 after {first} kills, version 2 after {second}");
+    println!("version 1 after {unmigrated} kills, version 5 after {migrated}");
 }
 
 #[test]
@@ -99,7 +100,6 @@ fn f21_several_processes_migrate_at_once() {
     home.assert_rebuilds();
 }
 
-/// A backup of an old version.
 #[test]
 fn f4_a_backup_of_version_1_is_restored() {
     let home = old();
@@ -114,7 +114,7 @@ fn f4_a_backup_of_version_1_is_restored() {
     home.assert_rebuilds();
 }
 
-/// A process that waited for its turn to migrate must not undo the work of a newer one.
+/// A process that waited for its turn to migrate must not undo the migration of a newer release.
 #[test]
 fn f22_a_newer_process_migrates_first() {
     let home = old();
@@ -122,7 +122,7 @@ fn f22_a_newer_process_migrates_first() {
     newer.execute_batch("BEGIN IMMEDIATE; PRAGMA user_version = 99").unwrap();
     let older = std::thread::scope(|scope| {
         let older = scope.spawn(|| Ledger::open(&home.ledger_path()));
-        // The process sees version 1 and waits for the lock.
+        // The older process sees version 1 and waits for the lock.
         std::thread::sleep(Duration::from_millis(300));
         newer.execute_batch("COMMIT").unwrap();
         older.join().unwrap()
@@ -131,7 +131,6 @@ fn f22_a_newer_process_migrates_first() {
     assert_eq!(home.one::<i64>("PRAGMA user_version"), 99);
 }
 
-/// A ledger of projection shape 11, and the home that it was made from.
 #[test]
 fn a_ledger_of_shape_11_rebuilds_to_what_a_fresh_import_gives() {
     let fixture = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/v5");
@@ -144,14 +143,14 @@ fn a_ledger_of_shape_11_rebuilds_to_what_a_fresh_import_gives() {
     copy(&fixture.join("home"), &fresh.path(""));
     fresh.sync();
 
-    // Opening migrates truth; the sync finds none of its roots and only brings the projection up.
+    // Opening migrates truth; the sync finds none of its roots and only rebuilds the projection.
     old.sync();
     assert_eq!(old.one::<String>("SELECT ledger_id || epoch FROM ledger"), ids);
-    let (given_back, expected) =
+    let (restored, expected) =
         (old.restored(Generations::Newest), fresh.restored(Generations::Newest));
-    assert_eq!(given_back.keys().collect::<Vec<_>>(), expected.keys().collect::<Vec<_>>());
+    assert_eq!(restored.keys().collect::<Vec<_>>(), expected.keys().collect::<Vec<_>>());
     for (path, bytes) in &expected {
-        assert!(given_back[path] == *bytes, "{path} differs");
+        assert!(restored[path] == *bytes, "{path} differs");
     }
     old.assert_sound();
     let check = |state: &str| {

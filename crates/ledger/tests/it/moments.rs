@@ -75,7 +75,7 @@ fn f31_renamed_before_it_is_read() {
     let home = lagging();
     sync_while(&home, || home.rename(&path_of(1), &path_of(9)));
     let report = home.sync_and_check();
-    assert_eq!(report.gone, 0, "it has another name");
+    assert_eq!(report.gone, 0, "a renamed file is not gone");
     home.assert_restores_all(&[&path_of(9), &path_of(2)]);
     assert_eq!(home.hits("word114"), 1);
 }

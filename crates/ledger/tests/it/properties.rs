@@ -228,9 +228,9 @@ struct Model {
     home: Home,
     /// The number of lines ever created; each differs from the others.
     lines: u32,
-    /// The number of times a file was touched; each touch has a time of its own.
+    /// The number of times a file was touched; each touch sets another time.
     ticks: u64,
-    /// True if times lie in the past, so that unterminated lines stand still at once.
+    /// True if files have old times, so that their tails count as unchanged at once.
     is_old: bool,
     /// The contents of each file at the last sync, by inode.
     synced: BTreeMap<u64, Vec<u8>>,
@@ -386,7 +386,7 @@ impl Model {
             let path = path_of(file);
             let Some(bytes) = self.bytes(file) else { continue };
             let name = path.replacen(".claude", "claude-code", 1);
-            assert!(newest.get(&name) == Some(&bytes), "{path} does not come back");
+            assert!(newest.get(&name) == Some(&bytes), "{path} is not restored");
             let inode = fs::metadata(self.home.path(&path)).unwrap().ino();
             self.synced.insert(inode, bytes.clone());
             self.seen.push(bytes);
@@ -395,7 +395,7 @@ impl Model {
         let generations = self.home.generations();
         for seen in &self.seen {
             let is_kept = generations.iter().any(|generation| generation.bytes.starts_with(seen));
-            assert!(is_kept, "what a file held at an earlier sync is lost");
+            assert!(is_kept, "the bytes of a file at an earlier sync are lost");
         }
         for generation in &generations {
             if !self.checked.insert((generation.source, generation.number))

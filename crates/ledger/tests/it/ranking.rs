@@ -149,10 +149,10 @@ fn compare(home: &Home) {
         let expected = by_fts5(&conn, &fts, 20);
         assert_eq!(ours(home, &typed, Some(20)), expected, "{typed}");
         let all = by_fts5(&conn, &fts, -1);
-        assert_eq!(ours(home, &typed, None), all, "all of {typed}");
+        assert_eq!(ours(home, &typed, None), all, "all hits of {typed}");
         found += all.1.len();
     }
-    assert!(found > 1000, "too little was compared");
+    assert!(found > 1000, "only {found} hits were compared");
 }
 
 #[test]

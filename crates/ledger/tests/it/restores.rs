@@ -134,7 +134,7 @@ fn a_log_without_its_ledger_is_never_applied() {
             .map(|entry| entry.unwrap().path())
             .find(|path| path.to_string_lossy().ends_with("-wal") && *path != log)
             .unwrap();
-        assert_eq!(fs::read(kept).unwrap(), bytes, "what was in it is kept");
+        assert_eq!(fs::read(kept).unwrap(), bytes, "the log is kept under another name");
         home.sync_and_check();
         assert_eq!(home.hits("inthelog"), 1);
     }
@@ -240,10 +240,10 @@ fn f5_a_restore_that_is_killed_leaves_the_old_or_the_new_ledger() {
     let (mut old, mut new) = (0, 0);
     for _ in 0..40 {
         child::kill_after(&home, "restore", Duration::from_micros(prng.below(60_000)));
-        let stands = everything(&home, &home.ledger_path());
-        assert!(stands == at_backup || stands == later, "neither the old nor the new ledger");
+        let current = everything(&home, &home.ledger_path());
+        assert!(current == at_backup || current == later, "neither the old nor the new ledger");
         home.assert_sound();
-        if stands == later {
+        if current == later {
             old += 1;
         } else {
             new += 1;

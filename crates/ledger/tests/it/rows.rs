@@ -295,7 +295,7 @@ fn a_file_an_archive_and_rows_are_one_session() {
     assert_eq!(home.one::<i64>(&with_id), 9);
     let headers =
         format!("SELECT count(*) FROM entries WHERE uuid IS NULL AND session = ({session})");
-    assert_eq!(home.one::<i64>(&headers), 2, "as the file has it and as the importer wrote it");
+    assert_eq!(home.one::<i64>(&headers), 2, "one header of the file, one of the importer");
     let seen = format!(
         "SELECT min(n), max(n) FROM (SELECT count(*) AS n FROM sightings s JOIN entries e ON e.id = s.entry
           WHERE e.session = ({session}) AND e.uuid IS NOT NULL GROUP BY e.id)"
@@ -358,7 +358,7 @@ fn a_file_that_repeats_rows_adds_no_session() {
     sync(&home);
     assert_eq!(home.one::<i64>("SELECT count(*) FROM sessions"), 1);
     assert_eq!(home.one::<i64>("SELECT count(*) FROM messages"), 19);
-    assert_eq!(home.one::<i64>("SELECT count(*) FROM sightings"), 20, "the header too");
+    assert_eq!(home.one::<i64>("SELECT count(*) FROM sightings"), 20, "the header is counted too");
 }
 
 #[test]
@@ -745,7 +745,7 @@ fn a_large_database_is_read_in_place() {
     insert(&conn, "s", 5, &event(5, "held"));
     let before = listing(&home);
     assert_eq!(before.len(), 3);
-    assert_eq!(sync(&home).records_added, 1, "beside its writer");
+    assert_eq!(sync(&home).records_added, 1, "while a writer has it open");
     assert_eq!(listing(&home), before);
 }
 
@@ -902,7 +902,7 @@ fn a70_locked_by_a_writer() {
         insert(&conn, "s", number, &event(number as u32, &"long ".repeat(200)));
     }
     let report = sync(&home);
-    assert_eq!(home.hits("goes"), 1, "other sources go on");
+    assert_eq!(home.hits("goes"), 1, "other sources are collected");
     assert_eq!(report.records_added, 1);
     assert!(reasons(&report)[0].contains("locked by another program"), "{:?}", reasons(&report));
     conn.execute_batch("COMMIT").unwrap();
@@ -917,7 +917,7 @@ fn is_refused(home: &Home, why: &str) {
     home.write(MAIN, line("user", &uuid(1), None, "goes on"));
     settle(&home.path(DATABASE));
     let report = sync(home);
-    assert_eq!(home.hits("goes"), 1, "other sources go on");
+    assert_eq!(home.hits("goes"), 1, "other sources are collected");
     assert!(reasons(&report).iter().any(|reason| reason.contains(why)), "{:?}", reasons(&report));
     let report = sync(home);
     assert_eq!(report.databases_opened, 0);

@@ -324,10 +324,7 @@ fn of_several_versions_one_is_a_hit() {
     home.sync();
     assert_eq!(found(&home, "draft"), ["draft beta"]);
     let answer = home.search(&request("alpha"));
-    assert!(
-        answer.total == 1 && answer.hits[0].is_older,
-        "what only an older version says is found"
-    );
+    assert!(answer.total == 1 && answer.hits[0].is_older, "text of an older version is found");
     assert_eq!(
         home.search(&SearchRequest { exact: Some("draft".to_owned()), ..Default::default() }).total,
         1
@@ -388,9 +385,9 @@ fn exact_text_and_expressions_are_found() {
     ]);
     let total = |request: &SearchRequest| home.search(request).total;
     assert_eq!(total(&exact("a[1];\n\"quoted\" tab\t")), 1);
-    assert_eq!(total(&exact("A[1]")), 0, "case counts");
-    assert_eq!(total(&exact("QUJDQUJD")), 1, "even text that is not a word");
-    assert_eq!(total(&exact("tail-end")), 1, "also what is too much for the index");
+    assert_eq!(total(&exact("A[1]")), 0, "`--exact` is case-sensitive");
+    assert_eq!(total(&exact("QUJDQUJD")), 1, "base64 is found, although it is not indexed");
+    assert_eq!(total(&exact("tail-end")), 1, "text beyond the index limit is found");
     assert_eq!(total(&request("tail")), 0);
     assert_eq!(home.search(&request("filler")).gaps.partly_indexed, 1);
     assert_eq!(home.search(&exact("filler")).gaps.partly_indexed, 0);

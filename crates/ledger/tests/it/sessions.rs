@@ -81,7 +81,7 @@ fn r40_a_part_of_a_name_finds_slugs_and_folders() {
     }
     assert_eq!(of_project(&home, "frontend"), ["00000001", "00000002"]);
     assert_eq!(of_project(&home, "estore api"), ["oc-easto"]);
-    assert_eq!(of_project(&home, "easotre-api"), ["oc-easto"], "a slip of the finger");
+    assert_eq!(of_project(&home, "easotre-api"), ["oc-easto"], "two swapped letters");
     assert_eq!(of_project(&home, "xyzzy"), [""; 0]);
 }
 
@@ -221,7 +221,11 @@ fn r42_a_session_belongs_to_the_time_of_its_last_activity() {
         ids.iter_mut().for_each(|id| id.truncate(8));
         ids
     };
-    assert_eq!(ids(Some(ten - 60_000), Some(ten + 60_000)), [""; 0], "it went on after that");
+    assert_eq!(
+        ids(Some(ten - 60_000), Some(ten + 60_000)),
+        [""; 0],
+        "the session was active after that"
+    );
     assert_eq!(ids(Some(ten + 60_000), Some(ten + 180_000)), ["00000001"]);
     assert_eq!(ids(Some(1_699_999_999_000), Some(1_700_000_001_000)), ["00000002"]);
 }
@@ -338,7 +342,7 @@ fn sessions_are_found_by_the_ids_that_lists_show() {
     assert_ne!(id("00000001"), None);
     assert_ne!(id("00000001/agent-a1"), None);
     assert_ne!(id("00000001/agent-a1"), id("00000001"));
-    assert_eq!(id("same"), None, "two agents have it");
+    assert_eq!(id("same"), None, "two agents have this id");
     assert_ne!(id("work/same"), None);
     assert_ne!(id("work/same-id"), id("main/same-id"));
     assert_eq!(id("nothing/like-that"), None);

@@ -356,7 +356,7 @@ fn r13_results_have_the_role_tool_in_both_shapes() {
         ["1|'user'|1", "2|'assistant'|1", "3|'tool'|1", "4|'tool'|1"]
     );
     assert_eq!(home.all("SELECT call_id, result FROM tool_calls"), ["'c1'|3", "'c2'|4"]);
-    assert_eq!(home.all("SELECT text FROM messages"), ["'go'"], "results are not what people say");
+    assert_eq!(home.all("SELECT text FROM messages"), ["'go'"], "tool results are not messages");
 }
 
 // --- R14
@@ -389,7 +389,7 @@ fn r14_blocks_are_found_where_they_belong() {
     assert_eq!(
         home.all("SELECT text FROM messages WHERE role = 'assistant'"),
         ["'answered'"],
-        "thinking is not said"
+        "thinking is not part of the message"
     );
 }
 
@@ -476,7 +476,7 @@ fn r16_mirrors_are_marked_and_have_no_usage() {
     assert_eq!(home.all(USAGE), ["'opus'|'anthropic'|''|1|2|0|0|NULL"]);
     assert_eq!(home.all("SELECT model FROM sessions"), ["'opus'"]);
     assert_eq!(home.all("SELECT status, output_tokens FROM turns"), ["'error'|2"]);
-    assert_eq!(home.hits("mirrored"), 4, "kept like everything else");
+    assert_eq!(home.hits("mirrored"), 4, "mirrored messages are searchable");
 }
 
 // --- R17
@@ -561,7 +561,7 @@ fn r19_results_without_an_id_pair_in_order() {
     assert_eq!(
         home.all(PAIRS),
         ["'first'|'c1'|3|0|0", "'old'|NULL|NULL|NULL|NULL", "'second'|NULL|4|0|0"],
-        "only calls of the preceding message are asked"
+        "only calls of the preceding message are paired"
     );
     assert_eq!(home.problems().into_iter().collect::<Vec<_>>(), [("orphan_result".to_owned(), 1)]);
 }

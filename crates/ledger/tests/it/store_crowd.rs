@@ -76,7 +76,7 @@ fn every_acknowledged_append_is_stored_once_whenever_the_writer_is_killed() {
             Some((id.to_owned(), seq.parse().unwrap()))
         }));
     }
-    assert!(acknowledged.len() > 100, "{} appends are too few to tell", acknowledged.len());
+    assert!(acknowledged.len() > 100, "only {} appends were acknowledged", acknowledged.len());
     let restored = home.restored(Generations::Newest);
     let text = &restored[&format!("native/agents/main/sessions/{SESSION}.jsonl")];
     let mut lines: HashMap<String, u32> = HashMap::new();

@@ -1,4 +1,5 @@
-//! Imports of many sessions: many in one transaction, and each line once, even after a kill.
+//! Imports of many sessions: one transaction stores many sessions, and each line is stored once,
+//! even after a kill.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -96,7 +97,10 @@ fn many_sessions_are_stored_in_one_transaction_and_other_writers_get_turns() {
     assert!((5..=100).contains(&versions.len()), "{versions:?}");
     assert!(versions.values().all(|files| *files <= 502), "{versions:?}");
     assert_eq!(import_results.len(), 2103);
-    assert!(import_results.windows(2).all(|two| two[0].path < two[1].path), "in order");
+    assert!(
+        import_results.windows(2).all(|two| two[0].path < two[1].path),
+        "files are reported in order"
+    );
     let failed: Vec<&ImportedFile> = import_results.iter().filter(|file| file.failed).collect();
     assert_eq!(failed.len(), 1);
     assert_eq!((failed[0].rows, failed[0].stored, failed[0].added), (2, 0, 0));
@@ -220,7 +224,7 @@ fn copies_are_sessions_of_their_own_where_they_hold_more() {
     let home = Home::new();
     let sessions = ".openclaw/agents/main/sessions";
     let put = |name: &str, text: &str| home.write(&format!("{sessions}/{name}"), text);
-    let squeezed = |text: &str| zstd::encode_all(text.as_bytes(), 1).unwrap();
+    let compressed = |text: &str| zstd::encode_all(text.as_bytes(), 1).unwrap();
     put(&format!("{}.jsonl", id(1)), &transcript(1, 3));
     // One copy holds only lines of the live transcript, the other one line more.
     put(&format!("{}.jsonl.bak-17-1770000000000", id(1)), &transcript(1, 2));
@@ -229,12 +233,15 @@ fn copies_are_sessions_of_their_own_where_they_hold_more() {
     // Only copies are left of these.
     put(&format!("{}.jsonl.bak", id(2)), &transcript(2, 2));
     let hash = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08";
-    home.write(&format!("{sessions}/cold/{hash}.jsonl.zst"), squeezed(&transcript(3, 2)));
+    home.write(&format!("{sessions}/cold/{hash}.jsonl.zst"), compressed(&transcript(3, 2)));
     home.write(&format!("{sessions}/cold/{}.jsonl", "0".repeat(64)), "no header\n");
     let moved = format!("agent_main_main.{}.jsonl.imported-1770193116233", id(4));
     home.write(&format!(".openclaw/session-sqlite-import-archive/{moved}"), transcript(4, 2));
-    let theirs = format!("agent_work_main.{}.jsonl.imported-1770193116233", id(5));
-    home.write(&format!(".openclaw/session-sqlite-import-archive/{theirs}"), transcript(5, 2));
+    let of_other_agent = format!("agent_work_main.{}.jsonl.imported-1770193116233", id(5));
+    home.write(
+        &format!(".openclaw/session-sqlite-import-archive/{of_other_agent}"),
+        transcript(5, 2),
+    );
     let files = import_results(&home, ".openclaw");
     let of = |name: &str| {
         let file = files.iter().find(|(path, _)| path.ends_with(name)).map(|(_, file)| file);
@@ -249,7 +256,10 @@ fn copies_are_sessions_of_their_own_where_they_hold_more() {
     assert_eq!(of(&format!("{hash}.jsonl.zst")), (Some(id(3)), 3, 3, false));
     assert_eq!(of(&format!("{}.jsonl", "0".repeat(64))), (None, 0, 0, true));
     assert_eq!(of(&moved), (Some(id(4)), 3, 3, false));
-    assert!(!files.keys().any(|path| path.ends_with(&theirs)), "another agent's");
+    assert!(
+        !files.keys().any(|path| path.ends_with(&of_other_agent)),
+        "another agent's file is not imported"
+    );
     assert!(import_results(&home, ".openclaw").values().all(|file| file.added == 0));
     home.assert_rebuilds();
 }
@@ -281,7 +291,7 @@ fn dm_and_direct_lead_to_their_own_sessions() {
     }
 }
 
-/// An index that is too large to be read is named as such, and its sessions are imported.
+/// An index that is too large to be read is reported, and its sessions are imported.
 #[test]
 fn an_index_that_is_too_large_is_reported() {
     let home = Home::quick();
@@ -289,10 +299,13 @@ fn an_index_that_is_too_large_is_reported() {
     let index = fs::File::create(home.scratch(FOLDER).join("sessions.json")).unwrap();
     index.set_len((1 << 30) + 1).unwrap();
     let store = Store::open(home.ledger_path()).unwrap();
-    let mut told = Vec::new();
-    store.import(&home.scratch("state"), &mut |file| told.push(file)).unwrap();
-    let of = |kind: &str| told.iter().find(|file| file.kind == kind).unwrap();
+    let mut import_results = Vec::new();
+    store.import(&home.scratch("state"), &mut |file| import_results.push(file)).unwrap();
+    let of = |kind: &str| import_results.iter().find(|file| file.kind == kind).unwrap();
     let why = of("index").why.as_deref().unwrap();
     assert!(of("index").failed && why.contains("too large"), "{why}");
-    assert!(told.iter().any(|file| file.kind != "index" && !file.failed), "{told:?}");
+    assert!(
+        import_results.iter().any(|file| file.kind != "index" && !file.failed),
+        "{import_results:?}"
+    );
 }

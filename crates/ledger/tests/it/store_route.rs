@@ -46,7 +46,7 @@ fn route(store: &Store, settings: &Settings, inbound: &Inbound) -> Routed {
 }
 
 /// Begins a turn with a routed message.
-fn say(routed: &Routed) {
+fn begin_turn(routed: &Routed) {
     let text = routed.message.clone().unwrap();
     routed.session.as_ref().unwrap().begin_turn(Entry::user(&text)).unwrap();
 }
@@ -59,7 +59,7 @@ fn r70_an_unknown_key_makes_a_session() {
     assert_eq!(first.key, "agent:main:main");
     assert!(first.created && first.starts && first.admission.is_admitted());
     assert_eq!(first.message.as_deref(), Some("hello"));
-    say(&first);
+    begin_turn(&first);
     let again = route(&store, &open(), &direct("8", "again"));
     assert_eq!(again.session, first.session);
     assert!(!again.created && !again.starts);
@@ -90,7 +90,7 @@ fn r70_a_conversation_starts_until_its_first_turn() {
     assert!(route(&store, &settings, &direct("7", "/sessions")).starts);
     let third = route(&store, &settings, &direct("7", "hello"));
     assert!(third.starts);
-    say(&third);
+    begin_turn(&third);
     assert!(!route(&store, &settings, &direct("7", "more")).starts);
     session.append(Entry::json(&note)).unwrap();
     assert!(!route(&store, &settings, &direct("7", "more")).starts);
@@ -98,7 +98,7 @@ fn r70_a_conversation_starts_until_its_first_turn() {
     session.reset("reset", None).unwrap();
     let reset = route(&store, &settings, &direct("7", "hello"));
     assert!(reset.starts && reset.reset.is_none());
-    say(&reset);
+    begin_turn(&reset);
     assert!(!route(&store, &settings, &direct("7", "more")).starts);
     // A leaf before the first entry begins the conversation, too.
     session.branch(None, None).unwrap();
@@ -140,14 +140,14 @@ fn r72_chat_commands_reset_and_switch_sessions() {
     let store = Store::open(home.ledger_path()).unwrap();
     let settings = open();
     let first = route(&store, &settings, &direct("7", "one"));
-    say(&first);
+    begin_turn(&first);
     let old = first.session.unwrap();
 
     // A new session id under the same key; the old session stays readable.
     let new = route(&store, &settings, &direct("7", "/new tell me more"));
     assert!(new.created && new.message.as_deref() == Some("tell me more"));
     assert_ne!(new.session.as_ref(), Some(&old));
-    say(&new);
+    begin_turn(&new);
     assert_eq!(old.context().unwrap().messages.len(), 1);
 
     // Key and id stay the same, and the conversation is empty.
@@ -165,7 +165,7 @@ fn r72_chat_commands_reset_and_switch_sessions() {
     apart.admission.owners.insert((Channel::parse("telegram").unwrap(), "8".to_owned()));
     let other = route(&store, &apart, &direct("8", "hi"));
     assert_eq!(other.key, "agent:main:telegram:dm:8");
-    say(&other);
+    begin_turn(&other);
     let listed = route(&store, &apart, &direct("8", "/sessions"));
     let reply = listed.reply.unwrap();
     assert!(reply.contains("telegram:dm:8") && reply.contains("main"), "{reply}");
@@ -194,7 +194,7 @@ fn r73_sessions_reset_only_if_configured() {
     let store = Store::open(home.ledger_path()).unwrap();
     let mut settings = open();
     let first = route(&store, &settings, &direct("7", "one"));
-    say(&first);
+    begin_turn(&first);
     let later = now() + 400 * 24 * 3_600_000;
     let same = store.route(&settings, &direct("7", "two"), later, &TimeZone::UTC).unwrap();
     assert!(!same.starts);
@@ -243,10 +243,10 @@ fn r124_only_an_owner_leads_direct_messages_into_a_groups_session() {
         settings.admission.owners.insert((Channel::parse("telegram").unwrap(), "1".to_owned()));
         let group = |sender, text| message(Chat::Group, "-100", sender, text);
         let in_group = route(&store, &settings, &group("2", "hello all"));
-        say(&in_group);
+        begin_turn(&in_group);
         let before = routing(&in_group);
         let own = route(&store, &settings, &direct("2", "hello"));
-        say(&own);
+        begin_turn(&own);
         // By any spelling of the key.
         for key in ["telegram:group:-100", "agent:main:telegram:group:-100", "Telegram:GROUP:-100"]
         {
@@ -280,12 +280,12 @@ fn r124_a_group_that_an_owner_switched_changes_no_other_chats_address() {
         settings.dm_scope = DmScope::parse(scope).unwrap();
         settings.admission.owners.insert((Channel::parse("telegram").unwrap(), "1".to_owned()));
         let own = route(&store, &settings, &direct("1", "hello"));
-        say(&own);
+        begin_turn(&own);
         let before = routing(&own);
         assert_eq!(before, [Some("direct".to_owned()), Some("1".to_owned()), None]);
         let key = own.key.strip_prefix("agent:main:").unwrap();
         let group = |sender: &str, text: &str| message(Chat::Group, "-100", sender, text);
-        say(&route(&store, &settings, &group("2", "hello all")));
+        begin_turn(&route(&store, &settings, &group("2", "hello all")));
         let refused = route(&store, &settings, &group("2", &format!("/session {key}")));
         assert!(refused.reply.unwrap().contains("owner"), "{scope}");
         let led = route(&store, &settings, &group("1", &format!("/session {key}")));

@@ -437,7 +437,7 @@ fn many_sub_agents_take_few_steps() {
         let story = Story::find(ledger, SESSION).unwrap();
         story.each_item(&Choice::default(), &mut |_| ControlFlow::Continue(())).unwrap();
     });
-    assert!(steps < 1_000 * COUNT, "{steps} steps to tell of {COUNT} sub-agents");
+    assert!(steps < 1_000 * COUNT, "{steps} steps for a story with {COUNT} sub-agents");
 }
 
 #[test]
@@ -581,7 +581,7 @@ fn every_shown_entry_of_every_fixture_is_shown_with_any_choice() {
         let mut once = full.clone();
         once.sort_unstable();
         once.dedup();
-        assert_eq!(once.len(), full.len(), "{id}: an entry is told twice");
+        assert_eq!(once.len(), full.len(), "{id}: an entry is in the story twice");
         assert!(tree(&ledger, id).is_ok());
     }
 }

@@ -51,7 +51,7 @@ fn a_sparse_file_takes_next_to_nothing() {
     let length = "SELECT sum(coalesce(length, length(bytes))) FROM tails";
     assert_eq!(home.one::<i64>(length) as u64, 64 * MB - whole.len() as u64);
     let longest = "SELECT max(coalesce(length, length(bytes))) FROM tails";
-    assert!(home.one::<i64>(longest) <= 1 << 20, "a piece needs much memory");
+    assert!(home.one::<i64>(longest) <= 1 << 20, "a piece is longer than 1 MiB");
     home.assert_restores_all(&[MAIN]);
 
     // The file grows: stored bytes are not read again.

@@ -141,7 +141,7 @@ fn a_thread_that_moved_into_the_database_is_one_session() {
         assert_eq!(home.all(sessions), [one], "{is_file_first}");
         assert_eq!(home.problems(), BTreeMap::new());
         assert_eq!(unnamed(&home), [""; 0]);
-        // The session goes on in the database.
+        // The session continues in the database.
         let conn = writer(&home, DATABASE);
         let row = event(3, "newt");
         conn.execute(

@@ -56,7 +56,7 @@ fn check_file(path: &str, bytes: &[u8], problems: &[(&str, i64)]) -> Home {
     let generations = home.generations();
     assert_eq!(generations.len(), 1);
     let lines: Vec<&[u8]> = complete_lines(bytes).collect();
-    assert!(generations[0].own_records().eq(lines), "the records are the lines");
+    assert!(generations[0].own_records().eq(lines), "the records differ from the lines");
     let expected: Vec<(String, i64)> =
         problems.iter().map(|(kind, count)| ((*kind).to_owned(), *count)).collect();
     assert_eq!(home.problems().into_iter().collect::<Vec<_>>(), expected);
@@ -296,7 +296,11 @@ fn a24_long_lines() {
         let shown = home.items_of("torture", &Choice::default(), |item| item.oversize);
         let length: i64 = home.one("SELECT length FROM records WHERE seq = 3");
         let expected = (mebibytes > 32).then_some(length.cast_unsigned());
-        assert_eq!(shown, [None, expected, None], "each is told, with a mark where it is not read");
+        assert_eq!(
+            shown,
+            [None, expected, None],
+            "all entries are shown, and the long one is marked"
+        );
     }
 }
 
@@ -316,7 +320,10 @@ fn a24_the_first_words_of_a_long_line_are_found() {
             let exact = SearchRequest { exact: Some(word.to_owned()), ..Default::default() };
             let answer = home.search(&exact);
             assert_eq!((answer.total, answer.gaps.too_long), (found, 1), "{word}");
-            assert!(answer.scanned.unwrap().bytes < 4 << 20, "only its head is looked into");
+            assert!(
+                answer.scanned.unwrap().bytes < 4 << 20,
+                "only the head of the long line is searched"
+            );
         }
         let answer = home.search(&request("firstword"));
         assert_eq!((answer.gaps.partly_indexed, answer.gaps.too_long), (0, 1));
@@ -706,14 +713,14 @@ fn count_shown_in_few_steps(home: &Home, session: &str) -> u64 {
     let (shown, steps) = home.steps(|ledger| {
         let mut shown = 0;
         let story = Story::find(ledger, session).unwrap();
-        let told_all = story.each_item(&Choice::default(), &mut |_| {
+        let shown_all = story.each_item(&Choice::default(), &mut |_| {
             shown += 1;
             ControlFlow::Continue(())
         });
-        told_all.unwrap();
+        shown_all.unwrap();
         shown
     });
-    assert!(steps <= most, "{steps} steps to tell {entries} entries");
+    assert!(steps <= most, "{steps} steps to show {entries} entries");
     let (lines, steps) = home.steps(|ledger| tree(ledger, session).unwrap().len());
     assert!(steps <= most, "{steps} steps to draw {entries} entries in {lines} lines");
     shown
@@ -729,7 +736,11 @@ fn a50_a_missing_parent_leaves_two_islands() {
     assert_eq!(roots(&home), 2);
     assert_eq!(home.one::<i64>("SELECT count(*) FROM entries WHERE parent_uuid IS NOT NULL"), 1);
     let gaps = || home.items_of(SESSION, &Choice::default(), |item| item.missing_parent.clone());
-    assert_eq!(gaps(), [None, None, Some(uuid(4)), None], "both islands are told, with a gap");
+    assert_eq!(
+        gaps(),
+        [None, None, Some(uuid(4)), None],
+        "both parts of the tree are shown, with a gap"
+    );
     let drawn = || {
         let lines = tree(&home.open(), SESSION).unwrap();
         lines.into_iter().map(|line| line.missing_parent).collect::<Vec<_>>()
@@ -866,7 +877,7 @@ fn a56_the_same_entry_in_two_sessions() {
     assert_eq!(
         home.one::<i64>("SELECT count(DISTINCT first_uuid) FROM sessions"),
         1,
-        "the link between them"
+        "both sessions begin with the same entry"
     );
     assert_eq!(home.one::<i64>("SELECT sum(input + output) FROM usage WHERE is_counted"), 15);
 }
@@ -923,7 +934,7 @@ fn a60_progress_does_not_become_the_main_line() {
     let leaf = "SELECT e.uuid FROM sessions s JOIN entries e ON e.id = s.leaf";
     assert!(
         home.one::<String>(leaf).starts_with("00000002"),
-        "a hook's progress is not a tip: {}",
+        "a hook's progress is not the leaf: {}",
         home.one::<String>(leaf)
     );
 }

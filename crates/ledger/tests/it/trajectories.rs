@@ -62,7 +62,7 @@ fn a_session_known_from_its_trajectory_alone_is_kept_listed_and_marked() {
     assert_eq!(Story::find(&home.open(), ID).unwrap().head().turns, 1);
     assert_eq!(home.hits("metres"), 1);
     assert_eq!(home.one::<i64>("SELECT sum(output) FROM usage"), 34);
-    // It goes on.
+    // The trajectory grows.
     home.append(&path(".trajectory.jsonl"), RUNS.replace("tide?", "next tide?"));
     home.sync_and_check();
     assert_eq!(home.one::<i64>("SELECT turns FROM sessions"), 2);

@@ -102,7 +102,7 @@ fn refused(make: impl FnOnce(&Path)) -> Error {
     let before = standing(&path);
     let error = Ledger::open(&path).unwrap_err();
     assert!(Ledger::open_read_only(&path).is_err());
-    assert_eq!(before, standing(&path), "what was refused was touched");
+    assert_eq!(before, standing(&path), "opening changed the refused file");
     error
 }
 
@@ -318,7 +318,7 @@ fn a_ledger_collected_line_by_line_is_as_small_as_an_import() {
         home.append(MAIN, line);
         assert_eq!(home.sync().records_added, 1);
     }
-    assert!(home.one::<i64>("SELECT count(*) FROM pending") < 300, "nothing was sealed");
+    assert!(home.one::<i64>("SELECT count(*) FROM pending") < 300, "no chunk was written");
     leave_alone(&home);
     assert_eq!(home.one::<i64>("SELECT count(*) FROM pending"), 0);
 
@@ -375,7 +375,7 @@ fn chunks_of_several_sources_are_merged() {
 
 // --- Damage -------------------------------------------------------------------------------------
 
-/// Restores everything, or returns an error; never other bytes.
+/// Restores everything, or returns an error. It must never restore wrong bytes.
 fn try_restore(home: &Home) -> Result<BTreeMap<String, Vec<u8>>, Error> {
     let to = tempfile::tempdir_in(home.folder()).unwrap();
     let report = quipu_ledger::restore::restore(
@@ -418,7 +418,11 @@ fn a_damaged_chunk_is_never_restored_as_other_bytes() {
             Ok(_) => silent.push(at),
         }
     }
-    assert!(silent.is_empty(), "other bytes came back after flips at {silent:?} of {}", data.len());
+    assert!(
+        silent.is_empty(),
+        "wrong bytes were restored after flips at {silent:?} of {}",
+        data.len()
+    );
 }
 
 #[test]

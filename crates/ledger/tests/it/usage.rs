@@ -231,7 +231,7 @@ fn a_report_covers_its_range_of_time() {
     assert_eq!(named(Some(noon(2)), None), all[1..]);
     assert_eq!(named(None, Some(noon(2))), ["2026-02-01", "unknown"]);
     assert_eq!(named(Some(noon(2)), Some(noon(2) + 1)), all[1..2]);
-    assert_eq!(named(None, None).len(), 4, "what has no time is somewhere");
+    assert_eq!(named(None, None).len(), 4, "usage without a time is in a group");
 }
 
 /// Responses without a price are never counted as free.
@@ -266,7 +266,7 @@ fn responses_without_a_price_are_reported() {
     assert_eq!(report.total.cost_usd, Some(60.0));
     assert_eq!(report.total.unpriced_tokens, 2_000_000);
     assert_eq!(report.total.unpriced_models, ["llama-of-the-lab"]);
-    assert_eq!(report.total.responses, 3, "what was made up on this machine is not billed");
+    assert_eq!(report.total.responses, 3, "messages that no model wrote are not counted");
 }
 
 /// A cost that OpenClaw recorded is used as it is, even if the price list differs, and even if it

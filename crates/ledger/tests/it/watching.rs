@@ -165,7 +165,7 @@ fn anything_but_growth_needs_a_walk() {
     std::os::unix::fs::symlink(home.path(MAIN), home.path(&path_of("-b", 4))).unwrap();
     assert!(changed(&home, &[&path_of("-b", 4)]).is_none(), "a link");
     home.replace(MAIN, line("user", &uuid(1), None, "hello"));
-    assert!(changed(&home, &[MAIN]).is_none(), "another file of that name");
+    assert!(changed(&home, &[MAIN]).is_none(), "another file with that name");
     home.sync();
     fs::hard_link(home.path(MAIN), home.path("linked")).unwrap();
     assert!(changed(&home, &[MAIN]).is_none(), "a file with two names");
@@ -238,7 +238,7 @@ fn everything_that_changes_is_noticed() {
     home.append(&path_of("-anew", 11), line("user", &uuid(9), None, "alive"));
     watching.wait_for("alive");
 
-    // An unterminated last line is found once it stands still.
+    // An unterminated last line is found once it has not changed for a while.
     home.append(&path_of("-anew", 11), line("user", &uuid(12), None, "unfinished").trim_end());
     watching.wait_for("unfinished");
 
@@ -326,7 +326,7 @@ fn touching_everything_reads_nothing_again() {
         .sum();
     assert_eq!(records, 1, "{reported:?}");
     assert_eq!(home.one::<i64>("SELECT max(number) FROM generations"), 1);
-    assert_eq!(home.sync().bytes_verified, 0, "there is nothing left to look at");
+    assert_eq!(home.sync().bytes_verified, 0, "no file is compared again");
 }
 
 #[test]

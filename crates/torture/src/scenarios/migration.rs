@@ -108,7 +108,7 @@ fn check_files(sandbox: &Sandbox, old: &OldLedger, more: &[&str]) -> Result<()> 
     let to = sandbox.at("restored");
     let restore = ["restore", "--all", "--to", "restored", "--generation", "all"];
     sandbox.json(&[&restore, more].concat())?;
-    ensure!(files(&to)? == files(&old.files())?, "other bytes were restored");
+    ensure!(files(&to)? == files(&old.files())?, "the restored bytes differ");
     Ok(fs::remove_dir_all(to)?)
 }
 

@@ -52,7 +52,7 @@ pub struct Laid {
     pub line: Option<usize>,
     pub(super) id: String,
     pub(super) parent: Option<String>,
-    /// True if a side entry becomes part of the conversation.
+    /// True if the entry was a side entry and later became part of the conversation.
     pub(super) joins: bool,
     /// True for an entry at the beginning of a file. If it is written differently there, it also
     /// stores its original line.
@@ -73,8 +73,8 @@ pub(super) enum Written {
     Summary {
         is_removed: bool,
     },
-    /// A compaction or reset, with the first entry that it keeps, if that differs from the written
-    /// id.
+    /// A compaction or reset. `first_kept` is the first entry that it keeps, if its line names
+    /// another id.
     Boundary {
         first_kept: Option<String>,
     },
@@ -83,9 +83,9 @@ pub(super) enum Written {
     Model(Model),
     /// The thinking level, repeated from the file before.
     Thinking(String),
-    /// A repeated thinking level, which gives the reader an entry to find as the leaf.
+    /// A repeated thinking level. OpenClaw 2026.7.1 takes this entry as the leaf.
     Foothold(String),
-    /// A marker that the leaf is before the first entry.
+    /// Marks that the leaf is before the first entry.
     Root,
 }
 
@@ -260,7 +260,7 @@ impl<'s> Work<'s> {
                 carried.extend(self.foothold(&path));
             }
             let last = carried.last().map(|laid| laid.id.clone());
-            // Entries before the reset's own lines are in another file.
+            // The first rows of the path belong to the reset. Their parents are in the file before.
             let begins = began.map_or(0, |began| began.reset + 1 - began.start);
             let first = path.get(..begins.max(1)).unwrap_or_default();
             let laid = |row: &usize| {
@@ -290,8 +290,7 @@ impl<'s> Work<'s> {
         files
     }
 
-    /// Returns the entry which marks that the leaf is before the first entry: the line that moved
-    /// it there.
+    /// Returns the line that moved the leaf before the first entry, as an entry that marks this.
     fn root(&mut self) -> Laid {
         let moved = self.session.rows.iter().rfind(|row| matches!(row.kind, Kind::Leaf(_)));
         let id = moved.and_then(|row| row.id.as_deref()).map(str::to_owned);
@@ -306,8 +305,8 @@ impl<'s> Work<'s> {
             && !matches!(kind, None | Some(Kind::Reset(_) | Kind::Edit(_) | Kind::Newer))
     }
 
-    /// Returns an entry that OpenClaw 2026.7.1 finds as the leaf, if it would skip the whole path
-    /// and take another branch.
+    /// Returns an entry for OpenClaw 2026.7.1 to take as the leaf. Without it, that release would
+    /// skip the whole path, which has only entries that it does not know, and take another branch.
     fn foothold(&mut self, path: &[usize]) -> Option<Laid> {
         let parent = self.parent(*path.first()?);
         let (_, thinking) = self.settings(&self.path);
@@ -455,7 +454,7 @@ impl<'s> Work<'s> {
 
 /// A reset on the path, as indexes into the path.
 struct Break {
-    /// The first row that belongs to it.
+    /// The first row that belongs to the reset.
     start: usize,
     reset: usize,
 }

@@ -11,10 +11,10 @@ use super::names::Channel;
 use super::settings::{DmScope, GroupScope, Settings};
 use crate::key::SessionKey;
 
-/// The account of a message that names none.
+/// The account for messages that name none.
 const DEFAULT_ACCOUNT: &str = "default";
 
-/// The id of a group that has none.
+/// The id for groups without one.
 const UNKNOWN: &str = "unknown";
 
 /// Returns the key of the session that a message belongs to.
@@ -64,7 +64,7 @@ fn direct(settings: &Settings, inbound: &Inbound) -> String {
 /// Returns the address of a conversation with several people, thread included.
 fn group(inbound: &Inbound) -> String {
     let channel = &inbound.channel;
-    let sort = inbound.chat.as_str();
+    let chat = inbound.chat.as_str();
     let keeps_case =
         channel.has_case() || (channel.as_str(), inbound.chat) == ("signal", Chat::Group);
     let peer = inbound.peer.trim();
@@ -76,7 +76,7 @@ fn group(inbound: &Inbound) -> String {
         (peer, thread) => {
             let peer = if peer.is_empty() { UNKNOWN } else { peer };
             let peer = if keeps_case { peer.to_owned() } else { peer.to_lowercase() };
-            format!("{channel}:{sort}:{}{}", escaped(&peer), suffix(channel, thread.as_ref()))
+            format!("{channel}:{chat}:{}{}", escaped(&peer), suffix(channel, thread.as_ref()))
         }
     }
 }
@@ -91,21 +91,21 @@ fn suffix(channel: &Channel, thread: Option<&Thread>) -> String {
     }
 }
 
-/// Returns the name of the identity link that a peer belongs to, if there is one. With
-/// [`DmScope::Main`] there is none, because all conversations share one session.
+/// Returns the name of the identity link that a peer belongs to, if there is one. Returns `None`
+/// with [`DmScope::Main`], because all conversations share one session there.
 fn linked<'a>(settings: &'a Settings, channel: &Channel, peer: &str) -> Option<&'a str> {
     if settings.dm_scope == DmScope::Main {
         return None;
     }
     let peer = peer.to_lowercase();
     let with_channel = format!("{channel}:{peer}");
-    let is_meant = |id: &String| {
+    let matches_peer = |id: &String| {
         let id = id.trim().to_lowercase();
         !id.is_empty() && (id == peer || id == with_channel)
     };
     let mut links = settings.identity_links.iter();
     links
-        .find(|(name, ids)| !name.trim().is_empty() && ids.iter().any(is_meant))
+        .find(|(name, ids)| !name.trim().is_empty() && ids.iter().any(matches_peer))
         .map(|(name, _)| name.trim())
 }
 
@@ -130,7 +130,7 @@ fn account(account: Option<&str>) -> String {
     let name: String = name.trim_matches('-').chars().take(64).collect();
     match name.as_str() {
         "" => DEFAULT_ACCOUNT.to_owned(),
-        // In the place of an account, these words would mean something else.
+        // As an account, these words would change the meaning of the key.
         "direct" | "dm" | "group" | "channel" | "room" | "thread" | "topic" => {
             format!("account-{name}")
         }
@@ -138,8 +138,8 @@ fn account(account: Option<&str>) -> String {
     }
 }
 
-/// Escapes an id with control characters, with the mark of a thread or topic, or with what looks
-/// like an escape, so that it cannot be read as something else. Different ids stay different.
+/// Escapes an id that contains control characters, the mark of a thread or topic, or something that
+/// looks like an escape, so that no other meaning is possible. Different ids stay different.
 fn escaped(id: &str) -> String {
     let framed = format!(":{id}:");
     let has_mark = [":thread:", ":topic:"].iter().any(|mark| framed.contains(mark));

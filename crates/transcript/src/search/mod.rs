@@ -1,4 +1,5 @@
-//! The query language ([`query`]), and the text shown for a hit ([`snippet`]).
+//! The query language ([`query`]), the text shown for a hit ([`snippet`]), and how a text is split
+//! into words ([`words`]).
 
 pub mod query;
 pub mod snippet;

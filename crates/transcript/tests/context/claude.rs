@@ -79,7 +79,7 @@ fn pieces_of_a_response_are_one_message() {
 }
 
 #[test]
-fn a_compaction_begins_anew() {
+fn a_compaction_starts_a_new_context() {
     let boundary = json!({"type": "system", "subtype": "compact_boundary", "uuid": "b",
         "parentUuid": null, "logicalParentUuid": "u2", "timestamp": "2026-03-02T09:00:00.000Z",
         "compactMetadata": {"trigger": "auto", "preTokens": 155_000}});

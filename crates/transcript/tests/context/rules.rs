@@ -96,7 +96,7 @@ fn r90_side_rows_are_never_the_leaf() {
 }
 
 #[test]
-fn r12_rows_that_say_nothing_of_a_parent() {
+fn r12_rows_without_a_parent_field() {
     let entries =
         [user("a", Value::Null), without(user("b", json!("")), "parentId"), user("c", json!("b"))];
     check_context(Reader::OPENCLAW, &entries, Some("c"), &["a", "b", "c"]);
@@ -167,7 +167,7 @@ fn looked_at_from_anywhere() {
 }
 
 #[test]
-fn a_reset_begins_anew_but_for_what_it_keeps() {
+fn a_reset_starts_a_context_with_only_what_it_keeps() {
     let call = json!({"type": "message", "id": "k", "parentId": "b", "message": {"role": "assistant",
         "provider": "p", "model": "m", "stopReason": "toolUse",
         "content": [{"type": "toolCall", "id": "c1", "name": "exec", "arguments": {}}]}});
@@ -201,13 +201,13 @@ fn a_reset_begins_anew_but_for_what_it_keeps() {
 }
 
 #[test]
-fn r17_what_a_compaction_stands_for() {
+fn r17_a_compaction_replaces_earlier_entries() {
     let compaction = |more: &[(&str, Value)]| {
         let mut entry = json!({"type": "compaction", "summary": "S", "tokensBefore": 9});
         more.iter().for_each(|(key, value)| entry[*key] = value.clone());
         entry
     };
-    let tell = |compaction: Value, expected: &[&str]| {
+    let check = |compaction: Value, expected: &[&str]| {
         let entries = [
             user("a", Value::Null),
             user("b", json!("a")),
@@ -218,12 +218,12 @@ fn r17_what_a_compaction_stands_for() {
         check_context(Reader::OPENCLAW, &entries, Some("d"), expected);
     };
     let summary = "compactionSummary:S";
-    tell(compaction(&[("firstKeptEntryId", json!("c"))]), &[summary, "c", "d"]);
-    tell(compaction(&[("firstKeptEntryId", json!("missing"))]), &[summary, "d"]);
+    check(compaction(&[("firstKeptEntryId", json!("c"))]), &[summary, "c", "d"]);
+    check(compaction(&[("firstKeptEntryId", json!("missing"))]), &[summary, "d"]);
     // Shapes of the documents: they count messages, or replace all earlier ones.
-    tell(compaction(&[("compactedCount", json!(1))]), &[summary, "b", "c", "d"]);
-    tell(compaction(&[("compactedCount", json!(42))]), &[summary, "d"]);
-    tell(compaction(&[]), &[summary, "d"]);
+    check(compaction(&[("compactedCount", json!(1))]), &[summary, "b", "c", "d"]);
+    check(compaction(&[("compactedCount", json!(42))]), &[summary, "d"]);
+    check(compaction(&[]), &[summary, "d"]);
 }
 
 #[test]
@@ -325,7 +325,7 @@ fn r16_delivery_mirrors_stay() {
 }
 
 #[test]
-fn messages_without_a_role_say_nothing() {
+fn messages_without_a_role_are_left_out() {
     let odd = |id: &str, message: Value| json!({"type": "message", "id": id, "parentId": "a", "message": message});
     for message in
         [json!({"role": null, "content": "x"}), json!(null), json!("x"), json!({"content": 1})]

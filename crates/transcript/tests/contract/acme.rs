@@ -2,7 +2,7 @@
 //! `FORMATS`. The contract tests treat it like any other.
 //!
 //! Acme keeps one JSONL file per session under `~/.acme/sessions/`. Its lines have neither ids nor
-//! parents, and a bill is a line of its own that takes its model from an earlier line.
+//! parents, and usage is a separate line that takes its model from an earlier line.
 
 use std::borrow::Cow;
 
@@ -75,7 +75,7 @@ impl Format for Acme {
             ..Entry::default()
         };
         entry.kind = match &*entry.type_name {
-            // Sets the model for the bills that follow.
+            // Sets the model for the usage that follows.
             "start" => {
                 entry.model = line.model;
                 entry.facts.extend(line.folder.map(SessionFact::Cwd));

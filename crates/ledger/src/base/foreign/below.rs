@@ -239,7 +239,8 @@ mod tests {
     use super::*;
     use std::os::unix::fs::symlink;
 
-    /// Returns whether `at_once` and `one_by_one` open the path: one element if they agree.
+    /// Opens the path with `one_by_one` and, where it exists, with `at_once`. Returns which results
+    /// occurred: a single element if both agree.
     fn opens_both_ways(folder: &Folder, path: &str) -> Vec<bool> {
         let one = one_by_one(folder.0.as_fd(), Path::new(path), FILE_FLAGS).is_ok();
         let mut is_open = vec![one];

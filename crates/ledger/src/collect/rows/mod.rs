@@ -3,7 +3,7 @@
 //! ```text
 //! unchanged?   metadata of the file and of its log                  (nothing is opened)
 //! open         without writing, locking or leaving a file there     open.rs, private.rs
-//! tables       the tables and columns that exist                    tables.rs
+//! tables       the tables and columns that exist                    (the file of the format)
 //! sessions     the last row of each, by the primary key alone       task.rs
 //! read         new rows, in short pages                             session.rs, archive.rs, event.rs
 //! cut          rows → records → drafts → pieces                     cutting.rs

@@ -41,8 +41,9 @@ const MAX_VALUE_BYTES: i32 = 256 << 20;
 /// that finds changes in it.
 const MAX_COPY_BYTES: u64 = 64 << 20;
 
-/// The largest database without a shared-memory index, in bytes with its log, that is read: reading
-/// it takes a copy. Its program is not running, and creates the index when it starts.
+/// The largest size, in bytes with its log, of a database that is read although its shared-memory
+/// index is missing. It has to be copied, because SQLite would create the index. Its program is not
+/// running, and creates the index when it starts.
 const MAX_BYTES_WITHOUT_INDEX: u64 = 1 << 30;
 
 /// The number of attempts to copy a database that its program changes during the copy.

@@ -14,12 +14,12 @@ use crate::file::ledger::MAX_LOCK_WAIT;
 pub struct Timing {
     /// The delay from the first hint of a burst to collecting.
     pub debounce: Duration,
-    /// The delay after which changed files are looked at again: an unterminated last line stands
-    /// still then.
+    /// The delay after which changed files are checked again, to see whether an unterminated last
+    /// line is unchanged.
     pub recheck: Duration,
     /// The delay until the write-ahead log is written back.
     pub checkpoint: Duration,
-    /// The delay until pending records are sealed, which no others follow.
+    /// The delay after the last record until pending records are sealed.
     pub seal: Duration,
     /// The interval of sweeps when every folder is watched.
     pub sweep: Duration,

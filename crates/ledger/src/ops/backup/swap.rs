@@ -210,7 +210,7 @@ impl Old {
                 Err(error) => return Err(error),
             };
         conn.busy_timeout(Duration::ZERO)?;
-        // These facts of a damaged ledger may be unreadable; it is replaced all the same.
+        // These facts of a damaged ledger may be unreadable; it is replaced anyway.
         let known = OldFacts {
             backups: list::recorded(&conn).unwrap_or_default(),
             forgotten: forgotten(&conn).unwrap_or_default(),

@@ -54,8 +54,8 @@ impl<'c> RecordReader<'c> {
         }
     }
 
-    /// Creates a reader for whole files one after the other, of which many share their bytes: the
-    /// copies of a growing file.
+    /// Creates a reader for many whole files in a row that share bytes, such as the copies of a
+    /// growing file.
     pub(crate) fn for_copies(conn: &'c Connection) -> RecordReader<'c> {
         RecordReader { max_bytes: MAX_SHARED_BYTES, ..RecordReader::new(conn) }
     }

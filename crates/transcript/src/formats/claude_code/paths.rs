@@ -166,9 +166,9 @@ fn beside_part(below: &[&[u8]]) -> Option<Part> {
     }
 }
 
-/// Splits a path into its names. A root may be the folder of projects itself, because `projects`
-/// may be a link to anywhere: a name at the top of a root that begins like a slug is a project.
-/// Claude Code's own folder has no such name.
+/// Splits a path into its names, and adds `projects` in front if the root is the folder of projects
+/// itself. A person may add such a root, because `projects` may be a link to anywhere. There the
+/// first name is a slug and begins with `-`; in Claude Code's own folder no name does.
 fn components(path: &[u8]) -> Vec<&[u8]> {
     let parts = path.split(|byte| *byte == b'/').filter(|part| !part.is_empty());
     let is_slug = parts.clone().next().is_some_and(|first| first.starts_with(b"-"));
@@ -179,7 +179,7 @@ fn without_suffix<'p>(name: &'p [u8], suffix: &[u8]) -> &'p [u8] {
     name.strip_suffix(suffix).unwrap_or(name)
 }
 
-/// Returns true for the hash that names a pasted text.
+/// Returns whether the name is a hash, as the names of pasted texts are.
 fn is_hash(name: &[u8]) -> bool {
     name.len() == 16 && name.iter().all(u8::is_ascii_hexdigit)
 }
