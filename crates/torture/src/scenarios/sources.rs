@@ -195,7 +195,13 @@ fn plant(sandbox: &Sandbox, odd: Odd, at: &Path) -> Result<()> {
 }
 
 fn unplant(at: &Path) -> Result<()> {
-    Ok(if at.is_symlink() || !at.is_dir() { fs::remove_file(at)? } else { fs::remove_dir(at)? })
+    let is_folder = at.is_dir() && !at.is_symlink();
+    if is_folder {
+        fs::remove_dir(at)?
+    } else {
+        fs::remove_file(at)?
+    }
+    Ok(())
 }
 
 fn odd_source(sandbox: &Sandbox, odd: Odd, claimed: &str) -> Result<()> {
