@@ -8,7 +8,7 @@ use super::Context;
 use crate::error::{CommandError, Kind, Result};
 use crate::filters;
 use crate::output::{Column, Style, Text, elapsed, number};
-use crate::reading;
+use crate::reading::{self, Reading};
 
 /// List the projects that agents worked on
 ///
@@ -37,7 +37,7 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
     let projects = quipu_ledger::query::projects(&reading.ledger, &filter)?;
     if projects.is_empty() {
         reading.refuse_if_behind()?;
-        return nothing(context, args.name.as_deref());
+        return nothing(context, args.name.as_deref(), &reading);
     }
     if context.is_json {
         for project in &projects {
@@ -90,15 +90,16 @@ fn agents(project: &Project) -> String {
 }
 
 /// Reports that no project was found: with that name, or at all.
-fn nothing(context: &mut Context, name: Option<&str>) -> Result<()> {
+fn nothing(context: &mut Context, name: Option<&str>, reading: &Reading) -> Result<()> {
     match name {
         Some(name) => {
-            let mut error = CommandError::new(format!("no project matches `{name}`"))
+            let so_far = reading.missing_note();
+            let mut error = CommandError::new(format!("no project matches `{name}`{so_far}"))
                 .hint("`quipu projects` lists all projects");
             error.kind = Kind::NoMatch;
             Err(error)
         }
         None if context.is_json => Ok(()),
-        None => super::sync::nothing_found(context, None),
+        None => super::sync::no_sessions(context, reading),
     }
 }

@@ -203,7 +203,7 @@ pub(super) fn title(session: &Session) -> Text {
 /// Reports that no sessions were found: with these filters, or at all.
 fn nothing(args: &Args, context: &mut Context, reading: &Reading) -> Result<()> {
     if args.filters.is_empty() {
-        return if context.is_json { Ok(()) } else { super::sync::nothing_found(context, None) };
+        return if context.is_json { Ok(()) } else { super::sync::no_sessions(context, reading) };
     }
     let hint = match &args.filters.project {
         Some(_) => "`quipu projects` lists all projects; --all adds sub-agents and empty sessions",

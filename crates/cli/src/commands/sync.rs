@@ -8,6 +8,7 @@ use quipu_transcript::format;
 use super::Context;
 use crate::error::Result;
 use crate::output::{Style, Text, bytes, count, number};
+use crate::reading::Reading;
 
 /// Collect everything new into the ledger
 ///
@@ -150,6 +151,15 @@ fn describe_files(files: &SkippedFiles, why: &str) -> Text {
         files => format!(" and {} more", number(files - 1)),
     };
     Text::styled(Style::Warning, format!("{first}{more}")).and(format!(": {why}"))
+}
+
+/// Reports that a reading command found no sessions at all.
+pub(super) fn no_sessions(context: &mut Context, reading: &Reading) -> Result<()> {
+    match reading.missing_note().as_str() {
+        "" => nothing_found(context, None),
+        // There may be something to collect.
+        note => Ok(context.output.line(format!("no sessions{note}"))?),
+    }
 }
 
 /// Prints where quipu looked and what to do, if there is nothing to collect.

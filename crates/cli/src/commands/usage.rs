@@ -111,8 +111,9 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
         reading.refuse_if_behind()?;
     }
     let Some(mut report) = report else {
-        let mut error = CommandError::new("no sessions match these filters")
-            .hint("`quipu projects` lists all projects and their agents");
+        let what = format!("no sessions match these filters{}", reading.missing_note());
+        let mut error =
+            CommandError::new(what).hint("`quipu projects` lists all projects and their agents");
         error.kind = Kind::NoMatch;
         return Err(error);
     };
@@ -125,7 +126,7 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
     context.output.page()?;
     if report.total.models.is_empty() {
         if reading.ledger.is_empty()? {
-            return super::sync::nothing_found(context, None);
+            return super::sync::no_sessions(context, &reading);
         }
         context.output.line(format!("no usage {}", asked.words))?;
         if asked.is_recent {

@@ -196,6 +196,21 @@ fn an_empty_home() {
     assert_eq!(home.run("sessions --json").stdout, "");
 }
 
+/// An answer without sessions does not deny files that were not collected.
+#[test]
+fn an_empty_ledger_that_is_not_up_to_date() {
+    let home = Home::empty();
+    home.run("sync");
+    let folder = home.path(".claude/projects/-new");
+    fs::create_dir_all(&folder).unwrap();
+    fs::write(folder.join("00000009-0000-4000-8000-00000000abcd.jsonl"), "{}\n").unwrap();
+    for command in ["sessions", "projects", "usage"] {
+        let run = home.run(&format!("{command} --no-sync"));
+        let expected = "no sessions in what was collected until ";
+        assert!(run.stdout.starts_with(expected), "{command}: {run}");
+    }
+}
+
 /// A reading command collects first, unless `--no-sync` is given.
 #[test]
 fn up_to_date() {

@@ -79,6 +79,11 @@ fn f23_the_disk_is_read_only() {
 }
 
 #[test]
+fn a68_a94_sources_with_traps() {
+    check("sources");
+}
+
+#[test]
 fn targets_that_others_write_to() {
     check("targets");
 }

@@ -3,6 +3,7 @@
 //! The library never prints them; the binary adds hints.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// The result of a ledger operation.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -20,13 +21,13 @@ pub enum Error {
     Vanished,
 
     /// Another process held the ledger for longer than the wait limit.
-    #[error("{} is writing to {}{}; waited {seconds} seconds", Holder::name(holder), path.display(),
-        Holder::state(holder))]
+    #[error("{} is writing to {}{}; waited {}", Holder::name(holder), path.display(),
+        Holder::state(holder), duration(*waited))]
     Busy {
         /// The ledger.
         path: PathBuf,
-        /// The wait limit, in seconds.
-        seconds: u64,
+        /// The wait limit.
+        waited: Duration,
         /// The other process, if it is known.
         holder: Option<Holder>,
     },
@@ -352,6 +353,15 @@ impl Holder {
             Some(Holder { is_stopped: true, .. }) => " and is stopped",
             _ => "",
         }
+    }
+}
+
+/// Returns a wait limit for people, for example `10 seconds` or `50 ms`.
+fn duration(time: Duration) -> String {
+    match time.as_secs() {
+        0 => format!("{} ms", time.as_millis()),
+        1 => "1 second".to_owned(),
+        seconds => format!("{seconds} seconds"),
     }
 }
 

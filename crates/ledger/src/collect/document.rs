@@ -25,7 +25,8 @@ impl Reader<'_, '_> {
             let records = &mut *self.records.borrow_mut();
             let same = look::same_content(records, self.file, self.length, known, verified)?;
             if let Some(ends) = same {
-                let piece = self.piece(Step::Continue, &ends);
+                let mut piece = self.piece(Step::Continue, &ends);
+                piece.is_last = true;
                 return self.builder.piece(piece);
             }
             began = Began::Version;

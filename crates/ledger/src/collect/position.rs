@@ -25,11 +25,6 @@ pub(crate) struct Position {
 }
 
 impl Position {
-    /// Returns the number of bytes in the ledger.
-    pub(super) fn reached(&self) -> u64 {
-        self.cursor + self.tail_length
-    }
-
     pub(super) fn of(known: &KnownSource) -> Position {
         Position {
             source: known.source,

@@ -277,6 +277,7 @@ impl Reader<'_, '_> {
     fn refuse(&mut self, why: &'static str) -> Result<()> {
         let mut piece = self.piece(Step::Refuse(why), &Ends::default());
         piece.stat = self.stat;
+        piece.is_last = true;
         self.builder.piece(piece)
     }
 

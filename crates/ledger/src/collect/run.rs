@@ -131,10 +131,9 @@ impl Run<'_> {
         report.old_lines += work.old_lines;
         let dropped = write::dropped(&writer.progress);
         let done = units.get(units_done).map_or(self.jobs.len(), |unit| unit.start);
-        for (job, progress) in self.jobs.iter().zip(&writer.progress).skip(done) {
-            match progress {
-                write::Progress::At(position) if position.reached() >= job.size => {}
-                _ => self.pending.add(std::slice::from_ref(job)),
+        for (job, is_ended) in self.jobs.iter().zip(&writer.is_ended).skip(done) {
+            if !is_ended {
+                self.pending.add(std::slice::from_ref(job));
             }
         }
         report.sources_changed += done.saturating_sub(dropped + unread) as u64;

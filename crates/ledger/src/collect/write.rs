@@ -53,6 +53,8 @@ pub(crate) struct Writer<'a> {
     pub(crate) jobs: &'a [Job],
     origins: Vec<Rc<Origin>>,
     pub(crate) progress: Vec<Progress>,
+    /// For each job, true once its last piece is written.
+    pub(super) is_ended: Vec<bool>,
     pub(crate) fold: Fold,
     pub(crate) written: Written,
     /// True if the projection was up to date when the transaction began.
@@ -100,6 +102,7 @@ impl<'a> Writer<'a> {
             jobs,
             origins,
             progress,
+            is_ended: vec![false; jobs.len()],
             fold: Fold::after(report),
             written: Written::default(),
             is_projecting: false,
@@ -162,6 +165,9 @@ impl<'a> Writer<'a> {
         let mut pieces = batch.pieces;
         for piece in &mut pieces {
             positions.push(self.prepare(tx, piece)?);
+            if let Some(is_ended) = self.is_ended.get_mut(piece.job) {
+                *is_ended |= piece.is_last;
+            }
         }
         let base = records::next_seq(tx)?;
         chunks::store(tx, &batch.packed, base, &batch.lengths, &batch.same_as)?;

@@ -247,7 +247,7 @@ impl Ledger {
         self.has_missed_turn = turn.as_ref().is_some_and(|turn| !turn.is_held());
         // If a reader waits and the turn did not come in time, SQLite's lock is not waited for.
         if self.hurry.is_some() && turn.as_ref().is_some_and(|turn| !turn.is_held()) {
-            return Err(Error::Busy { path: self.path.clone(), seconds: 0, holder: None });
+            return Err(Error::Busy { path: self.path.clone(), waited: wait, holder: None });
         }
         // Time spent in the queue counts against the wait for SQLite's lock.
         let left = wait.saturating_sub(began.elapsed()).max(MIN_LOCK_WAIT.min(wait));
@@ -255,7 +255,7 @@ impl Ledger {
         let tx = self
             .conn
             .transaction_with_behavior(TransactionBehavior::Immediate)
-            .map_err(|error| busy(error, &self.path))?;
+            .map_err(|error| busy(error, &self.path, wait))?;
         tx.busy_timeout(wait)?;
         // The file is only swapped while its lock is held, so a swap shows here at the latest.
         if !self.opened.is_at(&self.path) {
@@ -268,7 +268,7 @@ impl Ledger {
             return Err(Error::Upgraded);
         }
         let value = write(&tx)?;
-        tx.commit().map_err(|error| busy(error, &self.path))?;
+        tx.commit().map_err(|error| busy(error, &self.path, wait))?;
         drop(turn);
         Ok(value)
     }
@@ -460,7 +460,7 @@ impl Ledger {
         self.conn.pragma_update(None, "temp_store", "FILE")?;
         let written = self.conn.execute_batch("VACUUM");
         self.conn.pragma_update(None, "temp_store", "MEMORY")?;
-        written.map_err(|error| busy(error, &self.path))
+        written.map_err(|error| busy(error, &self.path, self.longest_wait))
     }
 
     /// Migrates truth if it is of an older version, and turns the log on.
@@ -482,11 +482,11 @@ impl Ledger {
         let tx = self
             .conn
             .transaction_with_behavior(TransactionBehavior::Immediate)
-            .map_err(|error| busy(error, &self.path))?;
+            .map_err(|error| busy(error, &self.path, self.longest_wait))?;
         // Another process may have migrated it first, perhaps to a version newer than ours.
         refuse_newer(&tx, &self.path)?;
         schema::migrate_truth(&tx)?;
-        tx.commit().map_err(|error| busy(error, &self.path))
+        tx.commit().map_err(|error| busy(error, &self.path, self.longest_wait))
     }
 
     /// Switches a file to a write-ahead log. A backup that was moved to the ledger's path has none.
@@ -499,7 +499,7 @@ impl Ledger {
         let _turn = self.lock.as_ref().map(|lock| lock.acquire(self.longest_wait));
         if self.opened.is_at(&self.path) {
             let switched = self.conn.pragma_update(None, "journal_mode", "WAL");
-            switched.or_else(|error| match busy(error, &self.path) {
+            switched.or_else(|error| match busy(error, &self.path, self.longest_wait) {
                 Error::Busy { .. } => Ok(()),
                 error => Err(error),
             })?;
@@ -582,7 +582,7 @@ fn connect_as(
             Ok(conn)
         });
         let conn = conn.map_err(|error| match or_no_room(error, path) {
-            Error::Sqlite(error) => busy(error, path),
+            Error::Sqlite(error) => busy(error, path, longest),
             error => error,
         });
         if opened.is_at(path) {
@@ -672,12 +672,12 @@ fn is_about_disk(error: &rusqlite::Error) -> bool {
     matches!(error.sqlite_error_code(), Some(CannotOpen | DiskFull | SystemIoFailure))
 }
 
-/// Turns a lock timeout of SQLite into [`Error::Busy`].
-fn busy(error: rusqlite::Error, path: &Path) -> Error {
+/// Turns a lock timeout of SQLite after `longest` into [`Error::Busy`].
+fn busy(error: rusqlite::Error, path: &Path, longest: Duration) -> Error {
     match error.sqlite_error_code() {
         Some(rusqlite::ErrorCode::DatabaseBusy | rusqlite::ErrorCode::DatabaseLocked) => {
-            let seconds = MAX_LOCK_WAIT.as_secs();
-            Error::Busy { path: path.to_owned(), seconds, holder: lock::holder(path) }
+            let holder = lock::holder(path);
+            Error::Busy { path: path.to_owned(), waited: longest, holder }
         }
         _ => Error::Sqlite(error),
     }

@@ -59,8 +59,8 @@ fn copy(from: &Connection, to: &mut Connection, path: &Path) -> Result<()> {
             StepResult::Done => return Ok(()),
             StepResult::More => {}
             _ => {
-                let seconds = MAX_LOCK_WAIT.as_secs();
-                return Err(Error::Busy { path: path.to_owned(), seconds, holder: None });
+                let (path, waited) = (path.to_owned(), MAX_LOCK_WAIT);
+                return Err(Error::Busy { path, waited, holder: None });
             }
         }
     }

@@ -78,7 +78,7 @@ pub(crate) struct Projected {
 impl Projected {
     /// Returns the number of records that are not projected yet.
     pub(crate) fn lag(self) -> i64 {
-        self.last_record - self.to
+        self.last_record.saturating_sub(self.to)
     }
 }
 

@@ -546,6 +546,30 @@ fn damage_to_pending_bytes_is_found() {
     }
 }
 
+/// The journal and the sample of the projection are read from the same chunk.
+#[test]
+fn damaged_bytes_are_one_error() {
+    let home = Home::quick();
+    home.write(MAIN, line("user", &uuid(1), None, "gone"));
+    home.sync();
+    home.remove(MAIN);
+    home.sync();
+    let many: String =
+        (2..1000).map(|n| line("user", &uuid(n), None, &format!("word{}", n * 7919))).collect();
+    home.write(&MAIN.replace("640a", "640b"), many);
+    home.sync();
+    let damage = "UPDATE chunks SET data = zeroblob(length(data))
+                   WHERE (SELECT min(seq) FROM records WHERE generation = 1)
+                         BETWEEN first_seq AND last_seq";
+    assert_eq!(home.sql().execute(damage, []).unwrap(), 1);
+    for is_deep in [false, true] {
+        let found = described(&examine(&home, is_deep));
+        let errors: Vec<&String> = found.iter().filter(|it| it.contains(" Error: ")).collect();
+        assert_eq!(errors.len(), 1, "{found:?}");
+        assert!(errors[0].starts_with("truth "), "{errors:?}");
+    }
+}
+
 /// A reader of `checks` alone sees which checks found something.
 #[test]
 fn a_check_that_found_something_is_not_fine() {

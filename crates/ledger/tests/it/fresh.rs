@@ -1,10 +1,11 @@
 //! Readers first bring a ledger of this machine up to date, for a limited time only.
 
 use std::fs;
+use std::time::{Duration, Instant};
 
 use crate::home::*;
 use quipu_ledger::backup::BackupTarget;
-use quipu_ledger::collect::adopt;
+use quipu_ledger::collect::{Progress, adopt};
 use quipu_ledger::freshness::{Freshness, LedgerKind, Reader, RefreshLimit, open_to_read};
 use quipu_ledger::{Error, Ledger};
 
@@ -87,6 +88,63 @@ fn bytes_beyond_the_time_limit_are_left_for_later() {
     let held: i64 = home.one("SELECT sum(cursor) FROM generations WHERE id > 1");
     assert_eq!(held.cast_unsigned(), written);
     home.assert_rebuilds();
+}
+
+/// Collects what is stored in one transaction, and then lets the time be over. `None` if it was over
+/// before.
+fn refresh_for_one_transaction(home: &Home) -> Option<Freshness> {
+    let mut reader = open_to_read(&home.ledger_path(), "here").unwrap();
+    let (until, mut has_stored) = (Instant::now() + Duration::from_millis(400), false);
+    let mut progress = |progress| {
+        if let Progress::Stored { .. } = progress {
+            has_stored = true;
+            while Instant::now() < until {
+                std::thread::yield_now();
+            }
+        }
+    };
+    let roots = home.roots();
+    let fresh = reader.refresh(&roots, "here", RefreshLimit::Short, &mut progress).unwrap();
+    has_stored.then_some(fresh)
+}
+
+/// A file that was rewritten with the same length has no new bytes, but is not collected either.
+#[test]
+fn a_rewritten_file_is_left_for_later() {
+    let home = Home::quick();
+    let other = CLAUDE.replace("00000001-", "00000002-");
+    home.write(CLAUDE, line(1, "first"));
+    home.write(&other, line(2, "second"));
+    home.sync();
+    // More than one transaction takes.
+    let text = "words ".repeat(2000);
+    let long: String = (3..1000).map(|number| line(number, &text)).collect();
+    home.append(CLAUDE, &long);
+    home.write(&other, line(2, "sector"));
+    if let Some(fresh) = refresh_for_one_transaction(&home) {
+        let stored: i64 = home.one("SELECT max(cursor + tail_length) FROM generations");
+        let is_complete = stored as usize == line(1, "first").len() + long.len();
+        assert_eq!(home.hits("sector"), 0);
+        assert_eq!(
+            (fresh.pending_files, is_complete),
+            (if is_complete { 1 } else { 2 }, is_complete)
+        );
+        assert!(fresh.is_behind());
+    }
+}
+
+/// An index is stored whole, in one transaction.
+#[test]
+fn an_index_that_was_stored_is_not_left_for_later() {
+    let home = Home::quick();
+    let index = ".openclaw/agents/main/sessions/sessions.json";
+    for session in ["a", "b"] {
+        home.write(index, format!("{{\"agent:main:main\":{{\"sessionId\":\"{session}\"}}}}"));
+        if let Some(fresh) = refresh_for_one_transaction(&home) {
+            assert_eq!((fresh.pending_files, fresh.is_behind()), (0, false));
+        }
+        home.sync();
+    }
 }
 
 #[test]

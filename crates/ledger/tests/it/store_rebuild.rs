@@ -395,3 +395,12 @@ fn forget_and_readers_do_not_wait_for_each_other() {
     });
     home.assert_sound();
 }
+
+/// A number of a damaged file is not trusted.
+#[test]
+fn an_impossible_progress_of_the_projection_is_no_panic() {
+    let (home, _) = home();
+    home.sql().execute("UPDATE ledger SET projected_to = ?1", [i64::MIN]).unwrap();
+    let ledger = Ledger::open_read_only(&home.ledger_path()).unwrap();
+    assert!(!quipu_ledger::store::has_all_sessions(&ledger).unwrap());
+}

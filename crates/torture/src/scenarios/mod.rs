@@ -11,6 +11,7 @@ mod migration;
 mod mixed;
 mod read_only;
 mod signals;
+mod sources;
 mod steps;
 mod targets;
 
@@ -29,6 +30,7 @@ pub const SCENARIOS: &[Scenario] = &[
     limits::SCENARIO,
     read_only::SCENARIO,
     collectors::SCENARIO,
+    sources::SCENARIO,
     targets::SCENARIO,
     mixed::SCENARIO,
 ];

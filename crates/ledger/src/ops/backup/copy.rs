@@ -53,7 +53,7 @@ pub(super) fn copy(job: &Copy<'_>, progress: &mut dyn FnMut(u64, u64)) -> Result
                 _ => {
                     return Err(Error::Busy {
                         path: job.from_path.to_owned(),
-                        seconds: MAX_LOCK_WAIT.as_secs(),
+                        waited: MAX_LOCK_WAIT,
                         holder: None,
                     });
                 }

@@ -26,7 +26,7 @@ use crate::file::ledger::Ledger;
 use crate::wire::{CheckReport, Diagnosis, Severity};
 use crate::{Error, Result};
 use confirm::WritersStopped;
-use finding::Findings;
+use finding::{Findings, RESCUE};
 
 pub(crate) use finding::brief;
 
@@ -113,7 +113,7 @@ pub fn doctor_waiting(
         examine(path, roots, is_deep, &|_| true, None, &mut *progress)
     });
     if confirm::advises_replacement(&diagnosis) {
-        let grave = diagnosis.findings.iter().filter(|finding| finding.advice == finding::RESCUE);
+        let grave = diagnosis.findings.iter().filter(|finding| finding.advice == RESCUE);
         let grave: Vec<String> = grave.map(|finding| finding.check.clone()).collect();
         // The check of truth depends on the result of the check of the file.
         let is_asked = |name: &str| grave.iter().any(|check| check == name) || name == "file";
@@ -181,11 +181,19 @@ fn examine(
             break;
         }
         if can_run && let Err(error) = (check.run)(&mut examined, &mut findings) {
-            // Collected bytes that cannot be read are damage of truth, whichever check found it.
-            if matches!(error, Error::Damaged { .. }) {
-                findings.begin(truth::CHECK.name);
+            match matches!(error, Error::Damaged { .. }) {
+                // The same damage may stop several checks, and is one error.
+                true if findings.has_errors(truth::CHECK.name) => {
+                    findings.note("not finished, because the raw data is damaged", RESCUE);
+                }
+                // Collected bytes that cannot be read are damage of truth, whichever check found
+                // it.
+                true => {
+                    findings.begin(truth::CHECK.name);
+                    findings.unfinished(&error);
+                }
+                false => findings.unfinished(&error),
             }
-            findings.unfinished(&error);
         }
         checks.push(CheckReport { check: check.name.to_owned(), done: can_run, fine: None });
     }
