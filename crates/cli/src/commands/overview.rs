@@ -134,7 +134,8 @@ fn facts(
         facts.push(("gone", Text::styled(Style::Good, gone)));
     }
     if sessions("lost") > 0 {
-        let lost = format!("{} known only from prompt history", count(sessions("lost"), "session"));
+        let sessions = count(sessions("lost"), "session");
+        let lost = format!("{sessions} whose transcript was gone before the first sync");
         facts.push(("lost", Text::styled(Style::Warning, lost)));
     }
     for format in &status.formats {

@@ -253,7 +253,7 @@ fn state_text(state: &str, sessions: u64) -> Text {
         "archived" => "archived by the agent",
         "deleted" => "deleted by the agent, which kept the file under another name",
         "gone" => "files are gone from disk; kept in the ledger",
-        "lost" => "known only from prompt history",
+        "lost" => "transcripts were gone before the first sync",
         _ => "",
     };
     let text = Text::plain(format!("{} {state}", number(sessions)));

@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 
 use quipu_ledger::query::{Choice, Filter, Story};
-use quipu_transcript::story::{Outcome, Piece};
+use quipu_transcript::story::{Outcome, Piece, StoryDetail, StoryItem};
 
 use crate::home::*;
 
@@ -62,6 +62,11 @@ fn a_session_known_from_its_trajectory_alone_is_kept_listed_and_marked() {
     assert_eq!(Story::find(&home.open(), ID).unwrap().head().turns, 1);
     assert_eq!(home.hits("metres"), 1);
     assert_eq!(home.one::<i64>("SELECT sum(output) FROM usage"), 34);
+    home.append(&path(".trajectory.jsonl"), "not JSON\n");
+    home.sync();
+    let full = Choice { detail: StoryDetail::FULL, ..Choice::default() };
+    let is_unreadable = |item: &StoryItem<'_>| item.type_name == "unreadable";
+    assert_eq!(home.items_of(ID, &full, is_unreadable), [false, false, false, false, true]);
     // The trajectory grows.
     home.append(&path(".trajectory.jsonl"), RUNS.replace("tide?", "next tide?"));
     home.sync_and_check();

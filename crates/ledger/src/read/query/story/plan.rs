@@ -72,10 +72,12 @@ impl Plan {
         let files = files(conn, session)?;
         let mut plan = Plan::default();
         match files.as_slice() {
-            // The session is known only from a list of prompts.
+            // The session is known only from a list of prompts, or from the trajectory of its runs.
             [] => {
-                let prompts = needed(conn, session, false)?;
-                prompts.into_iter().for_each(|seq| plan.push(seq, seq));
+                let mut records = needed(conn, session, false)?;
+                records.extend(rows::unreadable(conn, session, Seq(0), Seq(i64::MAX))?);
+                records.sort_unstable();
+                records.into_iter().for_each(|seq| plan.push(seq, seq));
             }
             [File { generations }] if generations.len() == 1 => {
                 let mut spans = conn.prepare_cached(

@@ -200,9 +200,9 @@ pub(super) fn unreadable(
            JOIN session_sources ss ON ss.source = p.source AND ss.session = ?3
            JOIN records r ON r.seq = p.entry
            JOIN generations g ON g.id = r.generation AND g.source = p.source
-          WHERE p.entry BETWEEN ?1 AND ?2 AND ",
+          WHERE p.entry BETWEEN ?1 AND ?2 AND (ss.part = 'trajectory' OR ",
         holds_transcript!("ss.part"),
-        " AND NOT EXISTS (SELECT 1 FROM entry_rows e WHERE e.id = p.entry)
+        ") AND NOT EXISTS (SELECT 1 FROM entry_rows e WHERE e.id = p.entry)
             AND NOT EXISTS (SELECT 1 FROM sightings s WHERE s.seq = p.entry)",
     ))?;
     let records = statement.query_map((first, last, session), |row| row.get(0))?;
