@@ -645,7 +645,7 @@ fn r30_sub_agents_are_linked_and_apart() {
         ]
     );
     let status = status(&home, "claude-code");
-    assert_eq!((status.sessions, status.subagents), (3, 2));
+    assert_eq!((status.sessions, status.subagents), (1, 2));
 }
 
 /// A sub-agent's usage is counted once, even if its parent's transcript repeats it.

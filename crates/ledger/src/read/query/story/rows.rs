@@ -110,7 +110,17 @@ impl<'c> Rows<'c> {
 
     /// Returns the rows from the end to the beginning.
     pub(super) fn backward(conn: &'c Connection, session: SessionRow, plan: &Plan) -> Rows<'c> {
-        let mut runs: VecDeque<Run> = plan.runs_from(0).collect();
+        Rows::backward_from(conn, session, plan, plan.end())
+    }
+
+    /// Returns the rows before a position, from there to the beginning.
+    pub(super) fn backward_from(
+        conn: &'c Connection,
+        session: SessionRow,
+        plan: &Plan,
+        end: u64,
+    ) -> Rows<'c> {
+        let mut runs: VecDeque<Run> = plan.runs_until(end).collect();
         runs.make_contiguous().reverse();
         Rows { conn, session, runs, page: VecDeque::new(), is_backward: true }
     }
