@@ -7,6 +7,7 @@ use clap::{ColorChoice, CommandFactory, FromArgMatches, Parser, ValueEnum};
 use serde::Serialize;
 
 use crate::commands::Command;
+use crate::help;
 use crate::output::safe;
 
 /// The permanent ledger of AI-agent sessions.
@@ -14,13 +15,7 @@ use crate::output::safe;
 /// Without a command, collects what Claude Code and OpenClaw have written since the last run into
 /// one SQLite file, byte for byte, and prints an overview of it. Source files are only read.
 #[derive(Debug, Parser)]
-#[command(
-    name = "quipu",
-    version,
-    max_term_width = 100,
-    disable_help_subcommand = true,
-    after_help = "Exit codes: 0 success, 1 no match or a failed check, 2 error."
-)]
+#[command(name = "quipu", version, max_term_width = 100, disable_help_subcommand = true)]
 pub(crate) struct Args {
     /// The command to run.
     #[command(subcommand)]
@@ -47,6 +42,10 @@ pub(crate) struct Global {
     /// Print JSON: one object, or one per line for lists
     #[arg(long, global = true)]
     pub(crate) json: bool,
+
+    /// Print everything at once, without a pager [env: QUIPU_PAGER or PAGER names it]
+    #[arg(long, global = true)]
+    pub(crate) no_pager: bool,
 
     /// When to use colours [env: NO_COLOR turns them off]
     #[arg(long, global = true, value_name = "WHEN", value_enum)]
@@ -84,21 +83,42 @@ impl ColorWhen {
     }
 }
 
-/// Rewrites `quipu help sync` as `quipu sync --help`.
+/// Rewrites `quipu help sync` as `quipu sync --help`, and `quipu last` as `quipu show last`.
 fn with_help(arguments: &[OsString]) -> Vec<OsString> {
-    match arguments {
-        [quipu, help, command @ ..] if help == "help" => {
-            [quipu].into_iter().chain(command).cloned().chain(["--help".into()]).collect()
+    let mut arguments = arguments.to_vec();
+    let Some(at) = command_at(&arguments) else { return arguments };
+    match arguments.get(at).and_then(|argument| argument.to_str()) {
+        Some("help") => {
+            arguments.remove(at);
+            arguments.push("--help".into());
         }
-        arguments => arguments.to_vec(),
+        Some("last") => arguments.insert(at, "show".into()),
+        _ => {}
     }
+    arguments
+}
+
+/// Returns the position of the command: the first argument that is neither an option nor the value
+/// of one.
+fn command_at(arguments: &[OsString]) -> Option<usize> {
+    const TAKING: &[&str] = &["--ledger", "--config", "--color"];
+    let mut is_value = false;
+    arguments
+        .iter()
+        .skip(1)
+        .position(|argument| {
+            let was_value =
+                std::mem::replace(&mut is_value, TAKING.iter().any(|it| argument == it));
+            !was_value && !argument.as_encoded_bytes().starts_with(b"-")
+        })
+        .map(|at| at + 1)
 }
 
 /// Parses the command line. Help, version and mistakes are returned as an error.
 pub(crate) fn parse(arguments: &[OsString]) -> Result<Args, clap::Error> {
     let arguments = &with_help(arguments);
     let read = |arguments: Vec<OsString>| {
-        Args::command()
+        help::add(Args::command())
             .color(ColorChoice::Auto)
             .try_get_matches_from(arguments)
             .and_then(|matches| Args::from_arg_matches(&matches))

@@ -6,7 +6,7 @@
 mod files;
 
 use std::fs::{self, File};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::SystemTime;
 
 use jiff::civil::Date;
@@ -107,17 +107,6 @@ fn last_moment(text: &str) -> Option<SystemTime> {
 /// Creates a temporary folder that is not deleted at exit.
 pub(crate) fn new_folder() -> std::io::Result<PathBuf> {
     Ok(tempfile::Builder::new().prefix("quipu-demo-").tempdir()?.keep())
-}
-
-/// Quotes a path for a shell.
-pub(crate) fn quoted(path: &Path) -> String {
-    let path = path.display().to_string();
-    let is_plain =
-        |character: char| character.is_ascii_alphanumeric() || "/._-+".contains(character);
-    match path.chars().all(is_plain) {
-        true => path,
-        false => format!("\"{}\"", path.replace(['"', '$', '`', '\\', '\''], "?")),
-    }
 }
 
 #[cfg(test)]

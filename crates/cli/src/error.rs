@@ -34,6 +34,10 @@ pub(crate) enum Kind {
     NoMatch,
     /// Ctrl-C. The exit code is the one that shells use for it.
     Interrupted,
+    /// Ctrl-C ended a command that runs until then, and has printed everything.
+    Stopped,
+    /// A mistake in the command line.
+    Usage,
     /// Any other error.
     Failed,
 }
@@ -47,6 +51,11 @@ impl CommandError {
     /// Creates an error with causes.
     pub(crate) fn from_source(source: anyhow::Error) -> CommandError {
         CommandError { kind: Kind::Failed, source, hints: Vec::new() }
+    }
+
+    /// Creates the error of a command that runs until Ctrl-C.
+    pub(crate) fn stopped() -> CommandError {
+        CommandError { kind: Kind::Stopped, ..CommandError::new("stopped") }
     }
 
     /// Adds a hint.
@@ -71,13 +80,32 @@ impl CommandError {
         self.source.downcast_ref::<quipu_ledger::Error>().map(quipu_ledger::Error::trouble)
     }
 
+    /// Returns the stable word for the kind of error that `--json` prints.
+    pub(crate) fn word(&self) -> &'static str {
+        match self.kind {
+            Kind::PipeClosed => "pipe_closed",
+            Kind::CheckFailed => "check_failed",
+            Kind::NoMatch => "no_match",
+            Kind::Interrupted | Kind::Stopped => "interrupted",
+            Kind::Usage => "usage",
+            Kind::Failed => match self.trouble() {
+                Some(Trouble::Busy) => "busy",
+                Some(Trouble::DiskFull) => "disk_full",
+                Some(Trouble::ReadOnly) => "read_only",
+                Some(Trouble::Damaged) => "damaged",
+                Some(Trouble::Disk) => "disk",
+                _ => "failed",
+            },
+        }
+    }
+
     /// Returns the exit code.
     pub(crate) fn exit_code(&self) -> ExitCode {
         match self.kind {
             Kind::PipeClosed => ExitCode::SUCCESS,
             Kind::NoMatch | Kind::CheckFailed => ExitCode::from(1),
-            Kind::Failed => ExitCode::from(2),
-            Kind::Interrupted => ExitCode::from(130),
+            Kind::Failed | Kind::Usage => ExitCode::from(2),
+            Kind::Interrupted | Kind::Stopped => ExitCode::from(130),
         }
     }
 }

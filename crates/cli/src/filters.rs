@@ -1,9 +1,10 @@
 //! Options that choose sessions.
 
-use jiff::Zoned;
+use jiff::Timestamp;
 use quipu_ledger::query::Filter;
+use quipu_transcript::format;
 use quipu_transcript::project::Name;
-use quipu_transcript::{format, when};
+use quipu_transcript::when::{self, Period};
 
 use crate::commands::Context;
 use crate::error::{CommandError, Result};
@@ -14,10 +15,10 @@ use crate::{paths, zone};
 #[group(skip)]
 pub(crate) struct Args {
     /// Only sessions of this project: any part of its name, or a path
-    #[arg(long, value_name = "NAME", allow_hyphen_values = true)]
+    #[arg(long, short = 'p', value_name = "NAME", allow_hyphen_values = true)]
     pub(crate) project: Option<String>,
 
-    /// Only sessions of this agent
+    /// Only sessions of this agent: `claude`, `openclaw`, `openclaw/main`, `main`
     #[arg(long, value_name = "AGENT")]
     agent: Option<String>,
 
@@ -25,8 +26,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FORMAT")]
     format: Option<String>,
 
-    /// Only sessions last active since then: `3d`, `yesterday`, `2026-11-01`
-    #[arg(long, value_name = "WHEN", allow_hyphen_values = true)]
+    /// Only sessions last active since then: `3d`, `monday`, `2026-11-01`, `2026-11-01..2026-11-07`
+    #[arg(long, short = 's', value_name = "WHEN", allow_hyphen_values = true)]
     since: Option<String>,
 
     /// Only sessions last active before or on that day
@@ -46,12 +47,13 @@ impl Args {
     /// Returns the filter, with times relative to now.
     pub(crate) fn filter(&self, context: &Context) -> Result<Filter> {
         let format = self.format.as_deref().map(format_name).transpose()?;
+        let (since, until) = range(self.since.as_deref(), self.until.as_deref())?;
         Ok(Filter {
             project: self.project.as_deref().map(|name| project(context, name)),
             agent: self.agent.clone(),
             format: format.map(str::to_owned),
-            since: self.since.as_deref().map(since).transpose()?,
-            until: self.until.as_deref().map(until).transpose()?,
+            since,
+            until,
             channel: self.channel.clone(),
             all: self.all,
             human: false,
@@ -103,14 +105,28 @@ pub(crate) fn project(context: &Context, text: &str) -> Name {
     Name::new(text)
 }
 
-/// Returns the start of a range, in milliseconds UTC.
-pub(crate) fn since(text: &str) -> Result<i64> {
-    moment(text, when::parse)
+/// Returns the range of `--since` and `--until`, in milliseconds UTC: the first moment, and the end,
+/// which does not belong to it. A day given to `--until` is included. `a..b` sets both ends, in
+/// either option.
+pub(crate) fn range(
+    since: Option<&str>,
+    until: Option<&str>,
+) -> Result<(Option<i64>, Option<i64>)> {
+    let since = since.map(period).transpose()?;
+    let until = until.map(period).transpose()?;
+    let is_range = |period: &Period| period.is_range;
+    let starts = [since, until.filter(is_range)].map(|period| period.and_then(|it| it.start));
+    let ends = [since.filter(is_range), until].map(|period| period.and_then(|it| it.end));
+    Ok((
+        starts.into_iter().flatten().max().map(Timestamp::as_millisecond),
+        ends.into_iter().flatten().min().map(Timestamp::as_millisecond),
+    ))
 }
 
-/// Returns the end of a range, in milliseconds UTC. A day is included.
+/// Returns the end of the day or the range that a text names, or the moment, in milliseconds UTC.
 pub(crate) fn until(text: &str) -> Result<i64> {
-    moment(text, when::parse_end)
+    let end = period(text)?.end.ok_or_else(|| not_a_time(text))?;
+    Ok(end.as_millisecond())
 }
 
 /// Returns the format that a name or the beginning of one means, as `format:` in a search does.
@@ -124,11 +140,13 @@ fn format_name(text: &str) -> Result<&'static str> {
     }
 }
 
-fn moment(text: &str, parse: fn(&str, &Zoned) -> Option<jiff::Timestamp>) -> Result<i64> {
-    match parse(text, &zone::now()) {
-        Some(moment) => Ok(moment.as_millisecond()),
-        None => Err(CommandError::new(format!("`{text}` is not a time")).hint(
-            "write `3d`, `12h`, `2w`, `today`, `yesterday`, `2026-11-01` or `2026-11-01T09:30`",
-        )),
-    }
+fn period(text: &str) -> Result<Period> {
+    when::parse(text, &zone::now()).ok_or_else(|| not_a_time(text))
+}
+
+fn not_a_time(text: &str) -> CommandError {
+    CommandError::new(format!("`{text}` is not a time")).hint(
+        "write `3d`, `2h`, `yesterday`, `monday`, `last week`, `2026-11-01`, `2026-11-01T09:30` or \
+         `2026-11-01..2026-11-07`",
+    )
 }

@@ -5,6 +5,8 @@
 
 mod ask;
 mod backlog;
+mod diff;
+mod link;
 mod markdown;
 mod number;
 mod pager;
@@ -17,13 +19,16 @@ mod text;
 use std::ffi::OsStr;
 use std::io::{self, IsTerminal, Write};
 use std::os::fd::AsFd;
+use std::path::Path;
 
 use serde::Serialize;
 
+pub(crate) use diff::{DiffLine, hunks};
+pub(crate) use link::LinkId;
 pub(crate) use markdown::{markdown, plain};
 pub(crate) use number::{
-    ID_LETTERS, ShortIds, ago, bytes, count, day, dollars, elapsed, long_lines, minute, now_ms,
-    number, ratio, second, short, short_id,
+    ID_LETTERS, ShortIds, ago, bytes, count, day, dollars, duration, elapsed, ledger_ratio,
+    long_lines, minute, now_ms, number, second, sessions, short, short_id,
 };
 pub(crate) use progress::{Bar, Line};
 pub(crate) use safe::safe;
@@ -31,7 +36,7 @@ pub(crate) use table::{Column, WIDEST_IN_PIPE};
 pub(crate) use text::{Style, Text};
 
 use crate::args::ColorWhen;
-use crate::error::CommandError;
+use crate::error::{CommandError, Kind};
 use crate::shell::Shell;
 use pager::Sink;
 
@@ -64,6 +69,27 @@ pub(crate) struct Output {
     stderr_width: Option<usize>,
     /// The beginning of commands in hints.
     shell: Shell,
+    /// True if errors are printed as JSON.
+    is_json: bool,
+    /// How current the answer is, for the object of an error.
+    freshness: Option<(i64, Option<u64>)>,
+    /// True if an object was printed.
+    has_json: bool,
+    /// True if long results go to a pager.
+    has_pager: bool,
+}
+
+/// An error as `--json` prints it.
+#[derive(Serialize)]
+struct ErrorObject<'a> {
+    error: &'a str,
+    message: String,
+    hint: Option<String>,
+    /// Only if nothing was found.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    fresh_as_of: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pending_bytes: Option<Option<u64>>,
 }
 
 impl Output {
@@ -79,6 +105,10 @@ impl Output {
             width,
             stderr_width: width_of(&io::stderr()),
             shell: Shell::default(),
+            is_json: false,
+            freshness: None,
+            has_json: false,
+            has_pager: true,
         };
         output.set_color(color);
         output
@@ -102,6 +132,33 @@ impl Output {
         self.shell = shell;
     }
 
+    /// Starts no pager.
+    pub(crate) fn set_no_pager(&mut self) {
+        self.has_pager = false;
+    }
+
+    /// Prints errors as JSON from now on.
+    pub(crate) fn set_json(&mut self) {
+        self.is_json = true;
+    }
+
+    /// Sets how current the answer is.
+    pub(crate) fn set_freshness(&mut self, fresh_as_of: i64, pending_bytes: Option<u64>) {
+        self.freshness = Some((fresh_as_of, pending_bytes));
+    }
+
+    /// Returns whether an object was printed.
+    pub(crate) fn has_json(&self) -> bool {
+        self.has_json
+    }
+
+    /// Returns a link to a file, if the terminal has links.
+    pub(crate) fn link(&self, path: &Path) -> Option<LinkId> {
+        let variable = |name: &str| std::env::var(name).ok();
+        let has_links = self.colours_stdout && self.is_seen() && link::is_supported(variable);
+        if has_links { link::to_file(path) } else { None }
+    }
+
     /// Returns whether only results and errors are wanted.
     pub(crate) fn is_quiet(&self) -> bool {
         self.verbosity == Verbosity::Quiet
@@ -114,7 +171,20 @@ impl Output {
 
     /// Sends results longer than the screen to a pager from now on, if stdout is a terminal.
     pub(crate) fn page(&mut self) -> io::Result<()> {
-        self.stdout.page()
+        if self.has_pager { self.stdout.page() } else { Ok(()) }
+    }
+
+    /// Sends results to a pager like [`page`](Output::page), which shows the line that
+    /// [`mark`](Output::mark) marks.
+    pub(crate) fn page_to_mark(&mut self) -> io::Result<()> {
+        self.page()?;
+        self.stdout.await_mark();
+        Ok(())
+    }
+
+    /// Marks the next line of the result as the one to show.
+    pub(crate) fn mark(&mut self) -> io::Result<()> {
+        self.stdout.mark()
     }
 
     /// Returns the width of a line of a result; `None` if there is no limit.
@@ -131,13 +201,19 @@ impl Output {
     pub(crate) fn line(&mut self, text: impl Into<Text>) -> io::Result<()> {
         let text = text.into();
         let lines = match self.width {
-            Some(width) => text.wrap(width),
+            Some(width) => text.wrap_sentence(width),
             None => vec![text],
         };
         for line in lines {
             self.write(&line)?;
         }
         Ok(())
+    }
+
+    /// Writes a command for the user to run: alone on its line and never broken, so that it can be
+    /// copied.
+    pub(crate) fn command(&mut self, indent: &str, command: &str) -> io::Result<()> {
+        self.write(&Text::plain(indent).with(Style::Good, command))
     }
 
     /// Writes an empty line.
@@ -169,7 +245,7 @@ impl Output {
                 start = start.join(label).and(" ".repeat(free));
             }
             let lines = match self.width {
-                Some(width) => text.wrap(width.saturating_sub(column)),
+                Some(width) => text.wrap_sentence(width.saturating_sub(column)),
                 None => vec![text.clone()],
             };
             for line in lines {
@@ -236,6 +312,7 @@ impl Output {
     /// Writes one JSON object on one line.
     pub(crate) fn json(&mut self, value: &impl Serialize) -> io::Result<()> {
         let json = serde_json::to_string(value)?;
+        self.has_json = true;
         self.stdout.write_all(safe::safe_json(&json).as_bytes())?;
         self.stdout.write_all(b"\n")
     }
@@ -276,6 +353,9 @@ impl Output {
 
     /// Writes an error, what caused it and what to do about it to stderr.
     pub(crate) fn error(&self, error: &CommandError) {
+        if self.is_json {
+            return self.error_object(error);
+        }
         let mut causes = error.causes();
         if let Some(first) = causes.next() {
             self.message(Style::Bad, "error: ", &first);
@@ -290,13 +370,31 @@ impl Output {
         }
     }
 
+    fn error_object(&self, error: &CommandError) {
+        let causes: Vec<String> = error.causes().collect();
+        let hints: Vec<String> = error.hints.iter().map(|hint| self.shell.sentence(hint)).collect();
+        let freshness = self.freshness.filter(|_| error.kind == Kind::NoMatch);
+        let object = ErrorObject {
+            error: error.word(),
+            message: causes.join(": "),
+            hint: (!hints.is_empty()).then(|| hints.join("\n")),
+            fresh_as_of: freshness.map(|(fresh_as_of, _)| fresh_as_of),
+            pending_bytes: freshness.map(|(_, pending_bytes)| pending_bytes),
+        };
+        if let Ok(json) = serde_json::to_string(&object) {
+            let line = format!("{}\n", safe::safe_json(&json));
+            // A failure to write to stderr cannot be reported.
+            let _ = io::stderr().write_all(line.as_bytes());
+        }
+    }
+
     /// Asks for confirmation. Returns `None` without a terminal.
     pub(crate) fn ask(&mut self, question: impl Into<Text>) -> io::Result<Option<bool>> {
         // The result so far has to be visible before the question.
         self.stdout.flush()?;
         let question = question.into();
         let lines = match self.stderr_width {
-            Some(width) => question.wrap(width.saturating_sub(ask::ROOM)),
+            Some(width) => question.wrap_sentence(width.saturating_sub(ask::ROOM)),
             None => vec![question],
         };
         ask::ask(&lines, self.colours_stderr)
@@ -313,6 +411,18 @@ impl Output {
         let width = self.choice_width();
         let choices: Vec<Text> = choices.into_iter().map(|choice| choice.shorten(width)).collect();
         ask::pick(&Text::plain(question), &choices, self.colours_stderr)
+    }
+
+    /// Asks which one of several is meant; Return means the first one, and so does no terminal.
+    pub(crate) fn pick_or_first(
+        &mut self,
+        question: &str,
+        choices: Vec<Text>,
+    ) -> io::Result<usize> {
+        if !self.is_seen() {
+            return Ok(0);
+        }
+        Ok(self.pick(question, choices)?.unwrap_or(0))
     }
 
     /// Starts a progress bar, which shows only on a terminal.
@@ -351,7 +461,7 @@ impl Output {
         let indent = start.width();
         let message = Text::plain(message);
         let lines = match self.stderr_width {
-            Some(width) => message.wrap(width.saturating_sub(indent)),
+            Some(width) => message.wrap_sentence(width.saturating_sub(indent)),
             None => vec![message],
         };
         let mut shown = String::new();
@@ -363,6 +473,11 @@ impl Output {
         // One write per message. A failure cannot be reported.
         let _ = io::stderr().write_all(shown.as_bytes());
     }
+}
+
+/// Returns the width of lines of standard output; `None` if there is no limit.
+pub(crate) fn stdout_width() -> Option<usize> {
+    width_of(&io::stdout())
 }
 
 /// A writer for log lines, which escapes them too.

@@ -1,6 +1,7 @@
 //! The start of every reading command: opens the ledger, brings it up to date within a short time,
 //! and warns of what is still missing.
 
+use std::io;
 use std::path::Path;
 
 use quipu_ledger::collect::Progress;
@@ -13,12 +14,15 @@ use serde::Serialize;
 
 use crate::commands::Context;
 use crate::error::{CommandError, Kind, Result};
-use crate::machine;
 use crate::output::{ID_LETTERS, ShortIds, Style, Text, bytes, count, elapsed, minute};
 use crate::settings::Origin;
+use crate::{filters, machine};
 
 /// Limit for the number of projects listed for an ambiguous name.
 const MOST_PROJECTS: usize = 8;
+
+/// Sessions of this folder to choose from.
+const MOST_SESSIONS: usize = 9;
 
 /// Options of every reading command.
 #[derive(Debug, Default, Clone, Copy, clap::Args)]
@@ -66,7 +70,24 @@ pub(crate) fn open_apart(context: &mut Context, args: Args) -> Result<Reading> {
     begin(context, args, true)
 }
 
+/// Opens the ledger again and collects what is new, for a command that follows a session. Prints no
+/// warnings: [`open`] has printed them.
+pub(crate) fn again(context: &Context) -> Result<Reading> {
+    let path = &context.settings.ledger.value;
+    let mut reader = quipu_ledger::freshness::open_to_read(path, machine::name())?;
+    let freshness =
+        reader.refresh(&context.roots(), machine::name(), RefreshLimit::Short, &mut |_| {})?;
+    Ok(Reading { ledger: reader.ledger, freshness })
+}
+
 fn begin(context: &mut Context, args: Args, needs_second_connection: bool) -> Result<Reading> {
+    let reading = read(context, args, needs_second_connection)?;
+    let Freshness { fresh_as_of, pending_bytes, .. } = reading.freshness;
+    context.output.set_freshness(fresh_as_of, pending_bytes);
+    Ok(reading)
+}
+
+fn read(context: &mut Context, args: Args, needs_second_connection: bool) -> Result<Reading> {
     let path = context.settings.ledger.value.clone();
     refuse_unknown(context, &path)?;
     if args.no_sync {
@@ -102,11 +123,9 @@ fn begin(context: &mut Context, args: Args, needs_second_connection: bool) -> Re
                 Progress::Planned { bytes, .. } if limit == RefreshLimit::Unlimited => {
                     bar.plan_bytes("collecting", bytes);
                 }
-                Progress::Stored { bytes } if limit == RefreshLimit::Unlimited => {
-                    bar.advance(bytes)
-                }
+                Progress::Done { bytes } if limit == RefreshLimit::Unlimited => bar.advance(bytes),
                 Progress::Rebuilding { done, total } => bar.records("rebuilding", done, total),
-                Progress::Planned { .. } | Progress::Stored { .. } => {}
+                Progress::Planned { .. } | Progress::Done { .. } => {}
             },
         )?;
     drop(bar);
@@ -117,7 +136,8 @@ fn begin(context: &mut Context, args: Args, needs_second_connection: bool) -> Re
 
 /// Fails if a named ledger does not exist, so that a typing mistake does not create a new one.
 fn refuse_unknown(context: &Context, path: &Path) -> Result<()> {
-    if !is_named(context) || path.symlink_metadata().is_ok() {
+    let is_absent = |error: io::Error| error.kind() == io::ErrorKind::NotFound;
+    if !is_named(context) || !path.symlink_metadata().is_err_and(is_absent) {
         return Ok(());
     }
     let shown = context.show(path);
@@ -185,6 +205,61 @@ impl Reading {
                 Ok(name.to_owned())
             }
         }
+    }
+
+    /// Returns a name that matches one session. Without a name, the last session of this folder; if
+    /// there are several and a terminal, the user's choice.
+    pub(crate) fn name_or_here(&self, context: &mut Context, name: Option<&str>) -> Result<String> {
+        if let Some(name) = name {
+            return self.name(context, name);
+        }
+        let project = Some(filters::project(context, "."));
+        let filter = Filter { project, ..Filter::default() };
+        let found = quipu_ledger::query::sessions(&self.ledger, &filter, Some(MOST_SESSIONS))?;
+        let names: Vec<String> = found
+            .sessions
+            .iter()
+            .map(|session| match session.agent.as_str() {
+                "" => session.id.clone(),
+                agent => format!("{agent}/{}", session.id),
+            })
+            .collect();
+        let Some(newest) = names.first() else {
+            self.refuse_if_behind()?;
+            let here = std::env::current_dir().unwrap_or_default();
+            let what = format!("no session of {}{}", context.show(here), self.missing_note());
+            let mut error = CommandError::new(what).hint(
+                "`quipu last` shows the newest session of all folders, `quipu sessions` lists them",
+            );
+            error.kind = Kind::NoMatch;
+            return Err(error);
+        };
+        if found.sessions.len() == 1 {
+            return Ok(newest.clone());
+        }
+        let ids = self.short_ids()?;
+        let described = found.sessions.iter().map(|session| {
+            Text::styled(Style::Good, ids.of(&session.id)).and(format!(
+                "  {}  {}",
+                session.updated_at.map(elapsed).unwrap_or_default(),
+                session.title.as_deref().unwrap_or_default()
+            ))
+        });
+        let described = described.collect();
+        let question = match found.total {
+            total if total == names.len() => "Sessions of this folder:".to_owned(),
+            total => format!("The newest of {total} sessions of this folder:"),
+        };
+        let choice = self.wait_for(|| context.output.pick_or_first(&question, described))??;
+        Ok(names.get(choice).unwrap_or(newest).clone())
+    }
+
+    /// Returns the newest session of this folder, if there is one.
+    pub(crate) fn newest_here(&self, context: &Context) -> Result<Option<SessionRow>> {
+        let project = Some(filters::project(context, "."));
+        let filter = Filter { project, ..Filter::default() };
+        let found = quipu_ledger::query::sessions(&self.ledger, &filter, Some(1))?;
+        Ok(found.rows.first().copied().flatten())
     }
 
     /// Waits for the user without a snapshot: the write-ahead log grows as long as one is held.

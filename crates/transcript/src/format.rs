@@ -21,6 +21,21 @@ pub fn by_name(name: &str) -> Option<&'static dyn Format> {
     all().find(|format| format.name() == name)
 }
 
+/// Returns whether `name` means the agent of a session: its own name (`main`), the name or title of
+/// its format or the first word of the title (`claude-code`, `Claude Code`, `claude`), or both with
+/// a slash (`OpenClaw/main`). Case is ignored.
+pub fn is_agent(name: &str, format: &str, agent: &str) -> bool {
+    let is_format = |name: &str| {
+        let title = by_name(format).map_or(format, |format| format.title());
+        let first = title.split(' ').next().unwrap_or_default();
+        [format, title, first].iter().any(|known| known.eq_ignore_ascii_case(name))
+    };
+    let is_both = name
+        .split_once('/')
+        .is_some_and(|(format, own)| is_format(format) && own.eq_ignore_ascii_case(agent));
+    is_both || is_format(name) || (!agent.is_empty() && name.eq_ignore_ascii_case(agent))
+}
+
 /// The storage format of one agent's sessions.
 pub trait Format: Sync {
     /// Returns the stable name that is stored, printed and used as a folder (`claude-code`).

@@ -7,7 +7,7 @@ use quipu_ledger::{Error, Ledger, Trouble};
 
 use super::Context;
 use crate::error::{CommandError, Result};
-use crate::output::{Bar, Style, Text, bytes, count};
+use crate::output::{Bar, Style, Text, bytes, count, sessions};
 use crate::paths;
 
 /// Copy the whole ledger to one file, or restore such a copy
@@ -69,7 +69,7 @@ fn make(args: &Args, context: &mut Context, file: &Path) -> Result<()> {
     } else if !context.output.is_quiet() {
         let shown = context.show(file);
         context.output.line(
-            Text::styled(Style::Good, count(report.sessions, "session"))
+            Text::styled(Style::Good, sessions(report.sessions, report.subagents))
                 .and(format!(", {} ", count(report.records, "record")))
                 .and(format!("({}) copied to {shown} and checked", bytes(report.bytes))),
         )?;
@@ -94,11 +94,12 @@ fn restore(args: &Args, context: &mut Context, file: &Path) -> Result<()> {
             .hint("nothing was changed; use --force to replace the ledger anyway"));
     }
     if !args.yes {
+        let (session_count, subagents) = prepared.session_counts();
         let question = format!(
             "{}Replace {shown} with {} ({}, {})?",
             if is_of_another { "This is a copy of another ledger. " } else { "" },
             context.show(file),
-            count(prepared.session_count(), "session"),
+            sessions(session_count, subagents),
             count(prepared.records(), "record"),
         );
         match context.output.ask(question)? {
@@ -136,14 +137,15 @@ fn restore(args: &Args, context: &mut Context, file: &Path) -> Result<()> {
         return Ok(());
     }
     context.output.line(
-        Text::styled(Style::Good, count(report.sessions, "session"))
+        Text::styled(Style::Good, sessions(report.sessions, report.subagents))
             .and(format!(", {} restored to {shown}", count(report.records, "record"))),
     )?;
     let mut facts = Vec::new();
     if let Some(kept) = &report.kept {
         facts.push(("kept", Text::plain(context.show(kept)).with(Style::Dim, "  the old ledger")));
     }
-    facts.push(("next", Text::plain("`quipu sync` collects everything written since the backup")));
+    let next = context.shell.sentence("`quipu sync` collects everything written since the backup");
+    facts.push(("next", Text::plain(next)));
     context.output.facts(2, &facts)?;
     Ok(())
 }

@@ -40,7 +40,8 @@ pub(super) fn run(_: &Args, context: &mut Context) -> Result<()> {
         return Ok(());
     }
     if cursors.is_empty() {
-        context.output.line("no files were collected yet; run `quipu sync`")?;
+        let none = context.shell.sentence("no files were collected yet; run `quipu sync`");
+        context.output.line(none)?;
     }
     let roots =
         cursors.chunk_by(|left, right| (&left.format, &left.root) == (&right.format, &right.root));

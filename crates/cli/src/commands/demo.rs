@@ -11,10 +11,10 @@ use quipu_transcript::format;
 use serde::Serialize;
 
 use super::Context;
-use crate::demo::{Demo, new_folder, quoted};
+use crate::demo::{Demo, new_folder};
 use crate::error::{CommandError, Result};
 use crate::output::{Style, Text, count};
-use crate::{machine, zone};
+use crate::{machine, shell, zone};
 
 /// Create a small ledger of invented sessions, to try every command
 ///
@@ -90,9 +90,15 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
     context.output.gap()?;
     context.output.line("Run this in your shell; your own ledger is not touched:")?;
     context.output.gap()?;
-    let (config, ledger) = (quoted(&config), quoted(&ledger_path));
-    let alias = format!("  alias demo='{} --config {config} --ledger {ledger}'", program());
-    context.output.verbatim(&alias)?;
+    let variables = [("QUIPU_CONFIG", &config), ("QUIPU_LEDGER", &ledger_path)];
+    for (name, path) in variables {
+        context.output.command("  ", &format!("export {name}={}", shell::quote(path)))?;
+    }
+    if !is_on_path() {
+        let folder = std::env::current_exe().ok().and_then(|path| Some(path.parent()?.to_owned()));
+        let folder = folder.map(shell::quote).unwrap_or_default();
+        context.output.command("  ", &format!("export PATH={folder}:\"$PATH\""))?;
+    }
     context.output.gap()?;
     context.output.line("Then try")?;
     context.output.gap()?;
@@ -102,12 +108,15 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
         known.find_subcommand(name).is_some()
     });
     for (sample, what) in samples {
-        context.output.line(Text::plain(format!("  demo {sample}")))?;
+        context.output.command("  ", &format!("quipu {sample}"))?;
         context.output.line(Text::styled(Style::Dim, format!("      {what}")))?;
     }
     context.output.gap()?;
-    let remove = format!("To delete the demo: rm -r {}", quoted(&demo.folder));
-    context.output.line(Text::styled(Style::Dim, remove))?;
+    let end = "To return to your own ledger and delete the demo:";
+    context.output.line(Text::styled(Style::Dim, end))?;
+    context.output.gap()?;
+    context.output.command("  ", "unset QUIPU_CONFIG QUIPU_LEDGER")?;
+    context.output.command("  ", &format!("rm -r {}", shell::quote(&demo.folder)))?;
     Ok(())
 }
 
@@ -146,14 +155,10 @@ fn empty_folder(folder: &Path) -> Result<PathBuf> {
     Ok(folder)
 }
 
-/// Returns the command that starts this program.
-fn program() -> String {
-    let called = std::env::args_os().next().unwrap_or_default();
-    match Path::new(&called).components().count() {
-        // It was found on the search path.
-        1 => called.to_string_lossy().into_owned(),
-        _ => std::env::current_exe().map_or_else(|_| "quipu".to_owned(), |path| quoted(&path)),
-    }
+/// Returns whether the shell finds a `quipu`.
+fn is_on_path() -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|folder| folder.join("quipu").is_file())
 }
 
 fn cannot(what: &str, error: std::io::Error) -> CommandError {

@@ -129,7 +129,7 @@ fn print_finding(context: &mut Context, finding: &Finding) -> Result<()> {
     {
         facts.push(("", Text::styled(Style::Dim, format!("and {} more", number(more)))));
     }
-    facts.push(("do", Text::plain(&finding.advice)));
+    facts.push(("do", Text::plain(context.shell.sentence(&finding.advice))));
     context.output.facts(0, &facts)?;
     Ok(())
 }

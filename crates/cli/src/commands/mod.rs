@@ -14,6 +14,7 @@ mod import;
 mod man;
 mod notes;
 mod overview;
+mod problems;
 mod projects;
 mod rebuild;
 mod restore;
@@ -27,6 +28,7 @@ mod show;
 mod sql;
 mod status;
 mod sync;
+mod tail;
 mod tree;
 mod usage;
 mod watch;
@@ -41,17 +43,20 @@ use quipu_transcript::prices::Prices;
 
 use crate::args::{self, ColorWhen, Global};
 use crate::error::{CommandError, Kind, Result};
-use crate::output::{Output, Verbosity};
+use crate::output::{Output, Text, Verbosity};
 use crate::settings::{self, Settings};
 use crate::shell::Shell;
-use crate::{logging, machine, paths, reading, roots};
+use crate::{logging, machine, mistakes, paths, reading, roots};
 
 /// The commands.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
     Projects(projects::Args),
+    #[command(visible_alias = "ls")]
     Sessions(sessions::Args),
+    #[command(visible_alias = "log")]
     Show(show::Args),
+    Tail(tail::Args),
     Tree(tree::Args),
     Resume(resume::Args),
     Search(search::Args),
@@ -59,6 +64,8 @@ pub(crate) enum Command {
     Watch(watch::Args),
     Service(service::Args),
     Status(status::Args),
+    Problems(problems::Args),
+    #[command(visible_alias = "cost")]
     Usage(usage::Args),
     Export(export::Args),
     Import(import::Args),
@@ -86,6 +93,7 @@ impl Command {
             Command::Projects(args) => projects::run(args, context),
             Command::Sessions(args) => sessions::run(args, context),
             Command::Show(args) => show::run(args, context),
+            Command::Tail(args) => tail::run(args, context),
             Command::Tree(args) => tree::run(args, context),
             Command::Resume(args) => resume::run(args, context),
             Command::Search(args) => search::run(args, context),
@@ -93,6 +101,7 @@ impl Command {
             Command::Watch(args) => watch::run(args, context),
             Command::Service(args) => service::run(args, context),
             Command::Status(args) => status::run(args, context),
+            Command::Problems(args) => problems::run(args, context),
             Command::Usage(args) => usage::run(args, context),
             Command::Export(args) => export::run(args, context),
             Command::Import(args) => import::run(args, context),
@@ -112,6 +121,27 @@ impl Command {
             Command::Demo(args) => demo::run(args, context),
             Command::Completions(args) => completions::run(args, context),
             Command::Man(args) => man::run(args, context),
+        }
+    }
+}
+
+impl Command {
+    /// Returns whether `--json` prints one object per line, and none for an empty list.
+    fn is_list(&self) -> bool {
+        match self {
+            Command::Projects(_)
+            | Command::Sessions(_)
+            | Command::Show(_)
+            | Command::Tree(_)
+            | Command::Search(_)
+            | Command::Problems(_)
+            | Command::Notes(_)
+            | Command::Cron(_)
+            | Command::Cursors(_)
+            | Command::Formats(_) => true,
+            Command::Senders(args) => args.is_list(),
+            Command::Session(args) => args.is_list(),
+            _ => false,
         }
     }
 }
@@ -169,6 +199,15 @@ impl Context {
     }
 }
 
+impl Context {
+    /// Formats a path for people like [`show`](Context::show), with a link to it on terminals that
+    /// have links.
+    pub(crate) fn linked(&self, path: impl AsRef<Path>) -> Text {
+        let link = self.output.link(path.as_ref());
+        Text::path(self.show(path), link)
+    }
+}
+
 /// Parses the command line, runs the command and returns the exit code.
 pub(crate) fn main(arguments: Vec<OsString>) -> ExitCode {
     let arguments = search::with_excluded_words(arguments);
@@ -178,6 +217,12 @@ pub(crate) fn main(arguments: Vec<OsString>) -> ExitCode {
     };
     let global = &args.global;
     let mut output = Output::new(settings::early_color(global.color), verbosity(global));
+    if global.json {
+        output.set_json();
+    }
+    if global.no_pager {
+        output.set_no_pager();
+    }
     logging::start(global.quiet, global.verbose);
     let settings = match load(global, &mut output) {
         Ok(settings) => settings,
@@ -193,12 +238,21 @@ pub(crate) fn main(arguments: Vec<OsString>) -> ExitCode {
         Some(command) => command.run(&mut context),
         None => overview::run(&mut context),
     };
+    let is_list = args.command.as_ref().is_some_and(Command::is_list);
+    let ran = match ran {
+        Ok(()) if global.json && is_list && !context.output.has_json() => {
+            let mut none = CommandError::new("nothing found");
+            none.kind = Kind::NoMatch;
+            Err(none)
+        }
+        ran => ran,
+    };
     // Output written before a failure is shown before the error.
     let written = context.output.finish().map_err(CommandError::from);
     match ran.and(written) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            if !matches!(error.kind, Kind::PipeClosed | Kind::CheckFailed) {
+            if !matches!(error.kind, Kind::PipeClosed | Kind::CheckFailed | Kind::Stopped) {
                 context.output.error(&error);
             }
             error.exit_code()
@@ -211,7 +265,15 @@ fn explain(arguments: &[OsString], error: &clap::Error) -> ExitCode {
     let color = settings::early_color(args::color_flag(arguments));
     let mut output = Output::new(color, Verbosity::Ordinary);
     if error.use_stderr() {
-        output.usage_error(&error.render());
+        let is_json = arguments.iter().any(|argument| argument == "--json");
+        if is_json {
+            output.set_json();
+        }
+        match mistakes::explained(error) {
+            Some(explained) => output.error(&explained),
+            None if is_json => output.error(&mistakes::in_one_line(error)),
+            None => output.usage_error(&error.render()),
+        }
         return ExitCode::from(2);
     }
     match output.help(&error.render()).and_then(|()| output.finish()).map_err(CommandError::from) {

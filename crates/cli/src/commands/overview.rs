@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::{Context, status, sync};
 use crate::error::Result;
-use crate::output::{Column, Style, Text, bytes, count, number, ratio};
+use crate::output::{Column, Style, Text, bytes, count, ledger_ratio, number, sessions};
 use crate::reading;
 
 /// The object that `--json` prints.
@@ -26,7 +26,7 @@ pub(super) fn run(context: &mut Context) -> Result<()> {
     };
     let report = sync::collect_with_progress(context, &mut ledger)?;
     if report.sources_changed > 0 {
-        // Without this, the write-ahead log of the import would count as part of the ledger's size.
+        // Without this, what was collected would be in the log, and not in the ledger's size.
         ledger.checkpoint()?;
     }
     let status = quipu_ledger::status::status(&ledger, &context.roots())?;
@@ -63,7 +63,7 @@ fn show(context: &mut Context, report: Option<&SyncReport>, status: &Status) -> 
     if databases > 0 {
         places.push(count(databases, "database"));
     }
-    let sessions = count(sum(|format| format.sessions - format.subagents), "session");
+    let sessions = sessions(sum(|format| format.sessions), sum(|format| format.subagents));
     let headline = format!("{sessions} in {}, {kept}", places.join(" and "));
     let facts = facts(context, report, status);
     let out = &mut context.output;
@@ -102,7 +102,7 @@ fn row(format: &FormatStatus) -> Vec<Text> {
     let number = |value| Text::styled(style, number(value));
     vec![
         Text::styled(style, &format.title),
-        number(format.sessions.saturating_sub(format.subagents)),
+        number(format.sessions),
         number(format.subagents),
         number(format.records),
         Text::styled(style, bytes(format.bytes)),
@@ -116,14 +116,12 @@ fn facts(
 ) -> Vec<(&'static str, Text)> {
     let held = status.formats.iter().map(|format| format.bytes).sum();
     let mut size = bytes(status.ledger.bytes);
-    if let Some(ratio) = ratio(status.ledger.bytes, held) {
+    if let Some(ratio) = ledger_ratio(status.ledger.bytes, held) {
         size = format!("{size}, {ratio} × the size of the sources");
     }
-    let mut facts = vec![
-        ("ledger", Text::plain(context.show(&status.ledger.path))),
-        ("", Text::styled(Style::Dim, size)),
-    ];
-    let collected = report.map(sync::summary).unwrap_or_default();
+    let mut facts =
+        vec![("ledger", context.linked(&status.ledger.path)), ("", Text::styled(Style::Dim, size))];
+    let collected = report.map(|report| sync::summary(report, &context.shell)).unwrap_or_default();
     facts.extend(collected.into_iter().filter(|(label, _)| *label != "problems"));
     let sessions = |state: &str| -> u64 {
         status.formats.iter().filter_map(|format| format.states.get(state)).sum()
@@ -147,7 +145,7 @@ fn facts(
     if problems > 0 {
         let lost = if status.keeps_everything() { "; nothing was lost" } else { "" };
         let problems = Text::styled(Style::Warning, count(problems, "problem"))
-            .and(format!(" in source files{lost}; see `quipu status`"));
+            .and(context.shell.sentence(&format!(" in source files{lost}; see `quipu problems`")));
         facts.push(("problems", problems));
     }
     facts

@@ -61,15 +61,15 @@ const COLUMNS: [Column; 5] = [
 
 fn row(context: &Context, project: &Project) -> Vec<Text> {
     let path = match &project.path {
-        Some(path) => context.show(path),
-        None => project.slugs.join(" "),
+        Some(path) => context.linked(path),
+        None => Text::styled(Style::Dim, project.slugs.join(" ")),
     };
     vec![
         Text::styled(Style::Bold, name(project)),
         Text::plain(number(project.sessions)),
         Text::plain(project.updated_at.map(elapsed).unwrap_or_default()),
         Text::plain(agents(project)),
-        Text::styled(Style::Dim, path),
+        path,
     ]
 }
 

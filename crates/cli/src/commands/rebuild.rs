@@ -5,7 +5,7 @@ use quipu_ledger::{Error, Ledger};
 
 use super::Context;
 use crate::error::Result;
-use crate::output::{Style, Text, count};
+use crate::output::{Style, Text, count, sessions};
 use crate::reading;
 
 /// Rebuild sessions, usage and the search index from the stored raw data
@@ -41,7 +41,7 @@ pub(super) fn run(_: &Args, context: &mut Context) -> Result<()> {
     } else if !context.output.is_quiet() {
         context.output.line(
             Text::plain("rebuilt ")
-                .with(Style::Good, count(report.sessions, "session"))
+                .with(Style::Good, sessions(report.sessions, report.subagents))
                 .and(format!(" from {}", count(report.records, "record"))),
         )?;
     }
@@ -52,7 +52,8 @@ fn nothing(context: &mut Context) -> Result<()> {
     if context.is_json {
         context.output.json(&RebuildReport::default())?;
     } else if !context.output.is_quiet() {
-        context.output.line("nothing to rebuild: there is no ledger yet; run `quipu sync`")?;
+        let nothing = "nothing to rebuild: there is no ledger yet; run `quipu sync`";
+        context.output.line(context.shell.sentence(nothing))?;
     }
     Ok(())
 }

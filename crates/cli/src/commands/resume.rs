@@ -24,14 +24,16 @@ use crate::shell::{self, Shell, quote};
 /// names what its runtime calls.
 ///
 /// Examples:
+///   quipu resume
 ///   quipu resume 640a
 ///   quipu resume last --run
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct Args {
-    /// A session id or an unambiguous beginning of one, a session key, or `last`
+    /// A session id or an unambiguous beginning of one, a session key, or `last`; without it, the
+    /// last session of this folder
     #[arg(value_name = "ID", allow_hyphen_values = true)]
-    id: String,
+    id: Option<String>,
 
     /// Run the command instead of printing it
     #[arg(long)]
@@ -57,7 +59,8 @@ struct Resumption<'a> {
 
 pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
     let reading = reading::open(context, args.reading)?;
-    let row = reading.find(context, &args.id)?;
+    let name = reading.name_or_here(context, args.id.as_deref())?;
+    let row = quipu_ledger::query::find_session(&reading.ledger, &name)?;
     let Some(session) = quipu_ledger::query::summary_of(&reading.ledger, row)? else {
         return Err(cannot("the session is not in the index", "run `quipu rebuild`"));
     };

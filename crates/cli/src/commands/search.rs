@@ -79,11 +79,11 @@ pub(crate) struct Args {
     context: usize,
 
     /// Only sessions of this project: any part of its name, or a path
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, short = 'p', value_name = "NAME")]
     project: Option<String>,
 
     /// Only entries since then: `3d`, `yesterday`, `2026-11-01`
-    #[arg(long, value_name = "WHEN", allow_hyphen_values = true)]
+    #[arg(long, short = 's', value_name = "WHEN", allow_hyphen_values = true)]
     since: Option<String>,
 
     /// Only entries before or on that day
@@ -99,7 +99,8 @@ pub(crate) struct Args {
 }
 
 /// Options that take the next argument, even if it begins with a dash.
-const TAKING: &[&str] = &["--exact", "--regex", "--since", "--until", "--project", "-n", "-C"];
+const TAKING: &[&str] =
+    &["--exact", "--regex", "--since", "--until", "--project", "-n", "-C", "-p", "-s"];
 
 /// Allows excluded words (`-test`) among the others; clap would read them as options. A space
 /// before the dash makes no difference to the query.
@@ -149,12 +150,6 @@ struct Printed<'a> {
     #[serde(flatten)]
     hit: &'a SearchHit,
     /// The number of all hits.
-    total: u64,
-}
-
-/// The object that `--json` prints if there are no hits.
-#[derive(Serialize)]
-struct NoHit {
     total: u64,
 }
 
@@ -211,10 +206,6 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
     }
     if answer.total == 0 {
         reading.refuse_if_behind()?;
-        if context.is_json {
-            // Without a hit, the object still says how current the answer is.
-            reading.json(context, &NoHit { total: 0 })?;
-        }
         return Err(nothing(&answer, &request.query, &reading));
     }
     if context.is_json {
@@ -250,11 +241,9 @@ fn query(args: &Args, context: &Context) -> Result<Query> {
     if let Some(project) = &args.project {
         also(What::Project(project.clone()));
     }
-    if let Some(since) = &args.since {
-        also(What::Since(filters::since(since)?));
-    }
-    if let Some(until) = &args.until {
-        also(What::Until(filters::until(until)?));
+    let (since, until) = filters::range(args.since.as_deref(), args.until.as_deref())?;
+    for what in [since.map(What::Since), until.map(What::Until)].into_iter().flatten() {
+        also(what);
     }
     for filter in &mut query.filters {
         if let What::Project(name) = &mut filter.what

@@ -31,6 +31,13 @@ pub(crate) struct Args {
     action: Action,
 }
 
+impl Args {
+    /// Returns whether it prints a list.
+    pub(super) fn is_list(&self) -> bool {
+        matches!(self.action, Action::List(_))
+    }
+}
+
 /// Actions of `quipu senders`.
 #[derive(Debug, clap::Subcommand)]
 enum Action {
@@ -165,6 +172,7 @@ fn list(args: &ListArgs, context: &mut Context) -> Result<()> {
     if has_codes {
         context.output.gap()?;
         let how = "`quipu senders pair CODE` allows the sender who received that code";
+        let how = context.shell.sentence(how);
         context.output.line(Text::styled(Style::Dim, how))?;
     }
     Ok(())

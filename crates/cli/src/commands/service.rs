@@ -51,6 +51,10 @@ enum Action {
         force: bool,
     },
     /// Stop the service and delete its file; the ledger is kept
+    ///
+    /// Example:
+    ///   quipu service remove
+    #[command(verbatim_doc_comment)]
     Remove {
         /// Delete the file even if quipu did not write it
         #[arg(long)]
@@ -59,6 +63,10 @@ enum Action {
     /// Show whether the service is installed and running
     ///
     /// The exit code is 1 if it is not installed.
+    ///
+    /// Example:
+    ///   quipu service status --json | jq .running
+    #[command(verbatim_doc_comment)]
     Status,
 }
 
@@ -141,7 +149,16 @@ fn install(context: &mut Context, manager: Manager, path: &Path, force: bool) ->
         let warning = "this system cannot restrict the service to the ledger's folder";
         context.output.warn(warning, Some("the service runs with all your permissions"));
     }
-    show(context, &state, "starts after each login; `quipu service remove` removes it")
+    let note = "starts after each login; `quipu service remove` removes it";
+    show(context, &state, &context.shell.sentence(note))?;
+    match state.problem {
+        None => Ok(()),
+        Some(why) => {
+            let how =
+                "the file is installed; run the commands above, or start `quipu watch` yourself";
+            Err(CommandError::new(format!("the service was not started: {why}")).hint(how))
+        }
+    }
 }
 
 fn remove(context: &mut Context, manager: Manager, path: &Path, force: bool) -> Result<()> {

@@ -170,7 +170,8 @@ fn by_project(context: &mut Context, ids: &ShortIds, sessions: &[Session]) -> Re
         }
         let name = sessions.first().map_or("", |session| session.project.as_str());
         let title = Text::styled(Style::Bold, if name.is_empty() { "(no project)" } else { name })
-            .with(Style::Dim, format!("  {}", context.show(place)));
+            .and("  ")
+            .join(context.linked(place));
         context.output.line(title)?;
         show(context, ids, 2, sessions.into_iter(), false)?;
     }

@@ -1,20 +1,26 @@
 //! `quipu show`: the story of a session.
 
+mod changes;
 mod counts;
+mod images;
 pub(super) mod page;
 mod tools;
 
 use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
 use quipu_ledger::query::{Choice, Story};
 use quipu_ledger::wire::{ShownEntry, StoryCounts};
 use quipu_transcript::entry;
-use quipu_transcript::story::StoryDetail;
+use quipu_transcript::story::{StoryDetail, StoryItem};
 
+use self::changes::Changes;
+use self::images::Images;
 use self::page::Page;
 use super::Context;
-use crate::error::{CommandError, Result};
+use crate::error::{CommandError, Kind, Result};
+use crate::reading::Reading;
 use crate::{detail, reading};
 
 /// Show the messages and tool calls of a session
@@ -25,12 +31,14 @@ use crate::{detail, reading};
 /// hidden by default. Entries are in the order of the agent's file; `↶` marks a
 /// rewind. `--json` prints one object per entry.
 ///
-/// SESSION is an id or the beginning of one, a session key, or `last`.
+/// SESSION is an id or the beginning of one, a session key, or `last`. Without
+/// it, the last session of this folder is shown; on a terminal you choose one.
 ///
 /// Examples:
-///   quipu show last
-///   quipu show 640ab4c7 --role user
+///   quipu show
+///   quipu show last --prompts
 ///   quipu show 640ab4c7 --turn 3 --full
+///   quipu show 640ab4c7 --changes | less
 ///   quipu show 640ab4c7 --entry 3fa9 --raw | jq .
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
@@ -38,7 +46,7 @@ use crate::{detail, reading};
 pub(crate) struct Args {
     /// The session to show
     #[arg(value_name = "SESSION", allow_hyphen_values = true)]
-    session: String,
+    session: Option<String>,
 
     #[command(flatten)]
     detail: detail::Args,
@@ -54,6 +62,26 @@ pub(crate) struct Args {
     /// Show only this entry
     #[arg(long, value_name = "ENTRY", conflicts_with_all = ["branch", "turn", "last", "role"])]
     entry: Option<String>,
+
+    /// Show this entry in full, with the entries around it
+    #[arg(long, value_name = "ENTRY", conflicts_with_all = ["branch", "turn", "entry", "last", "role"])]
+    at: Option<String>,
+
+    /// With --at, show N entries before it and after it
+    #[arg(long, short = 'C', value_name = "N", default_value_t = 3)]
+    context: u64,
+
+    /// Show only what a person asked
+    #[arg(long, conflicts_with_all = ["role", "entry", "at", "raw"])]
+    prompts: bool,
+
+    /// Show all edits of the session as one patch per file
+    #[arg(long, conflicts_with_all = ["role", "entry", "at", "raw", "prompts", "count"])]
+    changes: bool,
+
+    /// Write the pictures of the session into this folder
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["raw", "prompts", "count", "changes"])]
+    images: Option<PathBuf>,
 
     /// Show only the last N messages
     #[arg(long, value_name = "N")]
@@ -99,13 +127,16 @@ impl Args {
             last: self.last,
             branch: self.branch.clone(),
             entry: self.entry.clone(),
+            at: self.at.clone(),
+            around: self.context,
+            after: None,
         }
     }
 }
 
 pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
     let reading = reading::open(context, args.reading)?;
-    let session = reading.name(context, &args.session)?;
+    let session = reading.name_or_here(context, args.session.as_deref())?;
     let story = Story::find(&reading.ledger, &session)?;
     let mut choice = args.choice();
     // A name that matches nothing is reported before anything is printed.
@@ -121,22 +152,97 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
     if args.raw {
         return raw(&story, &choice, context);
     }
+    if let Some(folder) = &args.images {
+        return images(&story, &choice, folder, &reading, context);
+    }
+    if args.changes {
+        return changes(&story, &choice, &reading, context);
+    }
     if args.entry.is_some() {
         // A single entry is shown in full.
         choice.detail = StoryDetail::FULL;
     }
+    let is_asked = |item: &StoryItem<'_>| {
+        !args.prompts || (item.is_prompt && !item.is_automatic && item.folded.is_none())
+    };
+    let at = args.at.as_deref().map(|name| story.entry(name)).transpose()?;
     if context.is_json {
         return each(|emit| {
             story.each_item(&choice, &mut |item| {
-                emit(reading.json(context, &ShownEntry::of(item, choice.detail)))
+                if !is_asked(item) {
+                    return ControlFlow::Continue(());
+                }
+                let detail = if at == Some(item.entry) { StoryDetail::FULL } else { choice.detail };
+                emit(reading.json(context, &ShownEntry::of(item, detail)))
             })
         });
     }
-    context.output.page()?;
+    match at {
+        Some(_) => context.output.page_to_mark()?,
+        None => context.output.page()?,
+    }
+    let cost = quipu_ledger::query::cost_of(&reading.ledger, &context.prices(), story.row())?;
     let mut page = Page::new(&choice, reading.short_ids()?, context);
-    page.head(story.head())?;
-    each(|emit| story.each_item(&choice, &mut |item| emit(page.item(item))))?;
+    page.mark_entry(at);
+    page.head(story.head(), cost)?;
+    each(|emit| {
+        story.each_item(&choice, &mut |item| match is_asked(item) {
+            true => emit(page.item(item)),
+            false => ControlFlow::Continue(()),
+        })
+    })?;
     page.end()
+}
+
+/// Prints all edits of the chosen entries.
+fn changes(
+    story: &Story<'_>,
+    choice: &Choice,
+    reading: &Reading,
+    context: &mut Context,
+) -> Result<()> {
+    let mut changes = Changes::default();
+    story.each_item(choice, &mut |item| {
+        changes.add(item);
+        ControlFlow::Continue(())
+    })?;
+    if changes.is_empty() {
+        return Err(nothing(
+            "no edits in this session",
+            "tools that run programs change files unseen",
+        ));
+    }
+    changes.show(context, reading)
+}
+
+/// Writes the pictures of the chosen entries.
+fn images(
+    story: &Story<'_>,
+    choice: &Choice,
+    folder: &Path,
+    reading: &Reading,
+    context: &mut Context,
+) -> Result<()> {
+    let mut found = Images::default();
+    let mut line = Vec::new();
+    story.raw(choice, &mut |part| {
+        line.extend_from_slice(part);
+        if line.ends_with(b"\n") {
+            found.add(&std::mem::take(&mut line));
+        }
+        ControlFlow::Continue(())
+    })?;
+    found.add(&line);
+    if found.is_empty() {
+        return Err(nothing("no pictures in this session", "`quipu show ID --count` counts them"));
+    }
+    found.write(folder, &story.head().id, context, reading)
+}
+
+fn nothing(what: &str, hint: &str) -> CommandError {
+    let mut error = CommandError::new(what).hint(hint);
+    error.kind = Kind::NoMatch;
+    error
 }
 
 /// Prints the raw records of the entries.

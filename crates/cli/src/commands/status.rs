@@ -9,7 +9,9 @@ use quipu_transcript::problem::ProblemKind;
 
 use super::Context;
 use crate::error::Result;
-use crate::output::{Column, Style, Text, ago, bytes, count, day, long_lines, number, ratio};
+use crate::output::{
+    Column, Style, Text, ago, bytes, count, day, ledger_ratio, long_lines, number, sessions,
+};
 
 /// Show what the ledger contains, which files are left out, and why
 ///
@@ -59,11 +61,12 @@ fn show_ledger(context: &mut Context, status: &Status) -> Result<()> {
         context.output.line(
             Text::styled(Style::Bold, "There is no ledger yet").and(format!(" at {path}.")),
         )?;
-        context.output.line("Run `quipu sync` to create one and collect the files below.")?;
+        let how = "Run `quipu sync` to create one and collect the files below.";
+        context.output.line(context.shell.sentence(how))?;
         return Ok(());
     }
     let held = status.formats.iter().map(|format| format.bytes).sum();
-    let size = match ratio(ledger.bytes, held) {
+    let size = match ledger_ratio(ledger.bytes, held) {
         Some(ratio) => {
             format!("{}, {ratio} × the {} of source data in it", bytes(ledger.bytes), bytes(held))
         }
@@ -71,13 +74,19 @@ fn show_ledger(context: &mut Context, status: &Status) -> Result<()> {
     };
     context.output.line(Text::styled(Style::Bold, "Ledger"))?;
     let mut facts = vec![
-        ("path", Text::plain(path)),
+        ("path", context.linked(&ledger.path)),
         ("size", Text::plain(size)),
         ("records", Text::plain(number(ledger.records))),
     ];
+    if ledger.log_bytes > 0 {
+        let log = format!("{}, emptied when no process has it open", bytes(ledger.log_bytes));
+        facts.insert(2, ("log", Text::plain(log)));
+    }
+    let shell = &context.shell;
     let mut note = |label, value: u64, one: &str, rest: &str| {
         if value > 0 {
-            facts.push((label, Text::plain(format!("{} {rest}", count(value, one)))));
+            let text = shell.sentence(&format!("{} {rest}", count(value, one)));
+            facts.push((label, Text::plain(text)));
         }
     };
     note("behind", ledger.unprojected, "record", "not projected yet; run `quipu sync`");
@@ -119,18 +128,14 @@ fn format_facts(
             "unreadable" => "  cannot be read".to_owned(),
             other => format!("  {other}"),
         };
-        Text::plain(context.show(&root.path)).with(Style::Dim, note)
+        context.linked(&root.path).with(Style::Dim, note)
     });
     add("roots", roots.collect());
     if format.roots.is_empty() {
         add("roots", vec![Text::styled(Style::Dim, "none: nothing is collected")]);
     }
     if format.sources > 0 || format.databases > 0 || format.sessions > 0 {
-        let mut sessions = count(format.sessions.saturating_sub(format.subagents), "session");
-        if format.subagents > 0 {
-            sessions = format!("{sessions}, {}", count(format.subagents, "sub-agent"));
-        }
-        add("sessions", vec![Text::plain(sessions)]);
+        add("sessions", vec![Text::plain(sessions(format.sessions, format.subagents))]);
         let mut places = places(format.sources, format.database_sessions);
         if format.databases > 0 {
             places = format!("{places} of {}", count(format.databases, "database"));
@@ -160,7 +165,7 @@ fn format_facts(
     note("gone", format.gone, "gone from disk; kept in the ledger");
     note("rewritten", format.rewritten, "rewritten after collecting; all generations kept");
     if let Some(found) = &format.oldest {
-        let path = Text::plain(context.show(Path::new(&found.path)));
+        let path = context.linked(Path::new(&found.path));
         add("oldest", vec![path, oldest(&format.title, found)]);
     }
     add("warning", format.warnings.iter().flat_map(warning_texts).collect());

@@ -9,6 +9,7 @@ use super::Context;
 use crate::error::Result;
 use crate::output::{Style, Text, bytes, count, number};
 use crate::reading::Reading;
+use crate::shell::Shell;
 
 /// Collect everything new into the ledger
 ///
@@ -33,7 +34,8 @@ pub(super) fn run(_: &Args, context: &mut Context) -> Result<()> {
         if is_nothing && ledger.is_empty()? {
             nothing_found(context, Some(&report))?;
         } else {
-            context.output.facts(0, &summary(&report))?;
+            let facts = summary(&report, &context.shell);
+            context.output.facts(0, &facts)?;
         }
     }
     Ok(())
@@ -44,7 +46,7 @@ pub(super) fn collect_with_progress(context: &Context, ledger: &mut Ledger) -> R
     let mut bar = context.output.bar();
     let report = collect(ledger, &context.roots(), &mut |progress| match progress {
         Progress::Planned { bytes, .. } => bar.plan_bytes("collecting", bytes),
-        Progress::Stored { bytes } => bar.advance(bytes),
+        Progress::Done { bytes } => bar.advance(bytes),
         Progress::Rebuilding { done, total } => bar.records("rebuilding", done, total),
     })?;
     tracing::info!(
@@ -58,7 +60,7 @@ pub(super) fn collect_with_progress(context: &Context, ledger: &mut Ledger) -> R
 }
 
 /// Returns a summary of a sync for people.
-pub(super) fn summary(report: &SyncReport) -> Vec<(&'static str, Text)> {
+pub(super) fn summary(report: &SyncReport, shell: &Shell) -> Vec<(&'static str, Text)> {
     let mut facts = vec![("collected", collected(report))];
     let noticed: Vec<String> =
         [(report.rewritten, "rewritten"), (report.renamed, "renamed"), (report.gone, "gone")]
@@ -74,8 +76,8 @@ pub(super) fn summary(report: &SyncReport) -> Vec<(&'static str, Text)> {
         facts.push(("not read", describe_files(skipped, why)));
     }
     for skipped in report.outside() {
-        let why = "a link out of its root, not followed; see `quipu doctor`";
-        facts.push(("not read", describe_files(skipped, why)));
+        let why = shell.sentence("a link out of its root, not followed; see `quipu doctor`");
+        facts.push(("not read", describe_files(skipped, &why)));
     }
     for skipped in report.nowhere() {
         facts.push(("not read", describe_files(skipped, "a broken link")));
@@ -95,7 +97,7 @@ pub(super) fn summary(report: &SyncReport) -> Vec<(&'static str, Text)> {
     if report.problems > 0 {
         let lost = if report.damaged().next().is_none() { "; nothing was lost" } else { "" };
         let problems = Text::styled(Style::Warning, count(report.problems, "problem"))
-            .and(format!(" in source files{lost}; see `quipu status`"));
+            .and(shell.sentence(&format!(" in source files{lost}; see `quipu problems`")));
         facts.push(("problems", problems));
     }
     facts
@@ -210,6 +212,8 @@ pub(super) fn nothing_found(context: &mut Context, report: Option<&SyncReport>) 
     out.gap()?;
     out.line("  [roots]")?;
     out.line(format!("  {example} = [\"/path/to/folder\"]"))?;
+    out.gap()?;
+    out.line("To try quipu on invented sessions first, run `quipu demo`.")?;
     Ok(())
 }
 

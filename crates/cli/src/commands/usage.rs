@@ -37,8 +37,8 @@ pub(crate) struct Args {
     #[arg(value_enum, default_value = "daily")]
     by: By,
 
-    /// Only usage since then: 3d, yesterday, 2026-11-01
-    #[arg(long, value_name = "WHEN")]
+    /// Only usage since then: 3d, yesterday, 2026-11-01, 2026-11-01..2026-11-07
+    #[arg(long, short = 's', value_name = "WHEN")]
     since: Option<String>,
 
     /// Only usage before or on that day, or in or before that month
@@ -46,7 +46,7 @@ pub(crate) struct Args {
     until: Option<String>,
 
     /// Only sessions of this project: any part of its name, or a path
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, short = 'p', value_name = "NAME")]
     project: Option<String>,
 
     /// Only sessions of this agent

@@ -3,6 +3,8 @@
 use std::error::Error as _;
 use std::io;
 use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use quipu_ledger::collect::Progress;
@@ -23,7 +25,8 @@ use crate::output::{Bar, Line, Output, Style, Text, count, now_ms, second};
 /// ledger within a second. While nothing changes it sleeps, except for a scan of
 /// all files every few minutes. On a full disk or a locked ledger it waits and
 /// retries. After a suspend it collects everything that was written in between.
-/// `quipu service install` keeps it running in the background.
+/// `quipu service install` keeps it running in the background. The exit code
+/// after Ctrl-C is 130.
 ///
 /// With --json, prints one object each time something was stored.
 ///
@@ -38,7 +41,8 @@ const GRACE: Duration = Duration::from_millis(1_500);
 
 pub(super) fn run(_: &Args, context: &mut Context) -> Result<()> {
     let stop = Stop::new();
-    stop_on_signals(stop.clone())
+    let is_interrupted = Arc::new(AtomicBool::new(false));
+    stop_on_signals(stop.clone(), Arc::clone(&is_interrupted))
         .map_err(|error| CommandError::new(format!("cannot wait for signals: {error}")))?;
     let roots = context.roots();
     let is_json = context.is_json;
@@ -66,22 +70,27 @@ pub(super) fn run(_: &Args, context: &mut Context) -> Result<()> {
     );
     show.end()?;
     match failure {
-        Some(error) => Err(error.into()),
-        None => Ok(watched?),
+        Some(error) => return Err(error.into()),
+        None => watched?,
+    }
+    match is_interrupted.load(Ordering::Relaxed) {
+        true => Err(CommandError::stopped()),
+        false => Ok(()),
     }
 }
 
-/// Stops the watch on Ctrl-C, SIGTERM, and when its terminal is closed.
-fn stop_on_signals(stop: Stop) -> io::Result<()> {
+/// Stops the watch on Ctrl-C, SIGTERM, and when its terminal is closed. Sets the flag on Ctrl-C.
+fn stop_on_signals(stop: Stop, is_interrupted: Arc<AtomicBool>) -> io::Result<()> {
     let mut signals = Signals::new([SIGINT, SIGTERM])?;
     if !is_hangup_ignored() {
         signals.add_signal(SIGHUP)?;
     }
     let wait = move || {
-        if signals.forever().next().is_some() {
+        if let Some(signal) = signals.forever().next() {
+            is_interrupted.store(signal == SIGINT, Ordering::Relaxed);
             stop.stop();
             std::thread::sleep(GRACE);
-            std::process::exit(0);
+            std::process::exit(if signal == SIGINT { 130 } else { 0 });
         }
     };
     std::thread::Builder::new().name("signals".to_owned()).spawn(wait)?;
@@ -189,7 +198,7 @@ impl Show<'_> {
                 let output = &*self.output;
                 self.bar.get_or_insert_with(|| output.bar()).plan_bytes("collecting", bytes);
             }
-            Progress::Stored { bytes } => {
+            Progress::Done { bytes } => {
                 if let Some(bar) = &self.bar {
                     bar.advance(bytes);
                 }

@@ -1,6 +1,6 @@
 //! Numbers, sizes and dates for people. Never used for JSON.
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::{Timestamp, Zoned};
 pub(crate) use quipu_transcript::render::{count, number};
 
 /// Formats a large number with three digits: `1.23M`.
@@ -53,9 +53,22 @@ fn scaled(value: u64, small: &str, units: &[&str]) -> String {
     format!("{size:.decimals$}{}", units.get(unit).unwrap_or(&""))
 }
 
-/// Formats `part` divided by `whole`: `0.26`. Returns `None` for an empty whole.
-pub(crate) fn ratio(part: u64, whole: u64) -> Option<String> {
-    (whole > 0).then(|| format!("{:.2}", part as f64 / whole as f64))
+/// Formats a number of sessions and of sub-agents: `7 sessions, 1 sub-agent`.
+pub(crate) fn sessions(sessions: u64, subagents: u64) -> String {
+    match subagents {
+        0 => count(sessions, "session"),
+        _ => format!("{}, {}", count(sessions, "session"), count(subagents, "sub-agent")),
+    }
+}
+
+/// Bytes below which a ledger's tables and indexes outweigh what is stored in it.
+const SMALL_LEDGER: u64 = 10_000_000;
+
+/// Formats the size of a ledger divided by that of its sources: `0.26`. Returns `None` for a small
+/// ledger, of which it would say nothing.
+pub(crate) fn ledger_ratio(ledger: u64, sources: u64) -> Option<String> {
+    (ledger >= SMALL_LEDGER && sources > 0)
+        .then(|| format!("{:.2}", ledger as f64 / sources as f64))
 }
 
 /// Formats the local day of a time in milliseconds UTC: `2026-11-15`.
@@ -88,11 +101,16 @@ pub(crate) fn now_ms() -> i64 {
 /// Length after which an id is cut.
 const LONGEST_ID: usize = 20;
 
-/// Formats how long ago a time is; after two weeks, its day.
+/// Formats how long ago a time is; after two weeks, its day. Days are those of the calendar, as in
+/// `--since 3d`.
 pub(crate) fn elapsed(milliseconds: i64) -> String {
+    elapsed_at(milliseconds, &crate::zone::now())
+}
+
+fn elapsed_at(milliseconds: i64, now: &Zoned) -> String {
     let Ok(time) = Timestamp::from_millisecond(milliseconds) else { return "unknown".to_owned() };
-    let age = Timestamp::now().duration_since(time);
-    match (age.as_mins(), age.as_hours(), age.as_hours() / 24) {
+    let age = now.timestamp().duration_since(time);
+    match (age.as_mins(), age.as_hours(), days(time, now)) {
         (..0, ..) => minute(milliseconds),
         (0, ..) => "just now".to_owned(),
         (minutes @ ..60, ..) => format!("{minutes} min ago"),
@@ -101,6 +119,27 @@ pub(crate) fn elapsed(milliseconds: i64) -> String {
         (.., days @ ..14) => format!("{days} days ago"),
         _ => day(milliseconds),
     }
+}
+
+/// Formats how long something took: `2 h 5 min`.
+pub(crate) fn duration(milliseconds: i64) -> String {
+    let minutes = milliseconds.max(0) / 60_000;
+    match (minutes / (24 * 60), minutes / 60, minutes % 60) {
+        (0, 0, 0) => format!("{} s", milliseconds.max(0) / 1000),
+        (0, 0, minutes) => format!("{minutes} min"),
+        (0, hours, 0) => format!("{hours} h"),
+        (0, hours, minutes) => format!("{hours} h {minutes} min"),
+        (days, hours, _) => match hours % 24 {
+            0 => count(days.unsigned_abs(), "day"),
+            hours => format!("{} {hours} h", count(days.unsigned_abs(), "day")),
+        },
+    }
+}
+
+/// Returns the number of midnights between a time and now.
+fn days(time: Timestamp, now: &Zoned) -> i32 {
+    let day = time.to_zoned(now.time_zone().clone()).date();
+    now.date().since(day).map_or(0, |span| span.get_days())
 }
 
 /// Returns the beginning of an id that people need and `find` accepts: of a UUID or another long
@@ -177,12 +216,11 @@ impl ShortIds {
 
 /// Formats how many days ago a time is.
 pub(crate) fn ago(milliseconds: i64) -> String {
-    let age = Timestamp::from_millisecond(milliseconds)
-        .map_or(SignedDuration::ZERO, |time| Timestamp::now().duration_since(time));
-    match age.as_hours() / 24 {
+    let now = crate::zone::now();
+    match Timestamp::from_millisecond(milliseconds).map_or(0, |time| days(time, &now)) {
         ..=0 => "today".to_owned(),
         1 => "yesterday".to_owned(),
-        days => format!("{} days ago", number(days.unsigned_abs())),
+        days => format!("{} days ago", number(days.unsigned_abs().into())),
     }
 }
 
@@ -208,6 +246,25 @@ mod tests {
         let shown = [0.0, 0.000_01, 0.0004, 0.005, 1.239, 999.4, 1234.5].map(dollars);
         assert_eq!(shown, ["$0.00", "<$0.0001", "$0.0004", "$0.01", "$1.24", "$999.40", "$1,235"]);
         assert_eq!([7, 1234, 12_345_678, u64::MAX].map(short), ["7", "1.23k", "12.3M", "18.4Q"]);
+    }
+
+    #[test]
+    fn days_are_those_of_the_calendar() {
+        let now: Zoned = "2026-11-16T01:00:00[UTC]".parse().unwrap();
+        let shown =
+            |time: &str| elapsed_at(time.parse::<Timestamp>().unwrap().as_millisecond(), &now);
+        assert_eq!(shown("2026-11-15T02:00:00Z"), "23 h ago");
+        assert_eq!(shown("2026-11-15T00:30:00Z"), "1 day ago");
+        // 25 hours and 30 minutes, and two midnights.
+        assert_eq!(shown("2026-11-14T23:30:00Z"), "2 days ago");
+        assert_eq!(shown("2026-11-03T00:00:00Z"), "13 days ago");
+        assert_eq!(shown("2026-11-02T23:00:00Z"), "2026-11-02");
+    }
+
+    #[test]
+    fn durations_have_two_units() {
+        let shown = [7_000, 60_000, 3_600_000, 7_500_000, 86_400_000, 180_000_000].map(duration);
+        assert_eq!(shown, ["7 s", "1 min", "1 h", "2 h 5 min", "1 day", "2 days 2 h"]);
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! The destination of results: standard output, or a pager if they are longer than the screen.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io::{self, BufWriter, IsTerminal, Write};
+use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::Arc;
 
@@ -18,12 +19,24 @@ pub(super) enum Sink {
         held: Vec<u8>,
         lines: usize,
         rows: usize,
+        mark: Mark,
     },
     Pager {
         // Dropped before the child, which has to see the end of its input.
         input: BufWriter<Backlog<ChildStdin>>,
         child: Child,
     },
+}
+
+/// A line that the pager shows first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Mark {
+    /// There is none: the pager starts at the beginning.
+    None,
+    /// It is not written yet. Until then the pager is not started, because its command names it.
+    Awaited,
+    /// Its number, counted from 1.
+    Line(usize),
 }
 
 impl Sink {
@@ -42,7 +55,25 @@ impl Sink {
         let rows = usize::from(size.ws_row);
         if rows > 0 {
             stdout.flush()?;
-            *self = Sink::Screen { held: Vec::new(), lines: 0, rows };
+            *self = Sink::Screen { held: Vec::new(), lines: 0, rows, mark: Mark::None };
+        }
+        Ok(())
+    }
+
+    /// Does not start the pager before [`mark`](Sink::mark) is called.
+    pub(super) fn await_mark(&mut self) {
+        if let Sink::Screen { mark, .. } = self {
+            *mark = Mark::Awaited;
+        }
+    }
+
+    /// Marks the next line as the one that the pager shows first.
+    pub(super) fn mark(&mut self) -> io::Result<()> {
+        if let Sink::Screen { lines, mark, rows, .. } = self {
+            *mark = Mark::Line(*lines + 1);
+            if *lines + 1 > *rows {
+                self.start()?;
+            }
         }
         Ok(())
     }
@@ -51,6 +82,12 @@ impl Sink {
     pub(super) fn finish(&mut self) -> io::Result<()> {
         match std::mem::replace(self, Sink::new()) {
             Sink::Stdout(mut stdout) => stdout.flush(),
+            // The awaited line never came.
+            Sink::Screen { held, lines, rows, .. } if lines + 1 > rows => {
+                *self = pager(Mark::None).unwrap_or_else(Sink::new);
+                self.write_all(&held)?;
+                self.finish()
+            }
             Sink::Screen { held, .. } => {
                 self.write_all(&held)?;
                 self.flush()
@@ -67,9 +104,9 @@ impl Sink {
 
     /// Starts the pager. Without one, everything goes to the terminal.
     fn start(&mut self) -> io::Result<()> {
-        let Sink::Screen { held, .. } = self else { return Ok(()) };
-        let held = std::mem::take(held);
-        *self = pager().unwrap_or_else(Sink::new);
+        let Sink::Screen { held, mark, .. } = self else { return Ok(()) };
+        let (held, mark) = (std::mem::take(held), *mark);
+        *self = pager(mark).unwrap_or_else(Sink::new);
         self.write_all(&held)
     }
 }
@@ -79,11 +116,11 @@ impl Write for Sink {
         match self {
             Sink::Stdout(stdout) => stdout.write(bytes),
             Sink::Pager { input, .. } => input.write(bytes),
-            Sink::Screen { held, lines, rows } => {
+            Sink::Screen { held, lines, rows, mark } => {
                 held.extend_from_slice(bytes);
                 *lines += memchr::memchr_iter(b'\n', bytes).count();
                 // The shell's prompt after it needs a line too.
-                if *lines + 1 > *rows {
+                if *lines + 1 > *rows && *mark != Mark::Awaited {
                     self.start()?;
                 }
                 Ok(bytes.len())
@@ -109,8 +146,20 @@ fn command() -> Option<OsString> {
     )
 }
 
+/// Lines that stay above a marked line.
+const ABOVE: usize = 3;
+
+/// Returns the option that makes `less` begin with a line.
+fn first_line(program: &OsStr, mark: Mark) -> Option<String> {
+    let is_less = Path::new(program).file_name().is_some_and(|name| name == "less");
+    match mark {
+        Mark::Line(line) if is_less && line > ABOVE => Some(format!("+{}", line - ABOVE)),
+        _ => None,
+    }
+}
+
 /// Starts the pager. Returns `None` if it cannot be started.
-fn pager() -> Option<Sink> {
+fn pager(mark: Mark) -> Option<Sink> {
     let pager = command()?;
     let is_plain = |text: &str| !text.contains(|sign: char| "|&;<>()$`\\\"'*?[#~=%".contains(sign));
     // The command comes from the user's environment; results are passed as data only.
@@ -118,8 +167,9 @@ fn pager() -> Option<Sink> {
         // Without a shell, a missing program is noticed at once.
         Some(plain) => {
             let mut words = plain.split_whitespace();
-            let mut program = Command::new(words.next()?);
-            program.args(words);
+            let name = words.next()?;
+            let mut program = Command::new(name);
+            program.args(words).args(first_line(name.as_ref(), mark));
             program
         }
         None => {
@@ -141,4 +191,19 @@ fn pager() -> Option<Sink> {
     // Ctrl-C is for the pager now. When it ends, writing to it fails.
     let _ = signal_hook::flag::register(SIGINT, Arc::default());
     Some(Sink::Pager { input, child })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_less_begins_with_a_line() {
+        let first = |program: &str, mark| first_line(program.as_ref(), mark);
+        assert_eq!(first("less", Mark::Line(40)).as_deref(), Some("+37"));
+        assert_eq!(first("/usr/bin/less", Mark::Line(4)).as_deref(), Some("+1"));
+        assert_eq!(first("less", Mark::Line(2)), None);
+        assert_eq!(first("less", Mark::None), None);
+        assert_eq!(first("more", Mark::Line(40)), None);
+    }
 }

@@ -4,9 +4,10 @@
 
 use std::fmt::Write as _;
 
-use clap::builder::styling::{AnsiColor, Style as AnsiStyle};
+use clap::builder::styling::{Ansi256Color, Style as AnsiStyle};
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
+use super::link::{self, LinkId};
 use super::safe::safe;
 
 /// The style of a piece. It never carries meaning alone.
@@ -25,22 +26,31 @@ pub(crate) enum Style {
     Bad,
     /// A search match.
     Match,
+    /// A path with a link to it.
+    Path(LinkId),
 }
+
+// Of the palette of 256 colours: neither the terminal's theme nor its background makes them
+// unreadable. The 16 basic colours have yellow and cyan, which cannot be read on white.
+const TEAL: Ansi256Color = Ansi256Color(30);
+const GREEN: Ansi256Color = Ansi256Color(28);
+const ORANGE: Ansi256Color = Ansi256Color(130);
+const RED: Ansi256Color = Ansi256Color(196);
 
 impl Style {
     fn ansi(self) -> AnsiStyle {
         match self {
-            Style::Plain => AnsiStyle::new(),
+            Style::Plain | Style::Path(_) => AnsiStyle::new(),
             Style::Bold => AnsiStyle::new().bold(),
             Style::Dim => AnsiStyle::new().dimmed(),
             Style::Italic => AnsiStyle::new().italic(),
-            Style::Accent => AnsiColor::Cyan.on_default().bold(),
-            Style::Code => AnsiColor::Cyan.on_default(),
+            Style::Accent => TEAL.on_default().bold(),
+            Style::Code => TEAL.on_default(),
             Style::Link => AnsiStyle::new().underline(),
-            Style::Good => AnsiColor::Green.on_default(),
-            Style::Warning => AnsiColor::Yellow.on_default(),
-            Style::Bad => AnsiColor::Red.on_default().bold(),
-            Style::Match => AnsiColor::Yellow.on_default().bold(),
+            Style::Good => GREEN.on_default(),
+            Style::Warning => ORANGE.on_default(),
+            Style::Bad => RED.on_default().bold(),
+            Style::Match => ORANGE.on_default().bold(),
         }
     }
 }
@@ -60,6 +70,14 @@ impl Text {
     /// Creates styled text.
     pub(crate) fn styled(style: Style, text: impl AsRef<str>) -> Text {
         Text::default().with(style, text)
+    }
+
+    /// Creates the text of a path, with a link to it if there is one.
+    pub(crate) fn path(shown: impl AsRef<str>, link: Option<LinkId>) -> Text {
+        match link {
+            Some(link) => Text::styled(Style::Path(link), shown),
+            None => Text::plain(shown),
+        }
     }
 
     /// Adds unstyled text.
@@ -102,7 +120,10 @@ impl Text {
     pub(crate) fn render(&self, with_colour: bool) -> String {
         let mut line = String::new();
         for (style, text) in &self.pieces {
-            if with_colour && *style != Style::Plain {
+            if let (Style::Path(link), true) = (style, with_colour) {
+                let target = link::target(*link);
+                let _ = write!(line, "\x1b]8;;{target}\x1b\\{text}\x1b]8;;\x1b\\");
+            } else if with_colour && *style != Style::Plain {
                 let ansi = style.ansi();
                 // Writing to a string cannot fail.
                 let _ = write!(line, "{ansi}{text}{ansi:#}");
@@ -142,32 +163,34 @@ impl Text {
     /// Breaks the text into lines at spaces. A word that is wider than a line is broken after
     /// slashes, or anywhere.
     pub(crate) fn wrap(&self, width: usize) -> Vec<Text> {
-        let width = width.max(1);
-        let characters: Vec<(Style, char)> = self.characters().collect();
-        let mut lines = Vec::new();
-        let mut line: Vec<(Style, char)> = Vec::new();
-        // Each run is a word with the spaces before it.
-        for run in characters.chunk_by(|(_, left), (_, right)| *left == ' ' || *right != ' ') {
-            let word = run.iter().position(|(_, character)| *character != ' ').unwrap_or(run.len());
-            let (spaces, word) = run.split_at(word);
-            if columns(&line) + columns(run) <= width {
-                line.extend(run);
-                continue;
-            }
-            if !line.is_empty() {
-                lines.push(std::mem::take(&mut line));
-            } else if spaces.len() < width {
-                line.extend(spaces);
-            }
-            for part in parts(word, width) {
-                if !line.is_empty() && columns(&line) + columns(part) > width {
-                    lines.push(std::mem::take(&mut line));
+        broken(self.characters().collect(), width)
+    }
+
+    /// Breaks a sentence of quipu into lines. A command in it (`` `quipu …` ``) stays on one line,
+    /// even if it is wider than that, so that it can be copied.
+    pub(crate) fn wrap_sentence(&self, width: usize) -> Vec<Text> {
+        let mut characters: Vec<(Style, char)> = self.characters().collect();
+        let starts = |rest: &[(Style, char)]| {
+            rest.len() > COMMAND.len()
+                && rest.iter().zip(COMMAND.chars()).all(|((_, letter), start)| *letter == start)
+        };
+        let mut at = 0;
+        while at < characters.len() {
+            let rest = characters.get(at..).unwrap_or_default();
+            let end = rest.iter().skip(1).position(|(_, letter)| *letter == '`');
+            at += match end.filter(|_| starts(rest)) {
+                Some(end) => {
+                    for (_, letter) in characters.iter_mut().skip(at).take(end + 1) {
+                        *letter = if *letter == ' ' { KEPT } else { *letter };
+                    }
+                    end + 2
                 }
-                line.extend(part);
-            }
+                None => 1,
+            };
         }
-        lines.push(line);
-        lines.into_iter().map(Text::from_characters).collect()
+        let unmarked = |(style, letter)| (style, if letter == KEPT { ' ' } else { letter });
+        let lines = broken(characters, width).into_iter();
+        lines.map(|line| Text::from_characters(line.characters().map(unmarked))).collect()
     }
 
     fn characters(&self) -> impl Iterator<Item = (Style, char)> + '_ {
@@ -189,6 +212,41 @@ impl Text {
     }
 }
 
+/// The beginning of a command in a sentence.
+const COMMAND: &str = "`quipu ";
+
+/// A space that is not broken at. No text contains it: line breaks are escaped.
+const KEPT: char = '\n';
+
+/// Breaks characters into lines.
+fn broken(characters: Vec<(Style, char)>, width: usize) -> Vec<Text> {
+    let width = width.max(1);
+    let mut lines = Vec::new();
+    let mut line: Vec<(Style, char)> = Vec::new();
+    // Each run is a word with the spaces before it.
+    for run in characters.chunk_by(|(_, left), (_, right)| *left == ' ' || *right != ' ') {
+        let word = run.iter().position(|(_, character)| *character != ' ').unwrap_or(run.len());
+        let (spaces, word) = run.split_at(word);
+        if columns(&line) + columns(run) <= width {
+            line.extend(run);
+            continue;
+        }
+        if !line.is_empty() {
+            lines.push(std::mem::take(&mut line));
+        } else if spaces.len() < width {
+            line.extend(spaces);
+        }
+        for part in parts(word, width) {
+            if !line.is_empty() && columns(&line) + columns(part) > width {
+                lines.push(std::mem::take(&mut line));
+            }
+            line.extend(part);
+        }
+    }
+    lines.push(line);
+    lines.into_iter().map(Text::from_characters).collect()
+}
+
 impl From<&str> for Text {
     fn from(text: &str) -> Text {
         Text::plain(text)
@@ -208,12 +266,13 @@ fn columns(characters: &[(Style, char)]) -> usize {
 
 /// Returns the width of one character. A variation selector widens the character before it.
 fn columns_of(character: char) -> usize {
-    if character == '\u{fe0f}' { 1 } else { character.width().unwrap_or(0) }
+    if matches!(character, '\u{fe0f}' | KEPT) { 1 } else { character.width().unwrap_or(0) }
 }
 
 /// Splits a word into parts that fit on a line: between slashes if possible.
 fn parts(word: &[(Style, char)], width: usize) -> Vec<&[(Style, char)]> {
-    if columns(word) <= width {
+    let is_kept = word.iter().any(|(_, character)| *character == KEPT);
+    if is_kept || columns(word) <= width {
         return vec![word];
     }
     let mut parts = Vec::new();
@@ -272,6 +331,21 @@ mod tests {
     }
 
     #[test]
+    fn a_command_is_never_broken() {
+        let sentence = |text: &str, width| -> Vec<String> {
+            let lines = Text::plain(text).wrap_sentence(width);
+            lines.iter().map(|line| line.render(false)).collect()
+        };
+        let text = "see `quipu show 'a b' --turn 3`, or `x y` and more";
+        assert_eq!(
+            sentence(text, 12),
+            ["see", "`quipu show 'a b' --turn 3`,", "or `x y` and", "more"]
+        );
+        assert_eq!(sentence(text, 80), [text]);
+        assert_eq!(sentence("an open `quipu show a", 9), ["an open", "`quipu", "show a"]);
+    }
+
+    #[test]
     fn pictures_are_two_columns_wide() {
         for width in 4..12 {
             for line in Text::plain("a ⚠️⚠️⚠️⚠️ b⚠️c").wrap(width) {
@@ -292,7 +366,25 @@ mod tests {
     fn colours_only_when_asked_for() {
         let text = Text::styled(Style::Good, "ok").and(" then");
         assert_eq!(text.render(false), "ok then");
-        assert_eq!(text.render(true), "\u{1b}[32mok\u{1b}[0m then");
+        assert_eq!(text.render(true), "\u{1b}[38;5;28mok\u{1b}[0m then");
+    }
+
+    /// The contrast of each colour is at least 4 to 1, on black and on white.
+    #[test]
+    fn colours_can_be_read_on_black_and_on_white() {
+        let level = |index: u8| if index == 0 { 0.0 } else { f64::from(55 + 40 * index) / 255.0 };
+        let linear = |part: f64| match part {
+            part if part <= 0.04045 => part / 12.92,
+            part => ((part + 0.055) / 1.055).powf(2.4),
+        };
+        for Ansi256Color(number) in [TEAL, GREEN, ORANGE, RED] {
+            let cube = number - 16;
+            let [red, green, blue] =
+                [cube / 36, cube / 6 % 6, cube % 6].map(|index| linear(level(index)));
+            let light = 0.2126 * red + 0.7152 * green + 0.0722 * blue;
+            let (on_black, on_white) = ((light + 0.05) / 0.05, 1.05 / (light + 0.05));
+            assert!(on_black >= 3.9 && on_white >= 3.9, "{number}: {on_black} {on_white}");
+        }
     }
 
     #[test]

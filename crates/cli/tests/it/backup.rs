@@ -14,7 +14,7 @@ fn copies_the_ledger() {
         insta::assert_snapshot!(home.run("backup disk/copy.db"), @"
         exit 0
         --- stdout
-        7 sessions, 55 records ([SIZE]) copied to ~/disk/copy.db and checked
+        5 sessions, 2 sub-agents, 55 records ([SIZE]) copied to ~/disk/copy.db and checked
         ");
     });
     let names: Vec<_> =
@@ -55,7 +55,7 @@ fn for_machines() {
     let report = home.run("backup copy.db --json").json();
     assert_eq!(report["file"], "[HOME]/copy.db");
     assert_eq!(report["bytes"].as_u64(), Some(fs::metadata(home.path("copy.db")).unwrap().len()));
-    assert_eq!((report["records"].as_u64(), report["sessions"].as_u64()), (Some(55), Some(7)));
+    assert_eq!((report["records"].as_u64(), report["sessions"].as_u64()), (Some(55), Some(5)));
     assert_eq!(report["remembered"], true);
     assert!(report["seconds"].as_f64().is_some());
 }
@@ -123,7 +123,7 @@ fn comes_back() {
         insta::assert_snapshot!(home.run("backup --restore copy.db --yes"), @"
         exit 0
         --- stdout
-        7 sessions, 55 records restored to ~/.local/share/quipu/ledger.db
+        5 sessions, 2 sub-agents, 55 records restored to ~/.local/share/quipu/ledger.db
           kept  ~/.local/share/quipu/ledger.db.before-[TIME]  the old ledger
           next  `quipu sync` collects everything written since the backup
         ");
@@ -131,7 +131,7 @@ fn comes_back() {
     assert_eq!(home.run("sync").code, 0);
     let report = home.run("backup --restore copy.db --yes --json").json();
     assert_eq!(report["ledger"], "[HOME]/.local/share/quipu/ledger.db");
-    assert_eq!((report["records"].as_u64(), report["sessions"].as_u64()), (Some(55), Some(7)));
+    assert_eq!((report["records"].as_u64(), report["sessions"].as_u64()), (Some(55), Some(5)));
     assert!(report["kept"].as_str().unwrap().contains("ledger.db.before-"));
     assert_eq!(report["forgotten"].as_array().unwrap().len(), 0);
 }

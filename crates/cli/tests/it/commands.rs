@@ -16,7 +16,12 @@ fn line(session: &str, id: u8, parent: Option<u8>, text: &str) -> String {
 
 /// Returns the command that a search prints.
 fn printed(stdout: &str) -> String {
-    stdout.lines().rev().find_map(|line| line.strip_prefix("  quipu ")).unwrap().to_owned()
+    stdout
+        .lines()
+        .rev()
+        .find_map(|line| line.trim_start().strip_prefix("quipu "))
+        .unwrap()
+        .to_owned()
 }
 
 #[test]

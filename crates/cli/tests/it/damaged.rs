@@ -32,7 +32,7 @@ fn every_command_reports_damaged_archives() {
     collected  2 records (139 B) from 2 files, all new
     damaged    OpenClaw's agents/main/sessions/bomb.jsonl.zst: decompresses to more than a thousand times its size; stored unchanged, and its readable lines are collected
     damaged    OpenClaw's agents/main/sessions/old.jsonl.deleted.2026-02-04T10-30-00.000Z.zst: the data after its first frame is not zstd; stored unchanged, and its readable lines are collected
-    problems   2 problems in source files; see `quipu status`
+    problems   2 problems in source files; see `quipu problems`
     ");
     snapshot!(home.run("sync"), @"
     exit 0
@@ -44,7 +44,7 @@ fn every_command_reports_damaged_archives() {
     --- stdout
     Ledger
       path     ~/.local/share/quipu/ledger.db
-      size     [SIZE], [RATIO] × the 2.84 kB of source data in it
+      size     [SIZE]
       records  2
 
     Claude Code

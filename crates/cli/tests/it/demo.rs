@@ -45,8 +45,32 @@ fn says_what_to_do_next() {
     let made = home.run("demo --to demo");
     assert_eq!(made.code, 0);
     assert!(made.stdout.starts_with("7 invented sessions"), "{made}");
-    assert!(made.stdout.contains("--ledger [HOME]/demo/ledger.db'"), "{made}");
     assert!(made.stderr.is_empty(), "{made}");
+    // Every printed command works when it is typed.
+    let folder = home.path("").display().to_string();
+    let printed = made.stdout.replace("[HOME]/", &folder);
+    let typed: Vec<&str> = printed.lines().filter_map(|line| line.strip_prefix("  ")).collect();
+    let (exports, others): (Vec<&str>, Vec<&str>) =
+        typed.into_iter().partition(|line| line.starts_with("export "));
+    assert_eq!(exports.len(), 3, "the search path has no quipu: {made}");
+    let samples: Vec<&str> = others.into_iter().filter(|line| line.starts_with("quipu ")).collect();
+    assert_eq!(samples.len(), 9, "{made}");
+    for sample in samples {
+        let mut shell = std::process::Command::new("sh");
+        shell.arg("-c").arg(format!("{}\n{sample}", exports.join("\n")));
+        shell.env_clear().env("HOME", home.path("")).env("TZ", "UTC").env("PATH", "/usr/bin:/bin");
+        let run = home.finish(shell);
+        assert_eq!((run.code, run.stderr.as_str()), (0, ""), "{sample}: {run}");
+        assert!(!run.stdout.contains("--ledger"), "a hint is short: {run}");
+    }
+}
+
+#[test]
+fn an_empty_home_names_the_demo() {
+    for command in ["", "sync", "sessions"] {
+        let run = Home::empty().run(command);
+        assert!(run.stdout.contains("run `quipu demo`"), "{run}");
+    }
 }
 
 /// The demo's week ends yesterday by default, so that all of it is in the last 30 days.

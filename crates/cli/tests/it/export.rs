@@ -188,7 +188,7 @@ fn one_session_is_a_file() {
     snapshot!(home.run("export 00000001 --to folder/ --format json"), @"
     exit 0
     --- stdout
-    1 session written to ~/folder: 1 file (5.57 kB)
+    1 session written to ~/folder: 1 file (5.58 kB)
     ");
     assert_eq!(files(&home.path("folder")).len(), 1);
 }
@@ -247,12 +247,11 @@ fn what_cannot_be_exported() {
     error: no sessions match these filters
     hint: `quipu sessions --all` lists all sessions
     ");
-    snapshot!(home.run("export 00000001 --format md --json"), @"
+    snapshot!(home.run("export 00000001 --format md --json"), @r#"
     exit 2
     --- stderr
-    error: --json reports files that were written, and needs --to
-    hint: name a folder with --to, or use `--format json` for the session itself
-    ");
+    {"error":"failed","message":"--json reports files that were written, and needs --to","hint":"name a folder with --to, or use `--format json` for the session itself"}
+    "#);
     home.write("file", "");
     snapshot!(home.run("export --all --to file"), @"
     exit 2

@@ -168,8 +168,7 @@ fn an_import_tells_of_every_file() {
     {"path":"sessions.json","kind":"index","agent":"main","rows":1,"stored":0,"added":0}
     {"path":"s.jsonl.lock","kind":"other","agent":"main","rows":0,"stored":0,"added":0,"why":"lock file"}
     --- stderr
-    error: 1 file was not imported
-    hint: all other files were imported; the list has the reason for each file
+    {"error":"failed","message":"1 file was not imported","hint":"all other files were imported; the list has the reason for each file"}
     "#);
     snapshot!(home.run("import state --quiet"), @"
     exit 2

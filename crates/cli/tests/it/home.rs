@@ -28,6 +28,7 @@ pub(crate) fn filters() -> Vec<(&'static str, &'static str)> {
         (r"\d{4}-\d\d-\d\d \d\d:\d\d", "[MINUTE]"),
         (r"\(\d{4}-\d\d-\d\d\)", "([DAY])"),
         (r"[\d.]+ [kM]B, [\d.]+ ×", "[SIZE], [RATIO] ×"),
+        (r"(  size     |ledger\.db\n +)\d+ kB", "${1}[SIZE]"),
         (r#""(mtime|modified_at|fresh_as_of)":\d+"#, r#""$1":"[TIME]""#),
         (r#""id":"[0-9a-f-]{36}","bytes":\d+"#, r#""id":"[ID]","bytes":"[BYTES]""#),
     ]

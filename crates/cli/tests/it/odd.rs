@@ -57,8 +57,8 @@ fn gaps_unknown_types_and_lines_that_are_not_read() {
     ─ 3 ─ 10:30 ────────────────────────────────────────────────────────────────────
     ❯ long long long long long long long long long long long long long long long
 
-    ▤ a line of 36.7 MB: only its first 64 KiB are parsed → quipu show odd --entry d
-      --raw
+    ▤ a line of 36.7 MB: only its first 64 KiB are parsed; all of it:
+      quipu show odd --entry d --raw
 
     ─ 4 ─ 10:30 ────────────────────────────────────────────────────────────────────
     ❯ three
@@ -120,7 +120,8 @@ fn a_session_of_which_only_its_folder_is_left() {
     00000009-0000-4000-8000-000000000009 · 0 turns · lost: only 1 sub-agent and 1
     tool output known
 
-    ↳ sub-agent → quipu show 00000009/agent-abc
+    ↳ sub-agent
+      quipu show 00000009/agent-abc
     ");
     snapshot!(run(&home, "resume 00000009"), @"
     exit 1
@@ -140,16 +141,27 @@ fn a_session_of_which_only_its_folder_is_left() {
     00000009-0000-4000-8000-000000000009 · 0 turns · lost: only 13 sub-agents and 1
     tool output known
 
-    ↳ sub-agent → quipu show 00000009/agent-abc
-    ↳ sub-agent → quipu show 00000009/agent-b0
-    ↳ sub-agent → quipu show 00000009/agent-b1
-    ↳ sub-agent → quipu show 00000009/agent-b10
-    ↳ sub-agent → quipu show 00000009/agent-b11
-    ↳ sub-agent → quipu show 00000009/agent-b2
-    ↳ sub-agent → quipu show 00000009/agent-b3
-    ↳ sub-agent → quipu show 00000009/agent-b4
-    ↳ sub-agent → quipu show 00000009/agent-b5
-    ↳ sub-agent → quipu show 00000009/agent-b6
-    ↳ 3 more → quipu tree 00000009
+    ↳ sub-agent
+      quipu show 00000009/agent-abc
+    ↳ sub-agent
+      quipu show 00000009/agent-b0
+    ↳ sub-agent
+      quipu show 00000009/agent-b1
+    ↳ sub-agent
+      quipu show 00000009/agent-b10
+    ↳ sub-agent
+      quipu show 00000009/agent-b11
+    ↳ sub-agent
+      quipu show 00000009/agent-b2
+    ↳ sub-agent
+      quipu show 00000009/agent-b3
+    ↳ sub-agent
+      quipu show 00000009/agent-b4
+    ↳ sub-agent
+      quipu show 00000009/agent-b5
+    ↳ sub-agent
+      quipu show 00000009/agent-b6
+    ↳ 3 more
+      quipu tree 00000009
     ");
 }

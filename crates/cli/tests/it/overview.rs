@@ -21,6 +21,8 @@ fn empty_home() {
 
       [roots]
       claude-code = ["/path/to/folder"]
+
+    To try quipu on invented sessions first, run `quipu demo`.
     "#);
 }
 
@@ -30,17 +32,17 @@ fn small_home() {
     snapshot!(home.run(""), @"
     exit 0
     --- stdout
-    5 sessions in 10 files, every byte stored
+    5 sessions, 2 sub-agents in 10 files, every byte stored
 
                    sessions  sub-agents  records     size
       Claude Code         2           2       33  14.0 kB
       OpenClaw            3           0       22  43.9 kB
 
       ledger     ~/.local/share/quipu/ledger.db
-                 [SIZE], [RATIO] × the size of the sources
+                 [SIZE]
       collected  55 records (57.8 kB) from 10 files, all new
       oldest     last changed 10 days ago ([DAY]), 20 days left, assuming Claude Code's default of 30 days
-      problems   3 problems in source files; nothing was lost; see `quipu status`
+      problems   3 problems in source files; nothing was lost; see `quipu problems`
 
       quipu search    search all text, tool results included
       quipu sessions  list sessions, the newest first
@@ -57,17 +59,17 @@ fn small_home_again() {
     snapshot!(home.run("--quiet"), @"
     exit 0
     --- stdout
-    5 sessions in 10 files, every byte stored
+    5 sessions, 2 sub-agents in 10 files, every byte stored
 
                    sessions  sub-agents  records     size
       Claude Code         2           2       33  14.0 kB
       OpenClaw            3           0       22  43.9 kB
 
       ledger     ~/.local/share/quipu/ledger.db
-                 [SIZE], [RATIO] × the size of the sources
+                 [SIZE]
       collected  nothing new in 10 files on disk
       oldest     last changed 10 days ago ([DAY]), 20 days left, assuming Claude Code's default of 30 days
-      problems   3 problems in source files; nothing was lost; see `quipu status`
+      problems   3 problems in source files; nothing was lost; see `quipu problems`
     ");
 }
 
@@ -81,8 +83,8 @@ fn narrow_terminal() {
     snapshot!(run, @"
     exit 0
     --- stdout
-    5 sessions in 10 files, every byte
-    stored
+    5 sessions, 2 sub-agents in 10 files,
+    every byte stored
 
       Claude Code
         sessions    2
@@ -97,8 +99,7 @@ fn narrow_terminal() {
 
       ledger     ~/.local/share/quipu/
                  ledger.db
-                 [SIZE], [RATIO] × the size of
-                 the sources
+                 [SIZE]
       collected  55 records (57.8 kB) from
                  10 files, all new
       oldest     last changed 10 days ago
@@ -107,7 +108,7 @@ fn narrow_terminal() {
                  default of 30 days
       problems   3 problems in source files;
                  nothing was lost; see
-                 `quipu status`
+                 `quipu problems`
 
       quipu search
         search all text, tool results
@@ -132,19 +133,19 @@ fn sources_that_are_gone_are_rescued() {
     snapshot!(home.run(""), @"
     exit 0
     --- stdout
-    5 sessions in 10 files, every byte stored
+    5 sessions, 2 sub-agents in 10 files, every byte stored
 
                    sessions  sub-agents  records     size
       Claude Code         2           2       33  14.0 kB
       OpenClaw            3           0       22  43.9 kB
 
       ledger     ~/.local/share/quipu/ledger.db
-                 [SIZE], [RATIO] × the size of the sources
+                 [SIZE]
       collected  nothing new in 6 files on disk
       files      4 gone; their old contents are kept
       gone       3 sessions no longer on disk; kept in the ledger
       oldest     last changed 10 days ago ([DAY]), 20 days left, assuming Claude Code's default of 30 days
-      problems   3 problems in source files; nothing was lost; see `quipu status`
+      problems   3 problems in source files; nothing was lost; see `quipu problems`
 
       quipu search    search all text, tool results included
       quipu sessions  list sessions, the newest first

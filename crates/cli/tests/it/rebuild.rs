@@ -10,7 +10,7 @@ fn derives_the_same_again() {
     snapshot!(home.run("rebuild"), @"
     exit 0
     --- stdout
-    rebuilt 7 sessions from 55 records
+    rebuilt 5 sessions, 2 sub-agents from 55 records
     ");
     let after = home.run("status --json").json();
     assert_eq!(before["formats"], after["formats"]);

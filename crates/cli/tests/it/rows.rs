@@ -39,7 +39,7 @@ fn from_sync_to_restore() {
     --- stdout
     Ledger
       path     ~/.local/share/quipu/ledger.db
-      size     [SIZE], [RATIO] × the 6.79 kB of source data in it
+      size     [SIZE]
       records  16
 
     Claude Code

@@ -54,19 +54,23 @@ fn hits_are_grouped_by_session() {
     640ab4c7 · /home/alice/shop · Claude Code · 2026-01-12
       turn 1 · user · [MINUTE]
         Why does the checkout time out?
+        quipu show 640ab4c7 --at 00000001-0000-4000-8000-000000000000
       turn 1 · Bash call · [MINUTE]
         Bash curl -m 5 https://pay.example/checkout
+        quipu show 640ab4c7 --at 00000002-0000-4000-8000-000000000000
       turn 1 · Bash result · failed · [MINUTE]
-        curl: (28) Operation timed out after 5001 ms with 0 bytes received from checkout
+        curl: (28) Operation timed out after 5001 ms
+        with 0 bytes received from checkout
+        quipu show 640ab4c7 --at 00000003-0000-4000-8000-000000000000
       turn 1 · assistant · [MINUTE]
         The payment gateway does not answer. I raised the limit of the checkout to thirty seconds and added a retry, so that a slow gateway no longer fails an order.
-      quipu show 640ab4c7 --turn 1 --tools full
+        quipu show 640ab4c7 --at 00000004-0000-4000-8000-000000000000
 
     Tell me when the checkout is down [deleted]
     s9 · /home/alice/bot · OpenClaw · 2026-02-04
       turn 1 · user · [MINUTE]
         Tell me when the checkout is down
-      quipu show s9 --turn 1
+        quipu show s9 --at a1b2c3d4
 
     Note MEMORY.md
     OpenClaw · 10 days ago
@@ -83,7 +87,9 @@ fn narrow_terminals_get_narrow_lines() {
     let home = home();
     home.run("sync");
     let run = home.run_with("search checkout gateway", &[("COLUMNS", "40")]);
-    assert!(run.stdout.lines().all(|line| line.chars().count() <= 40), "{run}");
+    let is_command = |line: &str| line.trim_start().starts_with("quipu ");
+    let fits = |line: &str| line.chars().count() <= 40 || is_command(line);
+    assert!(run.stdout.lines().all(fits), "{run}");
     snapshot!(run, @"
     exit 0
     --- stdout
@@ -96,7 +102,7 @@ fn narrow_terminals_get_narrow_lines() {
         to thirty seconds and added a retry,
         so that a slow gateway no longer
         fails an order.
-      quipu show 640ab4c7 --turn 1
+        quipu show 640ab4c7 --at 00000004-0000-4000-8000-000000000000
 
     1 hit
     ");
@@ -109,7 +115,7 @@ fn one_object_per_hit() {
     snapshot!(home.run("search --json --no-sync timed"), @r#"
     exit 0
     --- stdout
-    {"session":"640ab4c7-d010-4b20-a591-b7172ef08e66","entry":"00000003-0000-4000-8000-000000000000","number":3,"kind":"user","role":"tool","time":1768213811000,"snippet":"curl: (28) Operation timed out after 5001 ms with 0 bytes received from checkout","marks":[[21,26]],"cut_before":false,"cut_after":false,"place":"result","tool":"Bash","is_error":true,"is_older":false,"folded":null,"turn":1,"format":"claude-code","agent":null,"title":"Why does the checkout time out?","project":"shop","slug":"-home-alice-shop","cwd":"/home/alice/shop","part":"transcript","state":"live","parent":null,"name":null,"score":1.3228910511940701,"total":1,"fresh_as_of":"[TIME]","pending_bytes":null}
+    {"session":"640ab4c7-d010-4b20-a591-b7172ef08e66","entry":"00000003-0000-4000-8000-000000000000","number":3,"kind":"user","role":"tool","time":1768213811000,"snippet":"curl: (28) Operation timed out after 5001 ms\nwith 0 bytes received from checkout","marks":[[21,26]],"cut_before":false,"cut_after":false,"place":"result","tool":"Bash","is_error":true,"is_older":false,"folded":null,"turn":1,"format":"claude-code","agent":null,"title":"Why does the checkout time out?","project":"shop","slug":"-home-alice-shop","cwd":"/home/alice/shop","part":"transcript","state":"live","parent":null,"name":null,"score":1.3228910511940701,"total":1,"fresh_as_of":"[TIME]","pending_bytes":null}
     "#);
     let hits = home.run("search --json --recent -n 2 checkout").json_lines();
     assert_eq!(hits.len(), 2);
@@ -134,9 +140,10 @@ fn what_stands_around_a_hit_is_shown() {
     640ab4c7 · /home/alice/shop · Claude Code · 2026-01-12
       assistant: Bash curl -m 5 https://pay.example/checkout
       turn 1 · Bash result · failed · [MINUTE]
-        curl: (28) Operation timed out after 5001 ms with 0 bytes received from checkout
+        curl: (28) Operation timed out after 5001 ms
+        with 0 bytes received from checkout
       assistant: The payment gateway does not answer. I raised the limit of the checkout to thirty seconds and added a retry, so that a slow gateway no longer fails an order.
-      quipu show 640ab4c7 --turn 1 --tools full
+        quipu show 640ab4c7 --at 00000003-0000-4000-8000-000000000000
 
     1 hit
     ");
@@ -166,11 +173,8 @@ fn nothing_is_exit_1() {
     ");
     snapshot!(home.run("search --json nowhere"), @r#"
     exit 1
-    --- stdout
-    {"total":0,"fresh_as_of":"[TIME]","pending_bytes":0}
     --- stderr
-    error: no hits
-    hint: words match as a whole; `word*` also finds longer words, --exact any part of a word
+    {"error":"no_match","message":"no hits","hint":"words match as a whole; `word*` also finds longer words, --exact any part of a word","fresh_as_of":"[TIME]","pending_bytes":0}
     "#);
 }
 
@@ -277,8 +281,9 @@ fn all_hits_for_machines() {
     for arguments in ["search zanzibar --json", "search zanzibar --json -q"] {
         let run = home.run(arguments);
         assert_eq!(run.code, 1, "{run}");
-        let line: serde_json::Value = serde_json::from_str(run.stdout.trim()).unwrap();
-        assert_eq!((&line["total"], &line["pending_bytes"]), (&0.into(), &0.into()));
+        assert_eq!(run.stdout, "", "{run}");
+        let line: serde_json::Value = serde_json::from_str(run.stderr.trim()).unwrap();
+        assert_eq!((&line["error"], &line["pending_bytes"]), (&"no_match".into(), &0.into()));
         assert!(line["fresh_as_of"].as_i64().is_some());
     }
 }
@@ -464,7 +469,7 @@ fn the_command_below_a_hit_shows_it() {
             _ => "",
         };
         let found = home.run(&format!("search {place}{word}"));
-        let command = found.stdout.lines().find(|line| line.starts_with("  quipu "));
+        let command = found.stdout.lines().find(|line| line.trim().starts_with("quipu "));
         let command = command.unwrap_or_else(|| panic!("{found}")).trim();
         let arguments = command.strip_prefix("quipu ").unwrap().replace('\'', "");
         let shown = home.run(&arguments);
@@ -472,26 +477,26 @@ fn the_command_below_a_hit_shows_it() {
         commands.push(format!("{word}: {command}"));
     }
     insta::assert_snapshot!(commands.join("\n"), @"
-    alfa: quipu show 640ab4c7 --turn 2
-    bravo: quipu show 640ab4c7 --turn 2 --thinking
-    charlie: quipu show 640ab4c7 --turn 2
-    delta: quipu show 640ab4c7 --turn 2 --tools inputs
-    echo: quipu show 640ab4c7 --turn 2 --tools full
-    foxtrot: quipu show 640ab4c7 --turn 2 --full
-    golf: quipu show 640ab4c7 --turn 2 --full
-    hotel: quipu show 640ab4c7 --turn 2 --full
-    india: quipu show 640ab4c7 --turn 2 --compactions
+    alfa: quipu show 640ab4c7 --at 00000003-0000-4000-8000-000000000000
+    bravo: quipu show 640ab4c7 --at 00000004-0000-4000-8000-000000000000
+    charlie: quipu show 640ab4c7 --at 00000005-0000-4000-8000-000000000000
+    delta: quipu show 640ab4c7 --at 00000006-0000-4000-8000-000000000000
+    echo: quipu show 640ab4c7 --at 00000007-0000-4000-8000-000000000000
+    foxtrot: quipu show 640ab4c7 --at 00000007-0000-4000-8000-000000000000
+    golf: quipu show 640ab4c7 --at 00000008-0000-4000-8000-000000000000
+    hotel: quipu show 640ab4c7 --at 00000009-0000-4000-8000-000000000000
+    india: quipu show 640ab4c7 --at 0000000b-0000-4000-8000-000000000000
     juliett: quipu show 640ab4c7
-    kilo: quipu show 640ab4c7 --turn 3 --full
-    lima: quipu show 640ab4c7 --turn 3 --full
-    mike: quipu show s1 --turn 1
-    november: quipu show s1 --turn 1 --compactions
-    oscar: quipu show s1 --turn 1 --compactions
+    kilo: quipu show 640ab4c7 --at 0000000c-0000-4000-8000-000000000000
+    lima: quipu show 640ab4c7 --at 0000000d-0000-4000-8000-000000000000
+    mike: quipu show s1 --at a1b2c3d4
+    november: quipu show s1 --at a1b2c3d5
+    oscar: quipu show s1 --at a1b2c3d6
     papa: quipu show s1 --entry '#19' --raw
-    quebec: quipu show s1 --turn 2 --tools full
-    romeo: quipu show s1 --turn 2
-    sierra: quipu show s2 --turn 3
-    tango: quipu show s2 --turn 1
-    uniform: quipu show s2 --turn 2
+    quebec: quipu show s1 --at a1b2c3d8
+    romeo: quipu show s1 --at '#tail3'
+    sierra: quipu show s2 --at 00000005
+    tango: quipu show s2 --at 00000001
+    uniform: quipu show s2 --at 00000002
     ");
 }

@@ -129,7 +129,7 @@ fn a_unit_of_somebody_else_stays() {
 fn without_a_manager_it_says_what_to_do() {
     let home = home("echo 'Failed to connect to bus: No medium found' >&2; exit 1");
     snapshot!(service(&home, "install"), @"
-    exit 0
+    exit 2
     --- stdout
     service      ~/.config/systemd/user/quipu.service
     ledger       ~/.local/share/quipu/ledger.db
@@ -137,6 +137,9 @@ fn without_a_manager_it_says_what_to_do() {
     to start it  systemctl --user daemon-reload
                  systemctl --user enable quipu.service
                  systemctl --user restart quipu.service
+    --- stderr
+    error: the service was not started: systemctl: Failed to connect to bus: No medium found
+    hint: the file is installed; run the commands above, or start `quipu watch` yourself
     ");
     assert!(unit(&home).contains("ProtectSystem=strict"));
     // It is unknown whether it runs, which is not the same as that it does not.
@@ -155,7 +158,8 @@ fn without_a_manager_it_says_what_to_do() {
     );
     assert_eq!(state["problem"], "systemctl is not installed");
     let run = service(&home, "install --json");
-    let state = run.json();
+    assert_eq!(run.code, 2, "{run}");
+    let state: serde_json::Value = serde_json::from_str(&run.stdout).unwrap();
     assert_eq!(state["problem"], "systemctl is not installed");
     assert_eq!(state["running"], false);
     assert_eq!(state["commands"][0], "systemctl --user daemon-reload");

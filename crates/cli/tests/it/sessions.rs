@@ -132,7 +132,7 @@ fn nothing_like_that() {
     exit 2
     --- stderr
     error: `soon` is not a time
-    hint: write `3d`, `12h`, `2w`, `today`, `yesterday`, `2026-11-01` or `2026-11-01T09:30`
+    hint: write `3d`, `2h`, `yesterday`, `monday`, `last week`, `2026-11-01`, `2026-11-01T09:30` or `2026-11-01..2026-11-07`
     ");
     snapshot!(home.run("sessions --format word"), @"
     exit 2
@@ -421,4 +421,68 @@ fn no_agent_is_null_everywhere() {
         assert!(run.stdout.contains("\"agent\":null"), "{command}: {run}");
         assert!(!run.stdout.contains("\"agent\":\"\""), "{command}: {run}");
     }
+}
+
+/// Every name that is shown for an agent is accepted, in upper and lower case.
+#[test]
+fn agents_have_several_names() {
+    let home = Home::small();
+    home.write(
+        ".openclaw/agents/Helper/sessions/h1.jsonl",
+        "{\"type\":\"session\",\"version\":3,\"id\":\"h1\",\"timestamp\":\"2026-02-04T10:30:00.000Z\"}\n\
+         {\"role\":\"user\",\"content\":\"herring\",\"timestamp\":1770193116233}\n",
+    );
+    let found = |name: &str| -> Vec<String> {
+        let run = home.finish(home.command(["sessions", "--json", "--agent", name]));
+        let ids = run
+            .stdout
+            .lines()
+            .map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap()["id"].to_string());
+        let mut ids: Vec<String> = ids.collect();
+        ids.sort();
+        ids
+    };
+    let claude = found("claude-code");
+    assert_eq!(claude.len(), 2);
+    for name in ["Claude Code", "claude", "CLAUDE"] {
+        assert_eq!(found(name), claude, "{name}");
+    }
+    let openclaw = found("openclaw");
+    assert!(found("OpenClaw") == openclaw && openclaw.contains(&"\"h1\"".to_owned()));
+    for name in ["OpenClaw/Helper", "openclaw/helper", "helper"] {
+        assert_eq!(found(name), ["\"h1\""], "{name}");
+    }
+    let main = found("openclaw/main");
+    assert_eq!((main.len() + 1, &main), (openclaw.len(), &found("main")));
+    assert_eq!(found("nobody"), [""; 0]);
+    let searched = home.run("search herring agent:openclaw/helper --json");
+    assert_eq!(searched.json()["agent"], "Helper");
+}
+
+/// `3d` is the whole day three days ago, in every command.
+#[test]
+fn days_are_those_of_the_calendar() {
+    let home = Home::empty();
+    let now = jiff::Timestamp::now().to_zoned(jiff::tz::TimeZone::UTC);
+    let day = now.checked_sub(jiff::ToSpan::days(3)).unwrap().date();
+    home.write(
+        ".claude/projects/-p/11111111-1111-4111-8111-111111111111.jsonl",
+        format!(
+            r#"{{"type":"assistant","uuid":"abcdef01-0000-4000-8000-000000000000","sessionId":"11111111-1111-4111-8111-111111111111","timestamp":"{day}T00:00:01.000Z","cwd":"/p","requestId":"r","message":{{"role":"assistant","id":"m","model":"claude-haiku-4-5","content":[{{"type":"text","text":"walrus"}}],"usage":{{"input_tokens":1,"output_tokens":1}}}}}}"#
+        ) + "\n",
+    );
+    let range = format!("{day}..{day}");
+    let next = format!("{}", day.tomorrow().unwrap());
+    for (since, is_found) in
+        [("3d", true), ("3 days ago", true), (&range, true), ("2d", false), (&next, false)]
+    {
+        for command in [&["sessions", "--all"][..], &["usage", "model"], &["search", "walrus"]] {
+            let run = home.finish(home.command(command.iter().copied().chain(["--since", since])));
+            let has = run.stdout.contains("1111") || run.stdout.contains("haiku");
+            assert_eq!(has, is_found, "{command:?} --since {since}: {run}");
+        }
+    }
+    let run = home.run("sessions --all --until 3d");
+    assert!(run.stdout.contains("3 days ago"), "{run}");
+    assert_eq!(home.run("sessions --all --until 4d").code, 1);
 }

@@ -32,7 +32,7 @@ fn an_everyday_session() {
     --- stdout
     Two decimals
     Claude Code · /home/alice/shop · main · claude-sonnet-4-5 · [MINUTE]
-    00000001-0000-4000-8000-000000000001 · 1 turn
+    00000001-0000-4000-8000-000000000001 · 1 turn · 10 s · $0.0021
 
     ─ 1 ─ [MINUTE] ─────────────────────────────────────────────────────────
     ❯ Show prices with two decimals.
@@ -40,7 +40,7 @@ fn an_everyday_session() {
       Let me look at the formatter and its test.
 
       · Read /home/alice/shop/src/price.ts
-      ✗ Bash npm test -- price  failed
+      ✗ Bash npm test -- price  exit code 1
 
       Prices now read `4.50`.
     ");
@@ -53,7 +53,7 @@ fn commands_interrupts_and_queued_prompts() {
     --- stdout
     Spring sale
     Claude Code · /home/alice/shop · main · claude-sonnet-4-5 · [MINUTE]
-    00000003-0000-4000-8000-000000000003 · 5 turns
+    00000003-0000-4000-8000-000000000003 · 5 turns · 17 s · $0.0001
 
     ─ 1 ─ [MINUTE] ─────────────────────────────────────────────────────────
     ❯ /rename Spring sale
@@ -87,7 +87,7 @@ fn an_openclaw_session_that_went_back() {
     --- stdout
     start
     OpenClaw · oc71 · /home/alice/project · claude-sonnet-4-5 · [MINUTE]
-    04-branch_01a1e05d-bba0-7765-b4f2-090b5db4d5cc · 3 turns
+    04-branch_01a1e05d-bba0-7765-b4f2-090b5db4d5cc · 3 turns · $0.02
 
     ─ 1 ─ [MINUTE] ─────────────────────────────────────────────────────────
     ❯ start
@@ -115,7 +115,7 @@ fn everything_opened() {
     --- stdout
     Two decimals
     Claude Code · /home/alice/shop · main · claude-sonnet-4-5 · [MINUTE]
-    00000001-0000-4000-8000-000000000001 · 1 turn
+    00000001-0000-4000-8000-000000000001 · 1 turn · 10 s · $0.0021
 
     · summary
       ┊ leafUuid: from-another-file · summary: Prices with two decimals
@@ -136,7 +136,7 @@ fn everything_opened() {
       · Read /home/alice/shop/src/price.ts
           file_path: /home/alice/shop/src/price.ts
       ┊ requestId: req_011
-      ✗ Bash npm test -- price  failed
+      ✗ Bash npm test -- price  exit code 1
           command: npm test -- price
           description: Run the price tests
       ┊ message.stop_reason: tool_use · requestId: req_011
@@ -171,7 +171,7 @@ fn compactions_are_one_line_or_opened() {
     --- stdout
     first
     OpenClaw · spec · /home/alice · claude-sonnet-4-5 · [MINUTE]
-    version-4 · 2 turns
+    version-4 · 2 turns · 9 s · $0.0001
 
     ◆ the context was reset (daily)
     ◆ history was compacted · 900 → 100 tokens · 1 file read · 2 files changed
@@ -181,7 +181,7 @@ fn compactions_are_one_line_or_opened() {
     --- stdout
     first
     OpenClaw · spec · /home/alice · claude-sonnet-4-5 · [MINUTE]
-    version-4 · 2 turns
+    version-4 · 2 turns · 9 s · $0.0001
 
     ◆ the context was reset (daily)
     ◆ history was compacted · 900 → 100 tokens · 1 file read · 2 files changed
@@ -263,7 +263,8 @@ fn a_narrow_screen() {
     claude-sonnet-4-5
     [MINUTE]
     00000001-0000-4000-8000-
-    000000000001 · 1 turn
+    000000000001 · 1 turn ·
+    10 s · $0.0021
 
     ─ 1 ─ [MINUTE] ─
     ❯ Show prices with two
@@ -274,7 +275,7 @@ fn a_narrow_screen() {
       test.
 
       · Read /home/a…rice.ts
-      ✗ Bash npm te…  failed
+      ✗ Bash n…  exit code 1
 
       Prices now read
       `4.50`.
@@ -288,13 +289,13 @@ fn counted() {
     exit 0
     --- stdout
     Two decimals
-      turns         1
-      entries       7
-      user          1
-      assistant     2
-      tool calls    2
-      tool results  2
-      ✗ failed      1
+      turns           1
+      entries         7
+      user messages   1
+      agent messages  2
+      tool calls      2
+      tool results    2
+      ✗ failed        1
     ");
     let counts = run(&home, "show 00000001 --count --json").json();
     assert_eq!((&counts["turns"], &counts["errors"]), (&1.into(), &1.into()));
@@ -309,7 +310,7 @@ fn json_has_one_object_per_entry() {
     {"id":"u01","parent":null,"kind":"message","role":"user","time":1772442001000,"text":"Show prices with two decimals.","tool":null,"type":"user","entry":7,"turn":1,"prompt":true,"fresh_as_of":"[TIME]","pending_bytes":null}
     {"id":"u03","parent":"u02","kind":"message","role":"assistant","time":1772442003000,"text":"Let me look at the formatter and its test.","tool":null,"type":"assistant","entry":9,"turn":1,"prompt":false,"model":"claude-sonnet-4-5","usage":{"input":10,"output":3,"cache_read":100,"cache_write":50},"fresh_as_of":"[TIME]","pending_bytes":null}
     {"id":"u04","parent":"u03","kind":"message","role":"assistant","time":1772442004000,"text":null,"tool":"Read","type":"assistant","entry":10,"turn":1,"prompt":false,"model":"claude-sonnet-4-5","usage":{"input":10,"output":3,"cache_read":100,"cache_write":50},"calls":[{"id":"toolu_011","name":"Read","about":"/home/alice/shop/src/price.ts","outcome":"fine"}],"fresh_as_of":"[TIME]","pending_bytes":null}
-    {"id":"u05","parent":"u04","kind":"message","role":"assistant","time":1772442005000,"text":null,"tool":"Bash","type":"assistant","entry":11,"turn":1,"prompt":false,"model":"claude-sonnet-4-5","stop_reason":"tool_use","usage":{"input":10,"output":87,"cache_read":100,"cache_write":50},"calls":[{"id":"toolu_012","name":"Bash","about":"npm test -- price","outcome":"failed"}],"fresh_as_of":"[TIME]","pending_bytes":null}
+    {"id":"u05","parent":"u04","kind":"message","role":"assistant","time":1772442005000,"text":null,"tool":"Bash","type":"assistant","entry":11,"turn":1,"prompt":false,"model":"claude-sonnet-4-5","stop_reason":"tool_use","usage":{"input":10,"output":87,"cache_read":100,"cache_write":50},"calls":[{"id":"toolu_012","name":"Bash","about":"npm test -- price","outcome":"failed","exit_code":1}],"fresh_as_of":"[TIME]","pending_bytes":null}
     {"id":"u06","parent":"u04","kind":"message","role":"tool","time":1772442006000,"text":null,"tool":"Read","type":"user","entry":12,"turn":1,"prompt":false,"results":[{"call":"toolu_011","name":"Read","about":"/home/alice/shop/src/price.ts","outcome":"fine","bytes":38}],"fresh_as_of":"[TIME]","pending_bytes":null}
     {"id":"u07","parent":"u05","kind":"message","role":"tool","time":1772442007000,"text":null,"tool":"Bash","type":"user","entry":13,"turn":1,"prompt":false,"results":[{"call":"toolu_012","name":"Bash","about":"npm test -- price","outcome":"failed","bytes":20}],"fresh_as_of":"[TIME]","pending_bytes":null}
     {"id":"u09","parent":"u08","kind":"message","role":"assistant","time":1772442009000,"text":"Prices now read `4.50`.","tool":null,"type":"assistant","entry":15,"turn":1,"prompt":false,"model":"claude-sonnet-4-5","stop_reason":"end_turn","usage":{"input":4,"output":22,"cache_read":150,"cache_write":0},"fresh_as_of":"[TIME]","pending_bytes":null}
@@ -393,7 +394,7 @@ fn a_session_that_is_only_known_from_prompts() {
     gone-1 · /p · Claude Code · 2025-11-24
       user · [MINUTE]
         find it
-      quipu show gone-1
+        quipu show gone-1
 
     1 hit
     ");
@@ -580,7 +581,9 @@ fn a_narrow_screen_is_wide_enough() {
         }
         for options in ["", "--full"] {
             let run = run_in(&home, &format!("show {id} {options}"), "40");
-            for line in run.stdout.lines() {
+            // A command is on one line, so that it can be copied.
+            let is_command = |line: &&str| line.trim_start().starts_with("quipu ");
+            for line in run.stdout.lines().filter(|line| !is_command(line)) {
                 let width = unicode_width::UnicodeWidthStr::width(line);
                 assert!(width <= 40, "{id} {options}: {width} {line}");
             }
@@ -588,7 +591,7 @@ fn a_narrow_screen_is_wide_enough() {
     }
     // Numbers need no line of their own.
     let counts = run_in(&home, &format!("show {id} --count"), "40");
-    assert!(counts.stdout.contains("\n  tool calls    1\n"), "{counts}");
+    assert!(counts.stdout.contains("\n  tool calls      1\n"), "{counts}");
 }
 
 /// An empty path is not shown as what a call is about.
@@ -657,9 +660,9 @@ fn words_that_stand_only_in_queues_and_progress_are_told_and_found() {
         let found = run(&home, &format!("search {word}"));
         let command =
             found.stdout.lines().rev().find_map(|line| line.trim().strip_prefix("quipu "));
-        let command = command.unwrap_or_else(|| panic!("{word}: {found}"));
-        let shown = run(&home, command);
-        assert!(command.contains("--full") && shown.stdout.contains(word), "{command}: {shown}");
+        let command = command.unwrap_or_else(|| panic!("{word}: {found}")).replace('\'', "");
+        let shown = run(&home, &command);
+        assert!(command.contains("--at") && shown.stdout.contains(word), "{command}: {shown}");
         assert_eq!(run(&home, &format!("search --exact {word}")).code, 0);
     }
     // The sub-agent's calls are not calls of this session.
@@ -680,4 +683,185 @@ fn few_cases(cases: u32) -> proptest::test_runner::Config {
             Config { cases, rng_seed, failure_persistence: None, ..Config::default() }
         }
     }
+}
+
+/// A session with an edit, a list of tasks, a new file, a failed edit and a picture.
+fn edited() -> Home {
+    let home = Home::empty();
+    let id = "11111111-1111-4111-8111-111111111111";
+    let line = |number: u8, role: &str, content: &str| {
+        format!(
+            r#"{{"type":"{role}","uuid":"abcdef{number:02}-0000-4000-8000-000000000000","sessionId":"{id}","timestamp":"2026-02-04T10:{number:02}:00.000Z","cwd":"/p","message":{{"role":"{role}","id":"m{number}","model":"claude-haiku-4-5","usage":{{"input_tokens":1000000,"output_tokens":0}},"content":{content}}}}}"#
+        ) + "\n"
+    };
+    let call = |number: u8, name: &str, input: &str| {
+        let content =
+            format!(r#"[{{"type":"tool_use","id":"t{number}","name":"{name}","input":{input}}}]"#);
+        line(number, "assistant", &content)
+    };
+    let result = |number: u8, of: u8, is_error: bool| {
+        let content = format!(
+            r#"[{{"type":"tool_result","tool_use_id":"t{of}","is_error":{is_error},"content":"done"}}]"#
+        );
+        line(number, "user", &content)
+    };
+    home.write(
+        format!(".claude/projects/-p/{id}.jsonl"),
+        [
+            line(1, "user", r#""Mend the till""#),
+            call(2, "Edit", r#"{"file_path":"/p/till.rs","old_string":"fn a() {\n    one();\n}\n","new_string":"fn a() {\n    two();\n}\n"}"#),
+            result(3, 2, false),
+            call(4, "TodoWrite", r#"{"todos":[{"content":"Test it","status":"completed"},{"content":"Ship it","status":"pending"}]}"#),
+            result(5, 4, false),
+            call(6, "Write", r#"{"file_path":"/p/new.rs","content":"\tlet x = 1;\n"}"#),
+            result(7, 6, false),
+            call(8, "Edit", r#"{"file_path":"/p/till.rs","old_string":"x","new_string":"y"}"#),
+            result(9, 8, true),
+            line(10, "user", r#"[{"type":"text","text":"And this?"},{"type":"image","source":{"type":"base64","media_type":"image/png","data":"aGVycmluZw=="}}]"#),
+            line(11, "assistant", r#"[{"type":"text","text":"All done."}]"#),
+        ]
+        .concat(),
+    );
+    home.run("sync -q");
+    home
+}
+
+#[test]
+fn edits_are_differences_and_tasks_are_lists() {
+    snapshot!(run(&edited(), "show 1111 --tools inputs"), @"
+    exit 0
+    --- stdout
+    Mend the till
+    Claude Code · /p · claude-haiku-4-5 · [MINUTE]
+    11111111-1111-4111-8111-111111111111 · 2 turns · 10 min · $11.00
+
+    ─ 1 ─ [MINUTE] ─────────────────────────────────────────────────────────
+    ❯ Mend the till
+
+      · Edit /p/till.rs
+          /p/till.rs
+            fn a() {
+          -     one();
+          +     two();
+            }
+      · TodoWrite 1 of 2 done: Ship it
+          ✓ Test it
+          ○ Ship it
+      · Write /p/new.rs
+          /p/new.rs
+          +     let x = 1;
+      ✗ Edit /p/till.rs  failed
+          /p/till.rs
+          - x
+          + y
+
+    ─ 2 ─ 10:10 ────────────────────────────────────────────────────────────────────
+    ❯ And this?
+
+      [image/png]
+
+      All done.
+    ");
+}
+
+#[test]
+fn only_what_a_person_asked() {
+    snapshot!(run(&edited(), "show 1111 --prompts"), @"
+    exit 0
+    --- stdout
+    Mend the till
+    Claude Code · /p · claude-haiku-4-5 · [MINUTE]
+    11111111-1111-4111-8111-111111111111 · 2 turns · 10 min · $11.00
+
+    ─ 1 ─ [MINUTE] ─────────────────────────────────────────────────────────
+    ❯ Mend the till
+
+    ─ 2 ─ 10:10 ────────────────────────────────────────────────────────────────────
+    ❯ And this?
+
+      [image/png]
+    ");
+    let lines = edited().run("show 1111 --prompts --json").json_lines();
+    assert_eq!(lines.len(), 2);
+}
+
+#[test]
+fn all_edits_as_patches() {
+    let home = edited();
+    snapshot!(run(&home, "show 1111 --changes"), @"
+    exit 0
+    --- stdout
+    --- a/p/till.rs
+    +++ b/p/till.rs
+    @@ -1,3 +1,3 @@ turn 1
+     fn a() {
+    -    one();
+    +    two();
+     }
+    --- a/p/new.rs
+    +++ b/p/new.rs
+    @@ -0,0 +1,1 @@ turn 1
+    +	let x = 1;
+    ");
+    // `patch` finds the place.
+    home.write("p/till.rs", "// a till\n\nfn a() {\n    one();\n}\n");
+    fs::create_dir_all(home.path("p")).unwrap();
+    let patch = home.run("show 1111 --changes").stdout;
+    fs::write(home.path("all.patch"), &patch).unwrap();
+    if let Ok(output) = std::process::Command::new("patch")
+        .args(["-p1", "-i", "all.patch"])
+        .current_dir(home.path(""))
+        .output()
+    {
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+        let mended = fs::read_to_string(home.path("p/till.rs")).unwrap();
+        assert_eq!(mended, "// a till\n\nfn a() {\n    two();\n}\n");
+        assert_eq!(fs::read_to_string(home.path("p/new.rs")).unwrap(), "\tlet x = 1;\n");
+    }
+    let files = home.run("show 1111 --changes --json").json_lines();
+    assert_eq!((files.len(), &files[0]["path"]), (2, &"/p/till.rs".into()));
+}
+
+#[test]
+fn pictures_are_written_out() {
+    let home = edited();
+    let written = home.run("show 1111 --images out --json").json();
+    assert_eq!(written["media_type"], "image/png");
+    let files = crate::home::files(&home.path("out"));
+    assert_eq!(files.len(), 1);
+    assert_eq!(files[0].1, b"herring");
+    assert_eq!(home.run("show 1111 --images out").code, 2, "nothing is overwritten");
+    assert_eq!(home.run("show 1111 --turn 1 --images out2").code, 1);
+}
+
+#[test]
+fn one_entry_with_those_around_it() {
+    let home = edited();
+    snapshot!(run(&home, "show 1111 --at abcdef04 -C 1"), @"
+    exit 0
+    --- stdout
+    Mend the till
+    Claude Code · /p · claude-haiku-4-5 · [MINUTE]
+    11111111-1111-4111-8111-111111111111 · 2 turns · 10 min · $11.00
+
+      · Edit /p/till.rs
+
+    ━━▶ [MINUTE] ━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━
+      · TodoWrite 1 of 2 done: Ship it
+          ✓ Test it
+          ○ Ship it
+    ━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━
+      · Write /p/new.rs
+    ");
+    let lines = home.run("show 1111 --at abcdef04 -C 1 --json").json_lines();
+    let ids: Vec<&str> = lines.iter().map(|line| &line["id"].as_str().unwrap()[6..8]).collect();
+    assert_eq!(ids, ["02", "03", "04", "05", "06"], "results belong to their calls");
+    let lines = home.run("show 1111 --at abcdef01 -C 2 --json").json_lines();
+    assert_eq!(lines.len(), 4, "nothing is before the first");
+    assert_eq!(home.run("show 1111 --at abcdef11 -C 0 --json").json_lines().len(), 1);
+    // The command below a hit opens it.
+    let found = home.run("search ship");
+    let command = found.stdout.lines().find_map(|line| line.trim().strip_prefix("quipu "));
+    let shown = home.run(command.unwrap_or_else(|| panic!("{found}")));
+    assert!(shown.stdout.contains("○ Ship it"), "{shown}");
 }

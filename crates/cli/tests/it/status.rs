@@ -51,7 +51,7 @@ fn small_home() {
     --- stdout
     Ledger
       path     ~/.local/share/quipu/ledger.db
-      size     [SIZE], [RATIO] × the 57.8 kB of source data in it
+      size     [SIZE]
       records  55
 
     Claude Code

@@ -22,7 +22,7 @@ fn first_and_second_time() {
     exit 0
     --- stdout
     collected  55 records (57.8 kB) from 10 files, all new
-    problems   3 problems in source files; nothing was lost; see `quipu status`
+    problems   3 problems in source files; nothing was lost; see `quipu problems`
     ");
     snapshot!(home.run("sync"), @"
     exit 0
@@ -149,7 +149,7 @@ fn a_link_that_leaves_its_root_is_said() {
     exit 0
     --- stdout
     collected  90 records (38.5 kB) from 13 files, all new
-    problems   8 problems in source files; nothing was lost; see `quipu status`
+    problems   8 problems in source files; nothing was lost; see `quipu problems`
     ");
     let doctor = home.run("doctor").stdout;
     assert!(!doctor.contains("symbolic link"), "{doctor}");

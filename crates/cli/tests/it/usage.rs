@@ -220,7 +220,7 @@ fn only_what_is_chosen() {
     exit 2
     --- stderr
     error: `whenever` is not a time
-    hint: write `3d`, `12h`, `2w`, `today`, `yesterday`, `2026-11-01` or `2026-11-01T09:30`
+    hint: write `3d`, `2h`, `yesterday`, `monday`, `last week`, `2026-11-01`, `2026-11-01T09:30` or `2026-11-01..2026-11-07`
     ");
     assert_eq!(home.run("usage --format cobol").code, 2);
     assert_eq!(home.run("usage weekly").code, 2);

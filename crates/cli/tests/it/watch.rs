@@ -102,7 +102,7 @@ fn whatever_changes_is_collected() {
     assert_eq!(home.run("sync --json").json()["records_added"], 0);
 
     let (code, stdout, stderr) = watch.end(Signal::INT);
-    assert_eq!((code, stderr.as_str()), (Some(0), ""));
+    assert_eq!((code, stderr.as_str()), (Some(130), ""));
     let reports: Vec<Value> =
         stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let records: u64 = reports.iter().map(|report| report["records_added"].as_u64().unwrap()).sum();
@@ -196,7 +196,7 @@ fn a_locked_ledger_does_not_hold_it_up() {
     append(&home, &format!("{SHOP}/{}", named(1)), 1);
     std::thread::sleep(Duration::from_millis(300));
     let asked = Instant::now();
-    assert_eq!(watch.end(Signal::INT).0, Some(0));
+    assert_eq!(watch.end(Signal::INT).0, Some(130));
     // Waiting for the lock takes ten seconds.
     assert!(asked.elapsed() < Duration::from_secs(8));
 }

@@ -86,9 +86,9 @@ pub enum Progress {
         /// The number of bytes in them.
         bytes: u64,
     },
-    /// More bytes are in the ledger.
-    Stored {
-        /// The number of bytes added.
+    /// More of the planned bytes are read, and what is new in them is in the ledger.
+    Done {
+        /// The number of bytes read.
         bytes: u64,
     },
     /// The projection is being rebuilt.

@@ -152,6 +152,7 @@ impl Run<'_> {
         let mut checkpoints = start_checkpoints(self.ledger);
         let (mut queue, deadline) = (self.ledger.queue(), self.ledger.deadline());
         let mut left: u64 = self.jobs.iter().map(Job::unread).sum();
+        let mut read = ReadSoFar::default();
         while let Some(first) = batches.next() {
             let (mut stored, mut weight) = (0, 0);
             let began = Instant::now();
@@ -161,6 +162,7 @@ impl Run<'_> {
                 while let Some(batch) = next {
                     let batch = batch?;
                     stored += batch.bytes();
+                    read.add(self.jobs, &batch);
                     weight += batch.weight;
                     writer.batch(tx, batch)?;
                     let has_waiters = queue.as_ref().is_some_and(|queue| queue.has_waiters());
@@ -177,7 +179,7 @@ impl Run<'_> {
                 checkpoints.committed();
             }
             left = left.saturating_sub(stored);
-            progress(Progress::Stored { bytes: stored });
+            progress(Progress::Done { bytes: read.more() });
             if is_over(deadline) {
                 break;
             }
@@ -356,6 +358,34 @@ impl Job {
     pub(super) fn unread(&self) -> u64 {
         let reached = self.known.as_ref().map_or(0, known::KnownSource::reached);
         if self.size >= reached { self.size - reached } else { self.size }
+    }
+}
+
+/// How much of the planned bytes was read. Bytes that the ledger had already are not stored again,
+/// but they were read.
+#[derive(Default)]
+struct ReadSoFar {
+    /// The bytes of files that were read to their end.
+    ended: u64,
+    /// The bytes of the file that is being read.
+    open: u64,
+    reported: u64,
+}
+
+impl ReadSoFar {
+    fn add(&mut self, jobs: &[Job], batch: &Batch) {
+        let ended = batch.pieces.iter().filter(|piece| piece.is_last);
+        let ended: Vec<u64> =
+            ended.filter_map(|piece| jobs.get(piece.job)).map(Job::unread).collect();
+        self.ended += ended.iter().sum::<u64>();
+        self.open = if ended.is_empty() { self.open + batch.bytes() } else { 0 };
+    }
+
+    /// Returns the number of bytes since the last call.
+    fn more(&mut self) -> u64 {
+        let more = (self.ended + self.open).saturating_sub(self.reported);
+        self.reported += more;
+        more
     }
 }
 

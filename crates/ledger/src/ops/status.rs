@@ -49,6 +49,7 @@ pub fn status_without_ledger(path: &Path, roots: &[RootPath]) -> Result<Status> 
         exists: false,
         id: String::new(),
         bytes: 0,
+        log_bytes: 0,
         records: 0,
         unprojected: 0,
         schema: 0,
@@ -99,7 +100,8 @@ fn ledger_status(ledger: &Ledger) -> Result<LedgerStatus> {
         path: ledger.path().display().to_string(),
         exists: true,
         id: conn.query_row("SELECT ledger_id FROM ledger", [], |row| row.get(0))?,
-        bytes: length + log_length(ledger.path()),
+        bytes: length,
+        log_bytes: log_length(ledger.path()),
         records: count(
             conn,
             "SELECT coalesce(sum(g.records), 0)
@@ -150,7 +152,11 @@ fn format_status(
     )?;
     let states = counts(
         conn,
-        "SELECT state, count(*) FROM sessions WHERE format = ?1 GROUP BY state",
+        concat!(
+            "SELECT state, count(*) FROM sessions s WHERE format = ?1 AND NOT ",
+            is_subagent!(),
+            " GROUP BY state",
+        ),
         [name],
     )?;
     let subagents: i64 = conn.query_row(

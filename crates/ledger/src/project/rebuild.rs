@@ -17,6 +17,7 @@ use crate::base::ids::{GenerationId, Seq, SourceId};
 use crate::file::building::JOURNAL_GENERATION;
 use crate::file::ledger::Ledger;
 use crate::file::schema::{self, Derived};
+use crate::project::family::is_subagent;
 use crate::truth::chunks::RecordReader;
 use crate::truth::journal::{self, Event};
 use crate::wire::RebuildReport;
@@ -281,9 +282,11 @@ pub(crate) fn catch_up_in_slices_until(
         }
     }
     report.problems = fold.problems;
+    let count = |query| ledger.conn().query_row(query, [], |row| row.get::<_, i64>(0));
+    report.subagents =
+        count(concat!("SELECT count(*) FROM sessions s WHERE ", is_subagent!()))?.cast_unsigned();
     report.sessions =
-        ledger.conn().query_row("SELECT count(*) FROM sessions", [], |row| row.get::<_, i64>(0))?
-            as u64;
+        count("SELECT count(*) FROM sessions")?.cast_unsigned().saturating_sub(report.subagents);
     Ok(report)
 }
 

@@ -11,8 +11,10 @@ pub struct BackupReport {
     pub bytes: u64,
     /// The number of records in it, without the journal.
     pub records: u64,
-    /// The number of sessions in it, including sub-agents.
+    /// The number of sessions in it, without sub-agents.
     pub sessions: u64,
+    /// The number of sub-agents in it.
+    pub subagents: u64,
     /// The duration in seconds.
     pub seconds: f64,
     /// True if the ledger recorded it, so that `forget` can name it. False for a read-only ledger.
@@ -30,8 +32,10 @@ pub struct BackupRestored {
     pub bytes: u64,
     /// The number of records in it, without the journal.
     pub records: u64,
-    /// The number of sessions in it, including sub-agents.
+    /// The number of sessions in it, without sub-agents.
     pub sessions: u64,
+    /// The number of sub-agents in it.
+    pub subagents: u64,
     /// The new path of the former ledger; `null` if there was none.
     pub kept: Option<String>,
     /// The sessions that were forgotten after the backup was made, and are restored with it.

@@ -58,7 +58,7 @@ pub struct SearchHit {
     pub role: Option<String>,
     /// The time, milliseconds UTC.
     pub time: Option<i64>,
-    /// The text around the match, on one line.
+    /// The text around the match, with its line breaks.
     pub snippet: String,
     /// The matches in it: beginning and end, in characters.
     pub marks: Vec<(usize, usize)>,

@@ -44,8 +44,11 @@ pub struct LedgerStatus {
     pub exists: bool,
     /// The ledger's id.
     pub id: String,
-    /// Its size in bytes, including the write-ahead log.
+    /// Its size in bytes, without the write-ahead log.
     pub bytes: u64,
+    /// The size of the write-ahead log in bytes. It is emptied when the last process closes the
+    /// ledger.
+    pub log_bytes: u64,
     /// The number of records of all formats.
     pub records: u64,
     /// The number of records that are not projected yet; the next sync projects them.
@@ -63,11 +66,11 @@ pub struct FormatStatus {
     pub title: String,
     /// The folders that were searched.
     pub roots: Vec<RootStatus>,
-    /// The number of sessions, including sub-agents.
+    /// The number of sessions, without sub-agents.
     pub sessions: u64,
-    /// The number of sub-agents among them.
+    /// The number of sub-agents.
     pub subagents: u64,
-    /// The number of sessions by state.
+    /// The number of sessions by state, without sub-agents.
     pub states: BTreeMap<String, u64>,
     /// The number of files collected.
     pub sources: u64,

@@ -235,6 +235,9 @@ pub struct ShownCall<'a> {
     pub input: Option<&'a RawValue>,
     /// The outcome: `fine`, `failed`, `mentions_error`; `null` without a result.
     pub outcome: Option<&'static str>,
+    /// The exit code of a command that failed, if its result has one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub exit_code: Option<i32>,
     /// The session of the sub-agent that it started.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub subagent: Option<&'a str>,
@@ -384,6 +387,7 @@ impl<'a> ShownEntry<'a> {
                 about: call.about.as_deref().filter(|_| detail.tools > Tools::Names),
                 input: call.input.as_ref().filter(|_| detail.tools >= Tools::Inputs).map(raw_value),
                 outcome: call.outcome.map(Outcome::as_str),
+                exit_code: call.exit_code,
                 subagent: call.subagent.as_deref(),
             }),
             Piece::Result(result) => self.results.push(ShownResult {

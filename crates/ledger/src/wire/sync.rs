@@ -141,8 +141,10 @@ impl SkippedFiles {
 pub struct RebuildReport {
     /// The number of records that were projected.
     pub records: u64,
-    /// The number of sessions in the ledger.
+    /// The number of sessions in the ledger, without sub-agents.
     pub sessions: u64,
+    /// The number of sub-agents in the ledger.
+    pub subagents: u64,
     /// The number of problems.
     pub problems: u64,
     /// The number of chunks that were opened to read the records.

@@ -130,7 +130,7 @@ fn a_wait_beyond_its_limit_is_an_error_and_changes_nothing() {
     other.execute_batch("BEGIN IMMEDIATE").unwrap();
     let mut ledger = Ledger::open_waiting(&home.ledger_path(), SHORT_WAIT).unwrap();
     let error = collect(&mut ledger, &home.roots()).unwrap_err();
-    assert!(matches!(error, Error::Busy { waited: SHORT, .. }), "{error:?}");
+    assert!(matches!(error, Error::Busy { waited: SHORT_WAIT, .. }), "{error:?}");
     drop((other, ledger));
     assert_eq!(
         home.one::<i64>("SELECT cursor FROM generations WHERE source > 1"),
@@ -155,7 +155,7 @@ fn f18_an_exclusive_lock_is_reported_as_busy() {
         [writer.join().unwrap(), reader.join().unwrap()]
     });
     for outcome in outcomes {
-        assert!(matches!(outcome, Err(Error::Busy { waited: SHORT, .. })), "{outcome:?}");
+        assert!(matches!(outcome, Err(Error::Busy { waited: SHORT_WAIT, .. })), "{outcome:?}");
     }
     drop(other);
     home.append(MAIN, lines(3..5));

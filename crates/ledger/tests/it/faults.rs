@@ -636,11 +636,11 @@ fn status_counts_what_is_there() {
 
     let status = status(&home);
     let claude = format_status(&status, "claude-code");
-    assert_eq!((claude.sessions, claude.subagents, claude.sources), (4, 1, 4));
+    assert_eq!((claude.sessions, claude.subagents, claude.sources), (3, 1, 4));
     assert_eq!(claude.records, 11 + 2 + 2 + 1 + 1);
     let states: Vec<_> =
         claude.states.iter().map(|(state, count)| (state.as_str(), *count)).collect();
-    assert_eq!(states, [("gone", 1), ("live", 3)]);
+    assert_eq!(states, [("gone", 1), ("live", 2)]);
     assert_eq!((claude.gone, claude.rewritten), (1, 1));
     assert_eq!(claude.unknown_types.get("brand-new"), Some(&2));
     let on_disk = [MAIN, &format!("{BESIDE}/subagents/agent-a1.jsonl"), &path_of(2)]

@@ -96,7 +96,7 @@ fn refresh_for_one_transaction(home: &Home) -> Option<Freshness> {
     let mut reader = open_to_read(&home.ledger_path(), "here").unwrap();
     let (until, mut has_stored) = (Instant::now() + Duration::from_millis(400), false);
     let mut progress = |progress| {
-        if let Progress::Stored { .. } = progress {
+        if let Progress::Done { .. } = progress {
             has_stored = true;
             while Instant::now() < until {
                 std::thread::yield_now();

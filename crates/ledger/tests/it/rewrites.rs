@@ -1,6 +1,7 @@
 //! Files that are not only appended to: truncated, replaced, rewritten, renamed, copied.
 
 use crate::home::*;
+use quipu_ledger::collect::Progress;
 use quipu_ledger::restore::Generations;
 
 fn lines(range: std::ops::Range<u32>) -> String {
@@ -239,4 +240,22 @@ fn an_interrupted_rewrite_continues_with_the_old_lines() {
     let report = home.sync_and_check();
     assert_eq!((report.records_added, report.bytes_read), (0, 20 * same.len() as u64));
     home.assert_restores_all(&[MAIN]);
+}
+
+/// The bytes of a file that the ledger has already are read, and so the work is done.
+#[test]
+fn progress_counts_what_was_read() {
+    let home = Home::new();
+    home.write(MAIN, lines(0..10));
+    home.sync();
+    home.write(MAIN, lines(0..4));
+    let (mut planned, mut done) = (0, 0);
+    let mut ledger = home.open();
+    quipu_ledger::collect::collect(&mut ledger, &home.roots(), &mut |progress| match progress {
+        Progress::Planned { bytes, .. } => planned += bytes,
+        Progress::Done { bytes } => done += bytes,
+        Progress::Rebuilding { .. } => {}
+    })
+    .unwrap();
+    assert_eq!((planned, done), (lines(0..4).len() as u64, lines(0..4).len() as u64));
 }

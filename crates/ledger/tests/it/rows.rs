@@ -675,7 +675,7 @@ fn a_database_is_read_while_its_program_ends() {
     let mut program = Some(conn);
     let mut left = Vec::new();
     quipu_ledger::collect::collect(&mut home.open(), &home.roots(), &mut |progress| {
-        if matches!(progress, quipu_ledger::collect::Progress::Stored { .. })
+        if matches!(progress, quipu_ledger::collect::Progress::Done { .. })
             && let Some(conn) = program.take()
         {
             conn.close().unwrap();
@@ -766,7 +766,7 @@ fn batches_of_a_database_that_changed_are_discarded() {
     // Everything read after the first batch is discarded, because the file changed.
     let mut batches = 0;
     let report = quipu_ledger::collect::collect(&mut home.open(), &home.roots(), &mut |progress| {
-        if let quipu_ledger::collect::Progress::Stored { .. } = progress {
+        if let quipu_ledger::collect::Progress::Done { .. } = progress {
             batches += 1;
             fill(100);
         }

@@ -631,7 +631,7 @@ fn r30_sub_agents_are_separate_sessions_with_a_parent() {
         ]
     );
     let status = status(&home, "claude-code");
-    assert_eq!((status.sessions, status.subagents), (3, 2));
+    assert_eq!((status.sessions, status.subagents), (1, 2));
 }
 
 /// A sub-agent's usage is counted once, even if its parent's transcript repeats it.

@@ -242,7 +242,7 @@ fn long_pasted_text_is_found_as_its_prompts() {
     let hits: Vec<_> =
         answer.hits.iter().map(|hit| (hit.session.as_deref(), &*hit.snippet)).collect();
     let session = "00000001-0000-4000-8000-000000000001";
-    assert_eq!(hits, [(Some(session), "a walrus line")]);
+    assert_eq!(hits, [(Some(session), "a walrus\nline")]);
     let whole = Choice { detail: StoryDetail::FULL, ..Choice::default() };
     let pieces = home.items_of("00000001", &whole, |item| format!("{:?}", item.pieces));
     assert!(pieces[0].contains("a walrus"), "{pieces:?}");

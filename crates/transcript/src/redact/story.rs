@@ -139,6 +139,7 @@ impl Redactor {
             input,
             is_partial: call.is_partial,
             outcome: call.outcome,
+            exit_code: call.exit_code,
             subagent: self.owned(call.subagent.as_deref()),
         }
     }

@@ -74,7 +74,10 @@ fn piece() -> impl Strategy<Value = Piece<'static>> {
                 let input = Some(RawJson::Owned(input.unwrap()));
                 let outcome = Some(Outcome::Failed);
                 let is_partial = true;
-                Piece::Call(StoryCall { id, name, about, input, is_partial, outcome, subagent })
+                let exit_code = Some(1);
+                Piece::Call(StoryCall {
+                    id, name, about, input, is_partial, outcome, exit_code, subagent,
+                })
             }
         ),
         3 => (id(), prop::option::of(cow()), cow(), any::<bool>()).prop_map(

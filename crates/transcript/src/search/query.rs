@@ -157,7 +157,11 @@ impl fmt::Display for QueryError {
                 )
             }
             QueryError::Time { key, value } => {
-                write!(f, "`{key}:{value}` is not a time; try 3d, yesterday or 2026-11-01")
+                write!(
+                    f,
+                    "`{key}:{value}` is not a time; try 3d, yesterday, 2026-11-01 or \
+                     2026-11-01..2026-11-07"
+                )
             }
             QueryError::TooLong => {
                 write!(f, "the query is longer than {} KiB", MAX_QUERY_BYTES >> 10)
@@ -241,10 +245,6 @@ impl Query {
             value: value.to_owned(),
             known: known.to_vec(),
         };
-        let time = |moment: Option<jiff::Timestamp>| match moment {
-            Some(moment) => Ok(moment.as_millisecond()),
-            None => Err(QueryError::Time { key, value: value.to_owned() }),
-        };
         let owned = value.to_owned();
         let what = match key {
             "in" => {
@@ -263,8 +263,27 @@ impl Query {
             "is" => return Err(unknown(&["error"])),
             "has" if lower == "compaction" => What::Compaction,
             "has" => return Err(unknown(&["compaction"])),
-            "since" => What::Since(time(when::parse(value, now))?),
-            "until" => What::Until(time(when::parse_end(value, now))?),
+            "since" | "until" => {
+                let period = when::parse(value, now);
+                let (start, end) = match period {
+                    // The opposite of a range is not a range.
+                    Some(period) if period.is_range && is_negated => (None, None),
+                    Some(period) if period.is_range => (period.start, period.end),
+                    Some(period) if key == "since" => (period.start, None),
+                    Some(period) => (None, period.end),
+                    None => (None, None),
+                };
+                if start.is_none() && end.is_none() {
+                    return Err(QueryError::Time { key, value: value.to_owned() });
+                }
+                let ends = [
+                    start.map(|start| What::Since(start.as_millisecond())),
+                    end.map(|end| What::Until(end.as_millisecond())),
+                ];
+                let ends = ends.into_iter().flatten();
+                self.filters.extend(ends.map(|what| Filter { is_negated, what }));
+                return Ok(());
+            }
             "project" => What::Project(owned),
             "agent" => What::Agent(owned),
             "format" => What::Format(owned),

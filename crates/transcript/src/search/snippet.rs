@@ -11,10 +11,11 @@ pub struct Needle {
     pub is_prefix: bool,
 }
 
-/// A part of a text on one line.
+/// A part of a text, with its line breaks.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Snippet {
-    /// The text; runs of spaces and line breaks are one space.
+    /// The text. A run of spaces is one space; a run with line breaks is one line break and the
+    /// indentation of the next line. So code stays readable.
     pub text: String,
     /// The matches: start and end in bytes.
     pub marks: Vec<(usize, usize)>,
@@ -90,7 +91,7 @@ pub fn around(text: &str, places: &[(usize, usize, usize)], width: usize) -> Sni
             .map_or(to, |space| end.min(to) + space),
         false => to,
     };
-    one_line(text, from, to, places)
+    cut_out(text, from, to, places)
 }
 
 /// Returns the beginning of the next word after `at`, if there is one nearby and before `limit`;
@@ -107,8 +108,46 @@ fn word_boundary(text: &str, at: usize, limit: usize) -> usize {
     }
 }
 
-/// Returns `text[from..to]` on one line.
-fn one_line(text: &str, from: usize, to: usize, places: &[(usize, usize, usize)]) -> Snippet {
+/// The widest indentation of a line, in columns. Deeper code is moved to the left.
+const WIDEST_INDENT: usize = 16;
+
+/// The columns of a tab.
+const TAB: usize = 4;
+
+/// The spaces between two words.
+#[derive(Debug, Clone, Copy)]
+enum Gap {
+    Space,
+    /// A line break, and the indentation after it.
+    Break(usize),
+}
+
+impl Gap {
+    fn after(gap: Option<Gap>, character: char) -> Gap {
+        match (gap, character) {
+            (_, '\n') => Gap::Break(0),
+            (Some(Gap::Break(indent)), ' ') => Gap::Break(indent + 1),
+            (Some(Gap::Break(indent)), '\t') => Gap::Break(indent + TAB),
+            (Some(gap), _) => gap,
+            (None, _) => Gap::Space,
+        }
+    }
+
+    fn add_to(self, text: &mut String) {
+        match self {
+            // Nothing precedes the first word.
+            _ if text.is_empty() => {}
+            Gap::Space => text.push(' '),
+            Gap::Break(indent) => {
+                text.push('\n');
+                text.extend(std::iter::repeat_n(' ', indent.min(WIDEST_INDENT)));
+            }
+        }
+    }
+}
+
+/// Returns `text[from..to]`.
+fn cut_out(text: &str, from: usize, to: usize, places: &[(usize, usize, usize)]) -> Snippet {
     let mut snippet = Snippet {
         is_cut_before: text.get(..from).is_some_and(|before| !before.trim().is_empty()),
         is_cut_after: text.get(to..).is_some_and(|after| !after.trim().is_empty()),
@@ -125,22 +164,28 @@ fn one_line(text: &str, from: usize, to: usize, places: &[(usize, usize, usize)]
     let mut marks = marks.into_iter().peekable();
     let mut began = 0;
     let mut colour = Colour::No;
+    let mut gap: Option<Gap> = None;
     for (offset, character) in text.get(from..to).unwrap_or_default().char_indices() {
         let at = from + offset;
         if marks.next_if(|(_, end)| at >= *end).is_some() {
             snippet.marks.push((began, snippet.text.len()));
         }
+        colour = colour.after(character);
+        let is_space = character.is_whitespace();
+        if !is_space
+            && colour == Colour::No
+            && let Some(gap) = gap.take()
+        {
+            gap.add_to(&mut snippet.text);
+        }
         if marks.peek().is_some_and(|(start, _)| *start == at) {
             began = snippet.text.len();
         }
-        colour = colour.after(character);
         if colour != Colour::No {
             continue;
         }
-        if character.is_whitespace() {
-            if !snippet.text.is_empty() && !snippet.text.ends_with(' ') {
-                snippet.text.push(' ');
-            }
+        if is_space {
+            gap = Some(Gap::after(gap, character));
         } else {
             snippet.text.push(character);
         }
@@ -148,8 +193,6 @@ fn one_line(text: &str, from: usize, to: usize, places: &[(usize, usize, usize)]
     if marks.next().is_some() {
         snippet.marks.push((began, snippet.text.len()));
     }
-    let kept = snippet.text.trim_end().len();
-    snippet.text.truncate(kept);
     snippet
 }
 
@@ -206,7 +249,11 @@ mod tests {
     #[test]
     fn matches_are_marked() {
         assert_eq!(shown("The error, an Error.", &["error"], 80), "The [error], an [Error].");
-        assert_eq!(shown("a_b  c\n\nd", &["a b", "d"], 80), "[a_b] c [d]");
+        assert_eq!(shown("a_b  c\n\nd", &["a b", "d"], 80), "[a_b] c\n[d]");
+        assert_eq!(
+            shown("fn  main() {\n\n    run();  \n\tstop();\n}\n", &["run"], 80),
+            "fn main() {\n    [run]();\n    stop();\n}"
+        );
         assert_eq!(shown("configure it", &["conf*"], 80), "[configure] it");
         assert_eq!(shown("Über allem", &["uber"], 80), "[Über] allem");
         assert_eq!(shown("nothing here", &["else"], 80), "nothing here");
@@ -233,7 +280,7 @@ mod tests {
                 prop_assert!(snippet.text.is_char_boundary(*start) && snippet.text.is_char_boundary(*end));
                 last = *end;
             }
-            prop_assert!(!snippet.text.contains('\n'));
+            prop_assert!(!snippet.text.contains("\n\n") && !snippet.text.starts_with('\n'));
         }
     }
 }

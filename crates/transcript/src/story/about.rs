@@ -8,6 +8,19 @@ use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 use crate::json::Key;
 
+/// Returns the exit code that the record of a tool's result names at the beginning of its text:
+/// `Exit code 1`.
+pub fn exit_code(record: &[u8]) -> Option<i32> {
+    const START: &[u8] = b":\"Exit code ";
+    let at = memchr::memmem::find(record, START)? + START.len();
+    let digits: Vec<u8> =
+        record.get(at..)?.iter().copied().take_while(u8::is_ascii_digit).take(10).collect();
+    std::str::from_utf8(&digits).ok()?.parse().ok()
+}
+
+/// Tools whose call waits for a person: a question, or a plan to approve.
+pub const QUESTIONS: &[&str] = &["AskUserQuestion", "ExitPlanMode"];
+
 /// The keys of a tool's input that summarize the call, best first.
 pub const ABOUT_KEYS: &[&str] =
     &["file_path", "path", "notebook_path", "command", "query", "pattern", "url", "prompt"];
@@ -299,5 +312,17 @@ mod tests {
         assert_eq!(one_line("ab cdefg", 4), "ab…");
         assert_eq!(one_line("ab", 0), "");
         assert_eq!(one_line("  \n ", 5), "");
+    }
+
+    #[test]
+    fn an_exit_code_begins_the_text() {
+        let code = |record: &str| exit_code(record.as_bytes());
+        assert_eq!(
+            code(r#"{"content":[{"type":"tool_result","content":"Exit code 127\nno"}]}"#),
+            Some(127)
+        );
+        assert_eq!(code(r#"{"content":"it printed \"Exit code 3\""}"#), None);
+        assert_eq!(code(r#"{"content":"Exit code x"}"#), None);
+        assert_eq!(code(r#"{"content":"Exit code 99999999999"}"#), None);
     }
 }

@@ -142,6 +142,7 @@ fn call<'e>(call: &'e ToolCall<'_>) -> StoryCall<'e> {
         input: call.input.clone(),
         is_partial: call.is_partial,
         outcome: None,
+        exit_code: None,
         subagent: None,
     }
 }

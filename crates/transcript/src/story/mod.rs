@@ -10,6 +10,7 @@
 
 mod about;
 mod convert;
+mod edits;
 mod fields;
 
 use std::borrow::Cow;
@@ -17,8 +18,11 @@ use std::borrow::Cow;
 use crate::entry::{Compaction, RawJson, Role, Sender, Usage};
 use crate::time::Timestamp;
 
-pub use about::{ABOUT_KEYS, ERROR_WORDS, about, mentions_error, one_line, path_line};
+pub use about::{
+    ABOUT_KEYS, ERROR_WORDS, QUESTIONS, about, exit_code, mentions_error, one_line, path_line,
+};
 pub use convert::{folded, story_item};
+pub use edits::{Edit, Task, TaskState, edits, tasks};
 pub use fields::{RECORD_LABEL, add_fields, left_out, unreadable_item};
 
 /// Maximum width of the line about a tool call, in columns, with the name of the tool.
@@ -227,6 +231,8 @@ pub struct StoryCall<'a> {
     pub is_partial: bool,
     /// The outcome; `None` while it is not known.
     pub outcome: Option<Outcome>,
+    /// The exit code of a command that failed, if its result has one.
+    pub exit_code: Option<i32>,
     /// The session of the sub-agent that it started.
     pub subagent: Option<String>,
 }

@@ -22,7 +22,7 @@ pub(super) struct Args {
     session: Option<String>,
 
     /// Export all sessions of this project: any part of its name, or a path
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, short = 'p', value_name = "NAME")]
     project: Option<String>,
 
     /// Export all sessions
@@ -33,8 +33,8 @@ pub(super) struct Args {
     #[arg(long, value_name = "AGENT")]
     agent: Option<String>,
 
-    /// Only sessions with activity since then: `3d`, `yesterday`, `2026-11-01`
-    #[arg(long, value_name = "WHEN", allow_hyphen_values = true)]
+    /// Only sessions with activity since then: `3d`, `monday`, `2026-11-01..2026-11-07`
+    #[arg(long, short = 's', value_name = "WHEN", allow_hyphen_values = true)]
     since: Option<String>,
 
     /// Only sessions that began before or on that day
@@ -60,10 +60,11 @@ pub(super) struct Chosen {
 impl Args {
     /// Finds the sessions.
     pub(super) fn choose(&self, context: &mut Context, reading: &Reading) -> Result<Chosen> {
+        let (since, until) = filters::range(self.since.as_deref(), self.until.as_deref())?;
         let filter = Filter {
             agent: self.agent.clone(),
-            since: self.since.as_deref().map(filters::since).transpose()?,
-            until: self.until.as_deref().map(filters::until).transpose()?,
+            since,
+            until,
             channel: self.channel.clone(),
             // Sub-agents are exported with the sessions that they work for.
             all: true,

@@ -2,7 +2,7 @@
 
 use quipu_ledger::Ledger;
 use quipu_ledger::ids::EntryId;
-use quipu_ledger::wire::{CronJob, SearchHit};
+use quipu_ledger::wire::{CronJob, SearchHit, SessionState};
 
 use crate::commands::cron;
 use crate::output::ShortIds;
@@ -17,14 +17,15 @@ pub(super) struct Opener<'a> {
 }
 
 impl Opener<'_> {
-    /// Returns the command that shows the first of the hits, and those in the same turn.
-    pub(super) fn command(&self, hits: &[&SearchHit]) -> Option<String> {
-        let first = hits.first()?;
+    /// Returns the command that shows the entry of a hit in its session.
+    pub(super) fn entry(&self, hit: &SearchHit) -> Option<String> {
+        let session = hit.session.as_ref()?;
+        Some(self.shell.command("show", &self.ids.of(session), &story(hit)))
+    }
+
+    /// Returns the command that shows a note or a job that was found.
+    pub(super) fn command(&self, first: &SearchHit) -> Option<String> {
         match (&first.session, first.kind.as_str()) {
-            (Some(session), _) => {
-                let options = story(first, hits);
-                Some(self.shell.command("show", &self.ids.of(session), &options))
-            }
             (None, "note") => self.note(first),
             (None, "cron_run") => self.run(first),
             (None, "cron_jobs") => self.job(first),
@@ -82,7 +83,7 @@ impl Opener<'_> {
             .marks
             .iter()
             .filter_map(|(start, end)| letters.get(*start..*end))
-            .map(|piece| piece.iter().collect::<String>().to_lowercase())
+            .map(|piece| piece.iter().collect::<String>().to_lowercase().replace('\n', " "))
             .collect();
         let jobs = quipu_ledger::query::cron_jobs(self.ledger).unwrap_or_default();
         let matches = |job: &CronJob| {
@@ -111,47 +112,22 @@ impl Opener<'_> {
     }
 }
 
-/// Returns the options that show a hit in its session's story, and those in the same turn.
-fn story(first: &SearchHit, hits: &[&SearchHit]) -> Vec<String> {
-    if is_title(first) {
-        // The title is shown above the story.
+/// Returns the options that show a hit in its session's story.
+fn story(hit: &SearchHit) -> Vec<String> {
+    // The title is shown above the story, and of a lost session only prompts are known.
+    if is_title(hit) || hit.state == Some(SessionState::Lost) {
         return Vec::new();
     }
-    if is_only_raw(first) {
-        // An entry outside the story is shown as its record. Its id means the newest version.
-        let entry = match first.is_older {
-            false => first.entry.clone(),
-            true => EntryId(first.number).name(),
-        };
+    // The id of an entry means its newest version.
+    let entry = match hit.is_older {
+        false => hit.entry.clone(),
+        true => EntryId(hit.number).name(),
+    };
+    if is_only_raw(hit) {
+        // An entry outside the story is shown as its record.
         return vec![shell::option("--entry", entry), "--raw".to_owned()];
     }
-    let mut shown: Vec<String> = first.turn.iter().map(|turn| format!("--turn {turn}")).collect();
-    let together = hits.iter().filter(|hit| hit.turn == first.turn && !is_only_raw(hit));
-    let mut options: Vec<&str> = together.filter_map(|hit| option(hit)).collect();
-    options.sort_unstable();
-    options.dedup();
-    // `--tools full` includes the inputs.
-    if options.contains(&"--tools full") {
-        options.retain(|option| *option != "--tools inputs");
-    }
-    match options.as_slice() {
-        [] => {}
-        [option] => shown.push((*option).to_owned()),
-        _ => shown.push("--full".to_owned()),
-    }
-    shown
-}
-
-/// Returns the option that shows the part of the story that a hit is in.
-fn option(hit: &SearchHit) -> Option<&'static str> {
-    match (hit.folded, hit.place) {
-        (Some("summary"), _) => Some("--compactions"),
-        (Some(_), _) => Some("--full"),
-        (None, "input") => Some("--tools inputs"),
-        (None, "result") => Some("--tools full"),
-        (None, "thinking") => Some("--thinking"),
-        (None, _) => None,
-    }
+    vec![shell::option("--at", entry)]
 }
 
 /// Returns whether the hit is the session's title.

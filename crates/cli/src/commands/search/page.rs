@@ -81,6 +81,9 @@ fn group(context: &mut Context, opener: &Opener<'_>, hits: &[&SearchHit]) -> Res
     context.output.line(origin(context, opener.ids, first))?;
     for (hit, more) in folded(hits) {
         show_hit(context, hit)?;
+        if let Some(command) = opener.entry(hit) {
+            context.output.command("    ", &command)?;
+        }
         if more > 0 {
             let like_it = match hit.turn {
                 Some(turn) => format!("  and {} similar in turn {turn}", number(more)),
@@ -89,9 +92,8 @@ fn group(context: &mut Context, opener: &Opener<'_>, hits: &[&SearchHit]) -> Res
             context.output.line(Text::styled(Style::Dim, like_it))?;
         }
     }
-    if let Some(command) = opener.command(hits) {
-        let command = Text::plain("  ").with(Style::Good, command);
-        context.output.line(command)?;
+    if let Some(command) = opener.command(first) {
+        context.output.command("  ", &command)?;
     }
     Ok(())
 }
@@ -175,14 +177,15 @@ fn show_hit(context: &mut Context, hit: &SearchHit) -> Result<()> {
         nearby(context, near)?;
     }
     context.output.line(Text::styled(Style::Dim, format!("  {}", label(hit))))?;
-    let text = snippet(hit);
     let width = context.output.width().map(|width| width.saturating_sub(4));
-    let lines = match width {
-        Some(width) => text.wrap(width),
-        None => vec![text],
-    };
-    for line in lines {
-        context.output.line(Text::plain("    ").join(line))?;
+    for text in snippet(hit) {
+        let lines = match width {
+            Some(width) => text.wrap(width),
+            None => vec![text],
+        };
+        for line in lines {
+            context.output.laid_out(&Text::plain("    ").join(line))?;
+        }
     }
     for near in hit.around.iter().filter(|near| !near.is_before) {
         nearby(context, near)?;
@@ -226,17 +229,26 @@ fn label(hit: &SearchHit) -> String {
     parts.join(" · ")
 }
 
-/// Returns the text of a hit, with the matches marked.
-fn snippet(hit: &SearchHit) -> Text {
-    let characters: Vec<char> = hit.snippet.chars().collect();
-    let piece = |from: usize, to: usize| -> String {
-        characters.get(from..to).unwrap_or_default().iter().collect()
+/// Returns the lines of a hit's text, with the matches marked.
+fn snippet(hit: &SearchHit) -> Vec<Text> {
+    let mut lines = vec![Text::plain(if hit.cut_before { "…" } else { "" })];
+    let mut add = |style: Style, piece: &[char]| {
+        for (number, line) in piece.split(|character| *character == '\n').enumerate() {
+            let line: String = line.iter().collect();
+            match lines.last_mut() {
+                Some(last) if number == 0 => *last = std::mem::take(last).with(style, line),
+                _ => lines.push(Text::styled(style, line)),
+            }
+        }
     };
-    let mut text = Text::plain(if hit.cut_before { "…" } else { "" });
+    let characters: Vec<char> = hit.snippet.chars().collect();
     let mut at = 0;
     for (start, end) in &hit.marks {
-        text = text.and(piece(at, *start)).with(Style::Match, piece(*start, *end));
+        add(Style::Plain, characters.get(at..*start).unwrap_or_default());
+        add(Style::Match, characters.get(*start..*end).unwrap_or_default());
         at = *end;
     }
-    text.and(piece(at, characters.len())).and(if hit.cut_after { "…" } else { "" })
+    add(Style::Plain, characters.get(at..).unwrap_or_default());
+    add(Style::Plain, if hit.cut_after { &['…'] } else { &[] });
+    lines
 }

@@ -58,6 +58,13 @@ enum Action {
     Route(route::Args),
 }
 
+impl Args {
+    /// Returns whether it prints a list.
+    pub(super) fn is_list(&self) -> bool {
+        matches!(self.action, Action::Keys(_))
+    }
+}
+
 pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
     match &args.action {
         Action::New(args) => new::run(args, context),

@@ -23,8 +23,8 @@ pub(super) fn show(
     let all = [
         ("turns", counts.turns, Style::Plain),
         ("entries", counts.entries, Style::Plain),
-        ("user", counts.user, Style::Plain),
-        ("assistant", counts.assistant, Style::Plain),
+        ("user messages", counts.user, Style::Plain),
+        ("agent messages", counts.assistant, Style::Plain),
         ("tool calls", counts.tool_calls, Style::Plain),
         ("tool results", counts.tool_results, Style::Plain),
         ("✗ failed", counts.errors, Style::Bad),

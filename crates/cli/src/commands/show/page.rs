@@ -17,7 +17,8 @@ use super::tools;
 use crate::commands::Context;
 use crate::error::Result;
 use crate::output::{
-    ShortIds, Style, Text, WIDEST_IN_PIPE, bytes, count, markdown, minute, number, plain,
+    ShortIds, Style, Text, WIDEST_IN_PIPE, bytes, count, dollars, duration, markdown, minute,
+    number, plain,
 };
 use crate::shell;
 
@@ -28,7 +29,7 @@ const WIDEST: usize = 100;
 const INDENT: &str = "  ";
 
 /// Prints a story.
-pub(super) struct Page<'c> {
+pub(in crate::commands) struct Page<'c> {
     context: &'c mut Context,
     ids: ShortIds,
     detail: StoryDetail,
@@ -41,6 +42,8 @@ pub(super) struct Page<'c> {
     is_empty: bool,
     /// The session's id.
     session: String,
+    /// The entry that is marked and shown in full.
+    marked: Option<i64>,
 }
 
 /// The kind of line that was printed last.
@@ -55,7 +58,11 @@ enum Last {
 }
 
 impl<'c> Page<'c> {
-    pub(super) fn new(choice: &Choice, ids: ShortIds, context: &'c mut Context) -> Page<'c> {
+    pub(in crate::commands) fn new(
+        choice: &Choice,
+        ids: ShortIds,
+        context: &'c mut Context,
+    ) -> Page<'c> {
         Page {
             context,
             ids,
@@ -66,11 +73,17 @@ impl<'c> Page<'c> {
             is_absent: false,
             is_empty: true,
             session: String::new(),
+            marked: None,
         }
     }
 
+    /// Sets the entry that is marked and shown in full.
+    pub(super) fn mark_entry(&mut self, entry: Option<i64>) {
+        self.marked = entry;
+    }
+
     /// Prints the session's title and metadata.
-    pub(super) fn head(&mut self, head: &StoryHead) -> Result<()> {
+    pub(in crate::commands) fn head(&mut self, head: &StoryHead, cost: Option<f64>) -> Result<()> {
         let name = format::by_name(&head.format).map_or(&*head.format, |format| format.title());
         let agent = Some(head.agent.clone()).filter(|agent| !agent.is_empty());
         let cwd = head.cwd.as_ref().map(|cwd| self.context.show(cwd));
@@ -83,7 +96,10 @@ impl<'c> Page<'c> {
             head.started_at.map(minute),
         ];
         let facts: Vec<String> = facts.into_iter().flatten().collect();
-        let id = Text::styled(Style::Dim, format!("{} · {}", head.id, count(head.turns, "turn")));
+        let cost = cost.filter(|cost| *cost > 0.0).map(dollars);
+        let about = [Some(head.id.clone()), Some(count(head.turns, "turn")), took(head), cost];
+        let about: Vec<String> = about.into_iter().flatten().collect();
+        let id = Text::styled(Style::Dim, about.join(" · "));
         let id = match head.state {
             SessionState::Live => id,
             SessionState::Lost => id.with(Style::Warning, format!(" · lost: {}", left(head))),
@@ -116,19 +132,41 @@ impl<'c> Page<'c> {
         self.is_empty = false;
         for id in ids.iter().take(MOST) {
             let command = self.context.shell.command("show", &self.ids.of(id), &[]);
-            self.mark(Style::Dim, "↳", &format!("sub-agent → {command}"))?;
+            self.mark(Style::Dim, "↳", "sub-agent")?;
+            self.context.output.command(INDENT, &command)?;
         }
         if ids.len() > MOST {
             let command = self.context.shell.command("tree", &self.ids.of(&self.session), &[]);
             let more = number((ids.len() - MOST) as u64);
-            self.mark(Style::Dim, "↳", &format!("{more} more → {command}"))?;
+            self.mark(Style::Dim, "↳", &format!("{more} more"))?;
+            self.context.output.command(INDENT, &command)?;
         }
         Ok(())
     }
 
     /// Prints one entry.
-    pub(super) fn item(&mut self, item: &StoryItem<'_>) -> Result<()> {
+    pub(in crate::commands) fn item(&mut self, item: &StoryItem<'_>) -> Result<()> {
         self.is_empty = false;
+        if self.marked.is_some_and(|marked| marked == item.entry) {
+            let detail = std::mem::replace(&mut self.detail, StoryDetail::FULL);
+            self.gap()?;
+            self.context.output.mark()?;
+            let time = item.time.map(|time| format!(" {} ", minute(time.0))).unwrap_or_default();
+            let rule = Text::styled(Style::Match, "━━▶").with(Style::Dim, time);
+            let room = self.width().saturating_sub(rule.width());
+            let rule = rule.with(Style::Match, "━".repeat(room));
+            self.context.output.laid_out(&rule)?;
+            self.last = Last::Rule;
+            self.entry(item)?;
+            let end = Text::styled(Style::Match, "━".repeat(self.width()));
+            self.context.output.laid_out(&end)?;
+            self.detail = detail;
+            return Ok(());
+        }
+        self.entry(item)
+    }
+
+    fn entry(&mut self, item: &StoryItem<'_>) -> Result<()> {
         if item.has_text()
             && std::mem::replace(&mut self.is_absent, item.is_absent) != item.is_absent
         {
@@ -175,15 +213,21 @@ impl<'c> Page<'c> {
             let session = self.ids.of(&self.session);
             let command = self.context.shell.command("show", &session, &options);
             let text = format!(
-                "a line of {}: only its first 64 KiB are parsed → {command}",
+                "a line of {}: only its first 64 KiB are parsed; all of it:",
                 bytes(length)
             );
             self.mark(Style::Warning, "▤", &text)?;
+            self.context.output.command(INDENT, &command)?;
         }
         if item.is_provisional {
             self.mark(Style::Dim, "…", "this line is not complete yet")?;
         }
         Ok(())
+    }
+
+    /// Prints one object as JSON.
+    pub(in crate::commands) fn json(&mut self, value: &impl serde::Serialize) -> Result<()> {
+        Ok(self.context.output.json(value)?)
     }
 
     /// Prints a note if nothing was shown.
@@ -229,8 +273,8 @@ impl<'c> Page<'c> {
             Piece::Thinking(words) => self.aside("thinking", words),
             Piece::Call(call) => {
                 self.begin_call()?;
-                let lines =
-                    tools::call(call, &self.ids, self.detail.tools, self.context.output.width());
+                let (shell, width) = (&self.context.shell, self.context.output.width());
+                let lines = tools::call(call, &self.ids, shell, self.detail.tools, width);
                 self.laid_out(&lines, "")?;
                 self.last = Last::Call(call.id.as_deref().map(str::to_owned));
                 Ok(())
@@ -440,6 +484,12 @@ fn joined(facts: &[String], room: Option<usize>) -> Vec<String> {
         }
     }
     lines
+}
+
+/// Returns the time between the first and the last entry.
+fn took(head: &StoryHead) -> Option<String> {
+    let (started, ended) = head.started_at.zip(head.updated_at)?;
+    (ended - started >= 1000).then(|| duration(ended - started))
 }
 
 /// Describes what is known of a lost session.

@@ -1,8 +1,10 @@
 //! Formats tool calls and their results.
 
-use quipu_transcript::story::{Outcome, StoryCall, StoryResult, Tools};
+use quipu_transcript::story::{
+    Edit, Outcome, StoryCall, StoryResult, Task, TaskState, Tools, edits, one_line, tasks,
+};
 
-use crate::output::{ShortIds, Style, Text, bytes, count, plain};
+use crate::output::{ShortIds, Style, Text, bytes, count, hunks, plain};
 use crate::shell::Shell;
 
 /// Indentation of a call's input and result.
@@ -12,12 +14,16 @@ const INSIDE: &str = "      ";
 pub(super) fn call(
     call: &StoryCall<'_>,
     ids: &ShortIds,
+    shell: &Shell,
     tools: Tools,
     room: Option<usize>,
 ) -> Vec<Text> {
     let about = call.about.as_deref().filter(|_| tools > Tools::Names);
     let note = match (call.outcome, call.is_partial) {
-        (Some(Outcome::Failed), _) => Text::styled(Style::Bad, "failed"),
+        (Some(Outcome::Failed), _) => Text::styled(
+            Style::Bad,
+            call.exit_code.map_or("failed".to_owned(), |code| format!("exit code {code}")),
+        ),
         (Some(Outcome::Mentions), _) => Text::styled(Style::Warning, "mentions an error"),
         (Some(Outcome::Fine), _) => Text::default(),
         (None, true) => Text::styled(Style::Dim, "cut off"),
@@ -26,9 +32,8 @@ pub(super) fn call(
     let name = if call.name.is_empty() { "a tool without a name" } else { &*call.name };
     let mut lines = line(mark(call.outcome), name, about, note, room);
     if let Some(session) = &call.subagent {
-        let command = Shell::default().command("show", &ids.of(session), &[]);
-        let more = Text::styled(Style::Dim, format!("{INSIDE}→ {command}"));
-        lines.extend(fit(more, room));
+        let command = shell.command("show", &ids.of(session), &[]);
+        lines.push(Text::plain(INSIDE).with(Style::Good, command));
     }
     if tools >= Tools::Inputs
         && let Some(input) = &call.input
@@ -121,6 +126,15 @@ fn line(mark: Text, name: &str, about: Option<&str>, note: Text, room: Option<us
 fn input(json: &str, room: Option<usize>) -> Vec<Text> {
     let inner = room.map(|room| room.saturating_sub(INSIDE.len()).max(1));
     let mut lines = Vec::new();
+    if let Some(tasks) = tasks(json) {
+        lines.extend(tasks.iter().flat_map(|task| fit(self::task(task), inner)));
+        return lines.into_iter().map(|line| Text::plain(INSIDE).join(line)).collect();
+    }
+    let edits = edits(json);
+    if !edits.is_empty() {
+        lines.extend(edits.iter().flat_map(|edit| diff(edit, inner)));
+        return lines.into_iter().map(|line| Text::plain(INSIDE).join(line)).collect();
+    }
     match serde_json::from_str::<serde_json::Value>(json) {
         Ok(serde_json::Value::Object(fields)) => {
             for (key, value) in fields {
@@ -143,6 +157,36 @@ fn input(json: &str, room: Option<usize>) -> Vec<Text> {
     }
     lines.into_iter().map(|line| Text::plain(INSIDE).join(line)).collect()
 }
+
+/// Unchanged lines around a change.
+const AROUND: usize = 3;
+
+/// Formats an edit: its file, then the old and the new lines in order.
+fn diff(edit: &Edit, room: Option<usize>) -> Vec<Text> {
+    let mut lines = fit(Text::styled(Style::Dim, &edit.path), room);
+    let hunks = hunks(edit.old.as_deref().unwrap_or_default(), &edit.new, AROUND);
+    for (number, hunk) in hunks.iter().enumerate() {
+        if number > 0 {
+            lines.push(Text::styled(Style::Dim, "…"));
+        }
+        lines.extend(hunk.iter().flat_map(|line| fit(line.shown(" "), room)));
+    }
+    lines
+}
+
+/// Formats a task of a list.
+fn task(task: &Task) -> Text {
+    match task.state {
+        TaskState::Done => {
+            Text::styled(Style::Good, "✓ ").with(Style::Dim, one_line(&task.text, WIDEST))
+        }
+        TaskState::Doing => Text::styled(Style::Accent, "▸ ").and(one_line(&task.text, WIDEST)),
+        TaskState::Open => Text::plain("○ ").and(one_line(&task.text, WIDEST)),
+    }
+}
+
+/// Limit for the length of a task, in columns.
+const WIDEST: usize = 400;
 
 fn fit(line: Text, room: Option<usize>) -> Vec<Text> {
     match room {

@@ -3,6 +3,8 @@
 use jiff::civil::Date;
 use quipu_ledger::wire::UsageLine;
 
+use crate::output::count;
+
 /// The columns that fit.
 pub(super) struct Layout {
     /// Width of a full bar, in columns; 0 for none.
@@ -56,7 +58,8 @@ pub(super) fn bar(part: f64, width: usize) -> String {
 /// Limit for a run of days without usage that is filled in.
 const LONGEST_GAP: usize = 14;
 
-/// Adds the days without usage between two others, so that the chart shows gaps.
+/// Adds the days without usage between two others, so that the chart shows gaps. A long gap is one
+/// row with the number of days.
 pub(super) fn fill_gaps(lines: &mut Vec<UsageLine>) {
     let mut filled: Vec<UsageLine> = Vec::with_capacity(lines.len());
     for line in lines.drain(..) {
@@ -65,12 +68,13 @@ pub(super) fn fill_gaps(lines: &mut Vec<UsageLine>) {
         if let (Some(before), Some(day)) = (before, day) {
             let gap = before.series(jiff::ToSpan::day(1)).skip(1).take_while(|date| *date < day);
             let gap: Vec<Date> = gap.take(LONGEST_GAP + 1).collect();
+            let empty = |group| UsageLine { by: line.by, group, ..UsageLine::default() };
             if gap.len() <= LONGEST_GAP {
-                filled.extend(gap.into_iter().map(|date| UsageLine {
-                    by: line.by,
-                    group: date.to_string(),
-                    ..UsageLine::default()
-                }));
+                filled.extend(gap.into_iter().map(|date| empty(date.to_string())));
+            } else {
+                // A long gap is one row.
+                let days = before.until(day).map_or(0, |span| span.get_days() - 1);
+                filled.push(empty(format!("… {}", count(days.unsigned_abs().into(), "day"))));
             }
         }
         filled.push(line);
@@ -105,6 +109,9 @@ mod tests {
             filled(&["2026-02-27", "2026-03-01", "unknown"]),
             ["2026-02-27", "2026-02-28", "2026-03-01", "unknown"]
         );
-        assert_eq!(filled(&["2025-02-27", "2026-03-01"]), ["2025-02-27", "2026-03-01"]);
+        assert_eq!(
+            filled(&["2025-02-27", "2026-03-01"]),
+            ["2025-02-27", "… 366 days", "2026-03-01"]
+        );
     }
 }

@@ -28,9 +28,10 @@ pub(super) fn asked(args: &Args, is_json: bool, zone: &TimeZone) -> Result<Asked
         && args.until.is_none()
         && !args.all
         && !is_json;
-    let since = match &args.since {
-        Some(text) => {
-            let time = Timestamp::from_millisecond(filters::since(text)?).unwrap_or_default();
+    let (from, until) = filters::range(args.since.as_deref(), args.until.as_deref())?;
+    let since = match from {
+        Some(from) => {
+            let time = Timestamp::from_millisecond(from).unwrap_or_default();
             let day = start_of_day(&time.to_zoned(zone.clone()));
             words.push(format!("since {}", day.date()));
             Some(day)
@@ -42,13 +43,11 @@ pub(super) fn asked(args: &Args, is_json: bool, zone: &TimeZone) -> Result<Asked
         }
         None => None,
     };
-    let until = match &args.until {
-        Some(text) => {
-            words.push(format!("until {text}"));
-            Some(filters::until(text)?)
-        }
-        None => None,
-    };
+    if let Some(end) = until {
+        // The last moment is before the end.
+        let last = Timestamp::from_millisecond(end.saturating_sub(1)).unwrap_or_default();
+        words.push(format!("until {}", last.to_zoned(zone.clone()).date()));
+    }
     let filters = [("project", &args.project), ("agent", &args.agent), ("format", &args.format)];
     words.extend(
         filters.iter().filter_map(|(what, name)| Some(format!("{what} {}", name.as_ref()?))),

@@ -54,7 +54,7 @@ impl Sync<'_> {
                 writer.batch(tx, batch)?;
                 writer.end(tx)
             })?;
-            progress(Progress::Stored { bytes });
+            progress(Progress::Done { bytes });
             Ok(())
         };
         let mut buffers = Buffers::new(access);

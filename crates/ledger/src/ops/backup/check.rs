@@ -12,6 +12,7 @@ use super::copy;
 use crate::file::ledger_path::{FoundAtPath, inspect};
 use crate::file::schema::{self, Derived};
 use crate::ops::doctor::brief;
+use crate::project::family::is_subagent;
 use crate::truth::chunks::verify;
 use crate::truth::sums;
 use crate::{Error, Result};
@@ -22,6 +23,7 @@ pub(super) struct Summary {
     pub(super) bytes: u64,
     pub(super) records: u64,
     pub(super) sessions: u64,
+    pub(super) subagents: u64,
     /// The id of the copied ledger.
     pub(super) ledger_id: String,
 }
@@ -91,13 +93,18 @@ fn inspect_inside(
     }
     progress(bytes, bytes);
     let count = |query| number(query).map(i64::cast_unsigned);
+    let all_sessions = count("SELECT count(*) FROM sessions")?;
+    // The tables of an older version may not say which sessions are sub-agents.
+    let subagents =
+        count(concat!("SELECT count(*) FROM sessions s WHERE ", is_subagent!())).unwrap_or(0);
     Ok(Summary {
         bytes,
         records: count(
             "SELECT coalesce(sum(g.records), 0)
                FROM generations g JOIN sources s ON s.id = g.source WHERE s.kind <> 'journal'",
         )?,
-        sessions: count("SELECT count(*) FROM sessions")?,
+        sessions: all_sessions.saturating_sub(subagents),
+        subagents,
         ledger_id: conn.query_row("SELECT ledger_id FROM ledger", [], |row| row.get(0))?,
     })
 }

@@ -114,6 +114,7 @@ pub fn backup(
         bytes: summary.bytes,
         records: summary.records,
         sessions: summary.sessions,
+        subagents: summary.subagents,
         seconds: began.elapsed().as_secs_f64(),
         remembered,
     })

@@ -87,9 +87,9 @@ pub fn prepare_restore(
 }
 
 impl PreparedRestore {
-    /// Returns the number of sessions in the backup, including sub-agents.
-    pub fn session_count(&self) -> u64 {
-        self.summary.sessions
+    /// Returns the number of sessions in the backup, and of sub-agents.
+    pub fn session_counts(&self) -> (u64, u64) {
+        (self.summary.sessions, self.summary.subagents)
     }
 
     /// Returns the number of records in the backup, without the journal.
@@ -139,6 +139,7 @@ impl PreparedRestore {
             bytes: summary.bytes,
             records: summary.records,
             sessions: summary.sessions,
+            subagents: summary.subagents,
             kept: aside.map(|path| path.display().to_string()),
             forgotten,
         })

@@ -4,6 +4,7 @@
 
 use std::collections::HashMap;
 
+use quipu_transcript::format;
 use quipu_transcript::project::{Closeness, Name, folders, repository};
 use rusqlite::{Connection, OptionalExtension};
 
@@ -44,7 +45,7 @@ pub(crate) struct Listed {
 pub struct Filter {
     /// The name of the project.
     pub project: Option<Name>,
-    /// The agent.
+    /// The agent, by any of its names: its own, or that of its format.
     pub agent: Option<String>,
     /// The format.
     pub format: Option<String>,
@@ -178,8 +179,10 @@ impl Filter {
         let last = session.last;
         (self.all || !session.is_minor)
             && !(self.human && session.is_automatic)
-            && (is(&self.agent, &session.agent)
-                || (session.agent.is_empty() && is(&self.agent, &session.format)))
+            && self
+                .agent
+                .as_ref()
+                .is_none_or(|name| format::is_agent(name, &session.format, &session.agent))
             && is(&self.format, &session.format)
             && is(&self.channel, session.channel.as_deref().unwrap_or(""))
             && self.since.is_none_or(|since| last.is_some_and(|last| last >= since))

@@ -16,6 +16,7 @@ pub(crate) mod native_keys;
 mod notes;
 pub(crate) mod originals;
 mod parents;
+mod problems;
 mod prompts;
 mod renamed;
 pub(crate) mod sessions;
@@ -23,6 +24,7 @@ mod sql;
 pub(crate) mod story;
 mod tree;
 mod usage;
+mod waiting;
 
 use rusqlite::Connection;
 
@@ -38,11 +40,13 @@ pub use cron::{cron_jobs, cron_runs};
 pub use listed::Filter;
 pub(crate) use listed::project_name;
 pub use notes::{note_versions, notes};
+pub use problems::problems;
 pub use sessions::{Sessions, projects, session_rows, sessions, summary_of};
 pub use sql::{SqlAnswer, SqlLimits, sql};
 pub use story::{Choice, Story};
 pub use tree::tree;
-pub use usage::{Costs, UsageBy, UsageRequest, costs, usage};
+pub use usage::{Costs, UsageBy, UsageRequest, cost_of, costs, usage};
+pub use waiting::{Waiting, waiting};
 
 /// Returns the session with this name: its id or an unambiguous prefix of it, `AGENT/ID`, a key
 /// that leads to it, or `last`. During a rebuild by another process, the projection catches

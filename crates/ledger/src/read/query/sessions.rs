@@ -117,7 +117,7 @@ impl<'a> ProjectSums<'a> {
         self.slugs.extend(session.slug.as_deref());
         self.formats.insert(&session.format);
         self.agents.extend(Some(session.agent.as_str()).filter(|agent| !agent.is_empty()));
-        self.sessions += 1;
+        self.sessions += u64::from(!session.is_minor);
         self.started_at = [self.started_at, session.started_at].into_iter().flatten().min();
         self.updated_at = self.updated_at.max(session.updated_at);
     }

@@ -8,6 +8,7 @@
 mod ancestors;
 mod calls;
 mod choice;
+mod exit_codes;
 mod head;
 mod learn;
 mod outputs;
@@ -31,6 +32,7 @@ pub(crate) use learn::{name, shown_turns};
 pub(crate) use queued::Queue;
 
 use self::choice::Chosen;
+use self::exit_codes::ExitCodes;
 use self::learn::ItemFields;
 use self::outputs::Outputs;
 use self::plan::Plan;
@@ -101,6 +103,22 @@ impl<'l> Story<'l> {
         &self.head
     }
 
+    /// Returns the number in the ledger of the entry with this name.
+    pub fn entry(&self, name: &str) -> Result<i64> {
+        Ok(choice::find_entry(self.conn, self.row, name)?.0)
+    }
+
+    /// Returns the number in the ledger of the session's last entry.
+    pub fn last_entry(&self) -> Result<Option<i64>> {
+        let mut rows = Rows::backward(self.conn, self.row, &self.plan, false);
+        Ok(rows.next()?.map(|row| row.id.0))
+    }
+
+    /// Returns the row of the session.
+    pub fn row(&self) -> SessionRow {
+        self.row
+    }
+
     /// Fails if a chosen turn, entry or branch does not exist. Nothing is shown before that.
     pub fn check(&self, choice: &Choice) -> Result<()> {
         Chosen::new(self.conn, self.row, &self.plan, choice).map(|_| ())
@@ -120,6 +138,21 @@ impl<'l> Story<'l> {
             // The backward pass changed the state of `chosen`, and the same entries follow again.
             chosen = Chosen::new(self.conn, self.row, &self.plan, choice)?;
         }
+        if choice.at.is_some() {
+            start = items.start_before(&mut chosen, choice.around)?;
+        }
+        // The number of entries that may follow; unlimited until `at` was shown.
+        let mut left = None;
+        let mut each = |item: &StoryItem<'_>, is_at: bool| {
+            let flow = each(item);
+            left = match left {
+                _ if is_at => Some(choice.around),
+                // A result belongs to its call, and is not counted.
+                Some(left) => Some(left - u64::from(item.has_text())),
+                None => None,
+            };
+            if left == Some(0) { ControlFlow::Break(()) } else { flow }
+        };
         let mut rows =
             Rows::forward(self.conn, self.row, &self.plan, start, chosen.shows_unreadable());
         let mut flow = ControlFlow::Continue(());
@@ -130,12 +163,13 @@ impl<'l> Story<'l> {
                 return Ok(());
             }
             if chosen.wants_row(&row) {
-                flow = items.record(&row, &mut chosen, each)?;
+                flow = items.record(&row, &mut chosen, &mut each)?;
             }
         }
         if flow.is_continue() {
             for row in rows::provisional(self.conn, self.row)? {
-                if chosen.wants_row(&row) && items.record(&row, &mut chosen, each)?.is_break() {
+                if chosen.wants_row(&row) && items.record(&row, &mut chosen, &mut each)?.is_break()
+                {
                     break;
                 }
             }
@@ -154,6 +188,7 @@ struct ItemReader<'s> {
     /// the entries in reverse order.
     rewinds: Option<Rewinds<'s>>,
     outputs: Outputs<'s>,
+    exit_codes: ExitCodes<'s>,
 }
 
 impl<'s> ItemReader<'s> {
@@ -165,6 +200,7 @@ impl<'s> ItemReader<'s> {
             fields: ItemFields::new(story.conn, story.row, &story.plan)?,
             rewinds: Some(Rewinds::new(story.conn)),
             outputs: Outputs::new(story.conn),
+            exit_codes: ExitCodes::new(story.conn),
         })
     }
 
@@ -173,7 +209,7 @@ impl<'s> ItemReader<'s> {
         &mut self,
         row: &Row,
         chosen: &mut Chosen,
-        each: &mut dyn FnMut(&StoryItem<'_>) -> ControlFlow<()>,
+        each: &mut dyn FnMut(&StoryItem<'_>, bool) -> ControlFlow<()>,
     ) -> Result<ControlFlow<()>> {
         let story = self.story;
         let mut snapshot = Snapshot::of(story.conn)?;
@@ -182,7 +218,11 @@ impl<'s> ItemReader<'s> {
             let mut item = unreadable_item(&bytes);
             self.fields.add(row, &mut item)?;
             drop(snapshot.take());
-            return Ok(if chosen.wants(&item) { each(&item) } else { ControlFlow::Continue(()) });
+            return Ok(if chosen.wants(&item) {
+                each(&item, chosen.is_at(&item))
+            } else {
+                ControlFlow::Continue(())
+            });
         }
         let info = match self.infos.entry(row.generation) {
             std::collections::hash_map::Entry::Occupied(known) => known.into_mut(),
@@ -194,6 +234,7 @@ impl<'s> ItemReader<'s> {
         let mut ordinal = 0;
         let mut flow = Ok(ControlFlow::Continue(()));
         let (fields, rewinds, outputs) = (&mut self.fields, &mut self.rewinds, &self.outputs);
+        let exit_codes = &mut self.exit_codes;
         let mut one = |entry: &Entry<'_>| {
             let id = match row.id.seq() {
                 Some(seq) => EntryId::of(seq, ordinal),
@@ -229,7 +270,8 @@ impl<'s> ItemReader<'s> {
                         let response = entry.response.as_ref().map(|response| &*response.id);
                         item.rewind = rewinds.record_shown(row, &item, response, fields)?;
                     }
-                    if chosen.shows_results() {
+                    exit_codes.fill(&mut item)?;
+                    if chosen.shows_results(&item) {
                         outputs.fill(&mut item, &mut fields.calls)?;
                     }
                     if chosen.shows_fields() && !row.is_oversize() {
@@ -240,7 +282,7 @@ impl<'s> ItemReader<'s> {
                     }
                     // `each` may take long, so the snapshot is released first.
                     drop(snapshot.take());
-                    return Ok(each(&item));
+                    return Ok(each(&item, chosen.is_at(&item)));
                 }
                 if chosen.is_whole()
                     && let Some(rewinds) = rewinds
@@ -270,6 +312,32 @@ impl<'s> ItemReader<'s> {
         if row.is_oversize() { self.reader.head(seq, OVERSIZE_HEAD) } else { self.reader.read(seq) }
     }
 
+    /// Returns the position of the first of the `count` shown entries before the chosen one. Reads
+    /// backwards.
+    fn start_before(&mut self, chosen: &mut Chosen, count: u64) -> Result<u64> {
+        let story = self.story;
+        let rewinds = self.rewinds.take();
+        let mut start = chosen.start().min(story.plan.end());
+        let unreadable = chosen.shows_unreadable();
+        let mut rows = Rows::backward_from(story.conn, story.row, &story.plan, start, unreadable);
+        let mut left = count;
+        while left > 0
+            && let Some(row) = rows.next()?
+        {
+            if chosen.wants_row(&row) {
+                let mut shown = 0;
+                let _ = self.record(&row, chosen, &mut |item, _| {
+                    shown += u64::from(item.has_text());
+                    ControlFlow::Continue(())
+                })?;
+                left = left.saturating_sub(shown);
+            }
+            start = row.position;
+        }
+        self.rewinds = rewinds;
+        Ok(start)
+    }
+
     /// Returns the position of the first of the last `count` entries with text. Reads backwards.
     fn start_of_last(&mut self, chosen: &mut Chosen, count: u64) -> Result<u64> {
         let story = self.story;
@@ -295,7 +363,7 @@ impl<'s> ItemReader<'s> {
             };
             if chosen.wants_row(&row) {
                 let mut n_with_text = 0;
-                let _ = self.record(&row, chosen, &mut |item| {
+                let _ = self.record(&row, chosen, &mut |item, _| {
                     n_with_text += u64::from(item.has_text() || are_results);
                     ControlFlow::Continue(())
                 })?;

@@ -18,7 +18,7 @@ use crate::file::ledger::Ledger;
 use crate::project::usage_rollup::{QUARTER, RollupKey, Sums};
 use crate::wire::UsageReport;
 use groups::Groups;
-pub use sessions::{Costs, costs};
+pub use sessions::{Costs, cost_of, costs};
 use sums::each_sum;
 use tally::Tally;
 

@@ -6,6 +6,7 @@
 use foldhash::{HashMap, HashMapExt, HashSet, HashSetExt};
 use quipu_fts5::Matches;
 use quipu_transcript::entry::Role;
+use quipu_transcript::format;
 use quipu_transcript::project::Name;
 use quipu_transcript::search::query::{Filter, Place, What};
 use rusqlite::{Connection, OptionalExtension};
@@ -462,9 +463,8 @@ impl Rule {
             },
             Rule::Agent(name) => {
                 let kind = described.agent_type.as_deref().unwrap_or_default();
-                described.agent.eq_ignore_ascii_case(name)
-                    || kind.eq_ignore_ascii_case(name)
-                    || (described.agent.is_empty() && described.format.eq_ignore_ascii_case(name))
+                kind.eq_ignore_ascii_case(name)
+                    || format::is_agent(name, &described.format, &described.agent)
             }
             Rule::Format(name) => described.format.starts_with(name.as_str()),
             Rule::Session(id) => described.session.starts_with(id.as_str()),

@@ -208,7 +208,10 @@ impl<'c> HitReader<'c> {
             let text = self.texts.of(request.entry)?;
             for (column, name, text) in by_column(&text) {
                 let is_asked_for = request.columns == 0 || request.columns & column != 0;
-                if is_asked_for && !text.is_empty() {
+                if is_asked_for && name == "input" {
+                    // The name of a tool and its first argument stay on one line.
+                    consider(name, &text.replacen('\n', " ", 1), self.pattern);
+                } else if is_asked_for && !text.is_empty() {
                     consider(name, text, self.pattern);
                 }
             }
@@ -432,7 +435,9 @@ impl<'c> HitReader<'c> {
             let text = self.texts.of(EntryId(near.number))?;
             let first = by_column(&text).into_iter().find(|(_, _, text)| !text.is_empty());
             near.text = first
-                .map(|(_, _, text)| snippet::around(text, &[], NEARBY_BYTES).text)
+                .map(|(_, _, text)| {
+                    snippet::around(text, &[], NEARBY_BYTES).text.replace('\n', " ")
+                })
                 .unwrap_or_default();
             hit.around.push(near);
         }

@@ -65,6 +65,11 @@ fn filters_are_parsed() {
     assert_eq!(read("in:thinking in:tools").places, [Place::Thinking, Place::Input, Place::Result]);
     let until = read("until:2026-11-01").filters;
     assert_eq!(until[0].what, What::Until(1_793_577_600_000));
+    for range in ["since:2026-11-01..2026-11-01", "until:2026-11-01..2026-11-01"] {
+        let range = read(range).filters;
+        assert_eq!(range[0].what, What::Since(1_793_491_200_000));
+        assert_eq!(range[1].what, What::Until(1_793_577_600_000));
+    }
 }
 
 #[test]
@@ -75,7 +80,11 @@ fn invalid_queries_are_refused_with_the_reason() {
         "`role:human` is not a valid filter; role: accepts user, assistant, tool, system"
     );
     assert_eq!(wrong("is:great"), "`is:great` is not a valid filter; is: accepts error");
-    assert_eq!(wrong("since:soon"), "`since:soon` is not a time; try 3d, yesterday or 2026-11-01");
+    assert!(wrong("-since:2026-11-01..2026-11-07").contains("is not a time"));
+    assert_eq!(
+        wrong("since:soon"),
+        "`since:soon` is not a time; try 3d, yesterday, 2026-11-01 or 2026-11-01..2026-11-07"
+    );
     assert_eq!(wrong(&"x".repeat(MAX_QUERY_BYTES + 1)), "the query is longer than 64 KiB");
     let many: String = (0..20_000).map(|number| format!("{number} ")).take(5000).collect();
     assert_eq!(wrong(&many), "the query has more than 256 words");

@@ -29,6 +29,12 @@ pub struct Choice {
     pub branch: Option<String>,
     /// The only entry that is shown, even if it is hidden by default.
     pub entry: Option<String>,
+    /// An entry that is shown with those around it, even if it is hidden by default.
+    pub at: Option<String>,
+    /// The number of entries with text before `at`, and after it.
+    pub around: u64,
+    /// Only entries after this one are shown, by its number in the ledger.
+    pub after: Option<i64>,
 }
 
 /// A choice with its names looked up.
@@ -39,6 +45,8 @@ pub(super) struct Chosen<'c> {
     /// Welded lines (lines with several JSON values) of which a further entry belongs to that turn.
     welded: HashSet<Seq>,
     entry: Option<EntryId>,
+    /// The entry that is shown with those around it.
+    at: Option<EntryId>,
     start: u64,
     branch: Option<Branch>,
 }
@@ -78,6 +86,17 @@ impl<'c> Chosen<'c> {
                 Some(entry)
             }
         };
+        let at = match &choice.at {
+            None => None,
+            Some(name) => {
+                let entry = find_entry(conn, session, name)?;
+                start = plan.position(entry);
+                Some(entry)
+            }
+        };
+        if let Some(after) = choice.after {
+            start = start.max(plan.position(EntryId(after)).saturating_add(1));
+        }
         let branch = match &choice.branch {
             None => None,
             Some(name) => Some(Branch {
@@ -89,7 +108,7 @@ impl<'c> Chosen<'c> {
             Some(turn) => welded(conn, session, turn)?,
             None => HashSet::default(),
         };
-        Ok(Chosen { conn, choice, turn, welded, entry, start, branch })
+        Ok(Chosen { conn, choice, turn, welded, entry, at, start, branch })
     }
 
     /// Returns the position of the first entry that can be wanted.
@@ -109,12 +128,21 @@ impl<'c> Chosen<'c> {
 
     /// Returns whether the whole conversation is read, so that rewinds can be found.
     pub(super) fn is_whole(&self) -> bool {
-        self.turn.is_none() && self.entry.is_none() && self.branch.is_none()
+        self.turn.is_none()
+            && self.entry.is_none()
+            && self.at.is_none()
+            && self.branch.is_none()
+            && self.choice.after.is_none()
     }
 
     /// Returns whether the results of tools are shown in full.
-    pub(super) fn shows_results(&self) -> bool {
-        self.choice.detail.tools == Tools::Full
+    pub(super) fn shows_results(&self, item: &StoryItem<'_>) -> bool {
+        self.choice.detail.tools == Tools::Full || self.is_at(item)
+    }
+
+    /// Returns whether the item is the entry that is shown with those around it.
+    pub(super) fn is_at(&self, item: &StoryItem<'_>) -> bool {
+        self.at.is_some_and(|at| at.0 == item.entry)
     }
 
     /// Returns whether the fields of records are shown that nothing else shows.
@@ -137,6 +165,12 @@ impl<'c> Chosen<'c> {
         if let Some(entry) = self.entry {
             // The record may hold several entries.
             return row.id.seq() == entry.seq() && (row.id == entry || entry.seq().is_some());
+        }
+        if self
+            .at
+            .is_some_and(|at| row.id.seq() == at.seq() && (row.id == at || at.seq().is_some()))
+        {
+            return true;
         }
         let is_welded = || row.id.seq().is_some_and(|seq| self.welded.contains(&seq));
         row.can_be_shown(self.choice.detail.folded)
@@ -173,6 +207,9 @@ impl<'c> Chosen<'c> {
     pub(super) fn wants(&self, item: &StoryItem<'_>) -> bool {
         if let Some(entry) = self.entry {
             return item.entry == entry.0;
+        }
+        if self.is_at(item) {
+            return true;
         }
         if let Some(turn) = self.choice.turn
             && item.turn != Some(turn)

@@ -102,6 +102,15 @@ impl Plan {
         Ok(plan)
     }
 
+    /// Returns the runs before a position.
+    pub(super) fn runs_until(&self, end: u64) -> impl Iterator<Item = Run> + '_ {
+        let runs = self.runs.iter().take_while(move |run| run.position < end);
+        runs.map(move |run| {
+            let kept = run.length().min(end - run.position);
+            Run { last: run.first + kept.cast_signed() - 1, ..*run }
+        })
+    }
+
     /// Returns the runs from a position on.
     pub(super) fn runs_from(&self, start: u64) -> impl Iterator<Item = Run> + '_ {
         let from = self.runs.partition_point(|run| run.position + run.length() <= start);

@@ -124,7 +124,18 @@ impl<'c> Rows<'c> {
         plan: &Plan,
         with_unreadable: bool,
     ) -> Rows<'c> {
-        let mut runs: VecDeque<Run> = plan.runs_from(0).collect();
+        Rows::backward_from(conn, session, plan, plan.end(), with_unreadable)
+    }
+
+    /// Returns the rows before a position, from there to the beginning.
+    pub(super) fn backward_from(
+        conn: &'c Connection,
+        session: SessionRow,
+        plan: &Plan,
+        end: u64,
+        with_unreadable: bool,
+    ) -> Rows<'c> {
+        let mut runs: VecDeque<Run> = plan.runs_until(end).collect();
         runs.make_contiguous().reverse();
         let page = VecDeque::new();
         Rows { conn, session, runs, page, is_backward: true, with_unreadable }

@@ -1,0 +1,170 @@
+//! Hints for command lines that cannot be parsed. clap finds the mistake; its own suggestions are
+//! used only where there is no better one.
+
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{Command, CommandFactory};
+
+use crate::args::Args;
+use crate::error::{CommandError, Kind};
+
+/// Words that people try, and what they look for.
+const OTHER_WORDS: &[(&[&str], &str)] = &[
+    (
+        &["history", "list", "recent", "resume-last", "chats", "conversations"],
+        "`quipu sessions` lists all sessions, `quipu search WORDS` searches them",
+    ),
+    (&["find", "grep", "query", "rg"], "`quipu search WORDS` searches all sessions"),
+    (&["open", "view", "cat", "read", "print", "get"], "`quipu show SESSION` shows a session"),
+    (&["continue", "attach"], "`quipu resume SESSION` continues a session"),
+    (
+        &["stats", "tokens", "price", "prices", "billing", "spend", "daily", "monthly", "blocks"],
+        "`quipu usage` shows tokens and cost",
+    ),
+    (
+        &["collect", "init", "add", "scan", "update", "index", "ingest"],
+        "`quipu sync` collects everything new",
+    ),
+    (&["delete", "remove", "rm", "purge"], "`quipu forget ID` removes a session for good"),
+    (&["check", "verify", "fsck", "repair"], "`quipu doctor` checks the ledger"),
+    (&["errors", "issues", "warnings"], "`quipu problems` lists oddities of source files"),
+    (&["daemon", "start", "install"], "`quipu service install` collects in the background"),
+    (&["memory", "memories"], "`quipu notes` lists memory and personality notes"),
+    (&["jobs", "schedule"], "`quipu cron` lists scheduled jobs"),
+    (&["settings"], "`quipu config show` lists all settings"),
+    (&["version"], "`quipu --version` prints the version"),
+];
+
+/// Largest number of changed letters between a command and what was typed.
+const CLOSE: usize = 2;
+
+/// Returns the mistake with a hint, if there is a better one than clap's.
+pub(crate) fn explained(error: &clap::Error) -> Option<CommandError> {
+    let text = |kind| match error.get(kind) {
+        Some(ContextValue::String(text)) => Some(text.as_str()),
+        _ => None,
+    };
+    // `quipu session [OPTIONS] <COMMAND>` names the command whose arguments are wrong.
+    let usage = match error.get(ContextKind::Usage) {
+        Some(ContextValue::StyledStr(usage)) => usage.to_string(),
+        _ => String::new(),
+    };
+    let usage = usage.trim_start_matches("Usage:").trim();
+    let of: Vec<&str> =
+        usage.split(' ').skip(1).take_while(|word| !word.starts_with(['[', '<'])).collect();
+    let mut explained = match error.kind() {
+        ErrorKind::InvalidSubcommand => {
+            Some(unknown_command(&of, text(ContextKind::InvalidSubcommand)?))
+        }
+        ErrorKind::UnknownArgument => unexpected(&of, text(ContextKind::InvalidArg)?),
+        ErrorKind::ValueValidation => {
+            let (option, value) =
+                (text(ContextKind::InvalidArg)?, text(ContextKind::InvalidValue)?);
+            not_a_number(error, option, value)
+        }
+        _ => None,
+    }?;
+    explained.kind = Kind::Usage;
+    Some(explained)
+}
+
+/// Returns clap's own message, for an error as JSON.
+pub(crate) fn in_one_line(error: &clap::Error) -> CommandError {
+    let rendered = error.to_string();
+    let mut lines = rendered.lines().map(str::trim).filter(|line| !line.is_empty());
+    let first = lines.next().unwrap_or_default();
+    let mut explained = CommandError::new(first.trim_start_matches("error: "));
+    explained.kind = Kind::Usage;
+    match lines.find_map(|line| line.strip_prefix("tip: ")) {
+        Some(tip) => explained.hint(tip),
+        None => explained.hint("`quipu --help` lists all commands"),
+    }
+}
+
+/// Explains a word that is not a command.
+fn unknown_command(of: &[&str], word: &str) -> CommandError {
+    let above = above(of);
+    let error = CommandError::new(format!("`{word}` is not a command of `{above}`"));
+    let mut command = Args::command();
+    for name in of {
+        command = command.find_subcommand(name).cloned().unwrap_or_default();
+    }
+    if let Some(nearest) = nearest(&command, word) {
+        return error.hint(format!("did you mean `{above} {nearest}`?"));
+    }
+    let lower = word.to_lowercase();
+    let other = OTHER_WORDS.iter().find(|(words, _)| words.contains(&lower.as_str()));
+    if let (Some((_, hint)), true) = (other, of.is_empty()) {
+        return error.hint(*hint);
+    }
+    if is_like_an_id(word) {
+        return error.hint(format!("`quipu show {word}` shows the session with that id"));
+    }
+    if of.is_empty() {
+        return error
+            .hint(format!("`quipu search {}` searches for it", crate::shell::quote(word)))
+            .hint("`quipu --help` lists all commands");
+    }
+    error.hint(format!("`{above} --help` lists its commands"))
+}
+
+/// Explains an argument that a command does not take.
+fn unexpected(of: &[&str], argument: &str) -> Option<CommandError> {
+    if argument.starts_with('-') {
+        return None;
+    }
+    let error = CommandError::new(format!("`{}` takes no argument `{argument}`", above(of)));
+    let word = crate::shell::quote(argument);
+    let hint = match of {
+        ["sessions"] if is_like_an_id(argument) => {
+            format!("`quipu show {word}` shows the session with that id")
+        }
+        ["sessions"] => format!(
+            "`quipu sessions --project {word}` lists the sessions of a project, \
+             `quipu search {word}` searches their text"
+        ),
+        ["status" | "sync" | "doctor"] => format!("`quipu show {word}` shows a session"),
+        _ => return None,
+    };
+    Some(error.hint(hint))
+}
+
+/// Explains a value that should be a number.
+fn not_a_number(error: &clap::Error, option: &str, value: &str) -> Option<CommandError> {
+    let source = std::error::Error::source(error)?;
+    source.downcast_ref::<std::num::ParseIntError>()?;
+    let name = option.split(' ').next().unwrap_or(option);
+    let message = format!("`{value}` is not a number, and {name} needs one");
+    let hint = match name {
+        "--turn" => {
+            "turns are counted from 1, for example `--turn 3`; `quipu show ID --count` prints how \
+             many there are"
+                .to_owned()
+        }
+        "--last" => "for example `--last 10`, the last ten messages".to_owned(),
+        _ => format!("for example `{name} 3`"),
+    };
+    Some(CommandError::new(message).hint(hint))
+}
+
+fn above(of: &[&str]) -> String {
+    of.iter().fold("quipu".to_owned(), |above, word| format!("{above} {word}"))
+}
+
+/// Returns the command that was probably meant: with the fewest changed letters.
+fn nearest(command: &Command, word: &str) -> Option<String> {
+    let names = command.get_subcommands().filter(|command| !command.is_hide_set());
+    let names = names.flat_map(|command| {
+        std::iter::once(command.get_name()).chain(command.get_visible_aliases())
+    });
+    let close = names.map(|name| (strsim::damerau_levenshtein(name, word), name));
+    let (_, name) = close
+        .filter(|(changed, name)| *changed <= CLOSE && changed * 2 < name.len())
+        .min_by_key(|(changed, _)| *changed)?;
+    Some(name.to_owned())
+}
+
+/// Returns whether a word may be the beginning of a session's id.
+fn is_like_an_id(word: &str) -> bool {
+    let is_hex = |byte: u8| byte.is_ascii_hexdigit() || byte == b'-';
+    word.len() >= 4 && word.bytes().all(is_hex) && word.bytes().any(|byte| byte.is_ascii_digit())
+}
