@@ -29,7 +29,7 @@ pub use import::{ImportedFile, LeftRow};
 pub use keys::RegisteredKey;
 pub use notes::{CronJob, CronRun, Note, NoteVersion};
 pub use restore::{MissingFile, RestoreReport, RestoredFile};
-pub use search::{Nearby, Scanned, SearchAnswer, SearchGaps, SearchHit};
+pub use search::{Nearby, NearestWord, Scanned, SearchAnswer, SearchGaps, SearchHit, SearchWork};
 pub use senders::Sender;
 pub use sessions::{Project, Session};
 pub use sql::SqlValue;
