@@ -22,8 +22,8 @@ use serde::Serialize;
 
 pub(crate) use markdown::{markdown, plain};
 pub(crate) use number::{
-    ID_LETTERS, ShortIds, ago, bytes, count, day, dollars, elapsed, long_lines, minute, now_ms,
-    number, ratio, second, short, short_id,
+    ID_LETTERS, ShortIds, ago, bytes, clock, count, day, dollars, elapsed, long_lines, minute,
+    now_ms, number, ratio, second, short, short_id,
 };
 pub(crate) use progress::{Bar, Line};
 pub(crate) use safe::safe;

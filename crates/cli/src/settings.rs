@@ -10,7 +10,7 @@ use quipu_transcript::prices::Price;
 use serde::Serialize;
 
 use crate::args::{ColorWhen, Global};
-use crate::config::{self, Config, UnknownKey};
+use crate::config::{self, Config, Limits, UnknownKey};
 use crate::error::{CommandError, Result};
 use crate::paths::{resolve, shorten};
 use crate::roots::{self, FormatRoots};
@@ -35,6 +35,8 @@ pub(crate) struct Settings {
     pub(crate) roots: Vec<FormatRoots>,
     /// Prices from the configuration.
     pub(crate) prices: Setting<BTreeMap<String, Price>>,
+    /// Limits of a plan.
+    pub(crate) limits: Setting<Limits>,
     /// Routing, resets and admission of the session store.
     pub(crate) store: StoreSettings,
     /// Unknown keys of the configuration file.
@@ -106,6 +108,7 @@ pub(crate) fn load(global: &Global) -> Result<Settings> {
         deleted: or_default(config.deleted, Selection::default().deleted, file),
         roots: roots::find(&config, &in_file(file), folder, home, &here)?,
         prices: Setting { value: config.prices, origin: in_file(file) },
+        limits: Setting { value: config.limits, origin: in_file(file) },
         store: StoreSettings::new(config.store, file, home)?,
         unknown: config.unknown,
         config: path,

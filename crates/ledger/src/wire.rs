@@ -44,7 +44,7 @@ pub use story::{
 pub(crate) use sync::{DAMAGED, NOT_A_FILE, NOWHERE, ODD, OUTSIDE, UNREADABLE};
 pub use sync::{RebuildReport, SkippedFiles, SyncReport};
 pub use tree::TreeLine;
-pub use usage::{UsageLine, UsageReport, UsageSession};
+pub use usage::{RecentUsage, RecentWindow, UsageBlock, UsageLine, UsageReport, UsageSession};
 
 use serde::{Serialize, Serializer};
 

@@ -34,6 +34,9 @@ use crate::settings::Origin;
 ///   [prices]         # US dollars for a million tokens
 ///   "my-model" = { input = 3.0, output = 15.0, cache_read = 0.3 }
 ///
+///   [limits]         # of your plan, for each window of `quipu usage blocks`
+///   block_usd = 50
+///
 ///   [store]          # which messages belong to one session
 ///   dm_scope = "main"
 ///   openclaw_config = "~/.openclaw/openclaw.json"
@@ -81,6 +84,7 @@ struct SettingLine<'a> {
 enum Value<'a> {
     Word(&'a str),
     Number(u64),
+    Dollars(f64),
     Text(String),
     Words(Vec<String>),
     Place(PathBuf),
@@ -148,6 +152,12 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
     for (model, price) in &prices.value {
         lines.push((format!("prices.{model}"), Value::Price(price.into()), &prices.origin));
     }
+    let limits = &settings.limits;
+    let block_usd = limits.value.block_usd.map(Value::Dollars);
+    let block_tokens = limits.value.block_tokens.map(Value::Number);
+    for (name, value) in [("block_usd", block_usd), ("block_tokens", block_tokens)] {
+        lines.extend(value.map(|value| (format!("limits.{name}"), value, &limits.origin)));
+    }
     let store = store::lines(&settings.store)?;
     lines.extend(store.iter().map(|(key, value, origin)| (key.clone(), value.clone(), origin)));
     if context.is_json {
@@ -175,6 +185,7 @@ fn values(context: &Context, value: &Value<'_>) -> Vec<Text> {
     match value {
         Value::Word(word) => vec![Text::plain(word)],
         Value::Number(number) => vec![Text::plain(number.to_string())],
+        Value::Dollars(dollars) => vec![Text::plain(format!("${dollars}"))],
         Value::Flag(flag) => vec![Text::plain(flag.to_string())],
         Value::Text(text) => vec![Text::plain(text)],
         Value::Words(words) if words.is_empty() => vec![Text::styled(Style::Dim, "none")],

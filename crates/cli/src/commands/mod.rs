@@ -26,6 +26,7 @@ mod sessions;
 mod show;
 mod sql;
 mod status;
+mod statusline;
 mod sync;
 mod tree;
 mod usage;
@@ -60,6 +61,7 @@ pub(crate) enum Command {
     Service(service::Args),
     Status(status::Args),
     Usage(usage::Args),
+    Statusline(statusline::Args),
     Export(export::Args),
     Import(import::Args),
     Notes(notes::Args),
@@ -94,6 +96,7 @@ impl Command {
             Command::Service(args) => service::run(args, context),
             Command::Status(args) => status::run(args, context),
             Command::Usage(args) => usage::run(args, context),
+            Command::Statusline(args) => statusline::run(args, context),
             Command::Export(args) => export::run(args, context),
             Command::Import(args) => import::run(args, context),
             Command::Notes(args) => notes::run(args, context),

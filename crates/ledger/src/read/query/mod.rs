@@ -42,7 +42,7 @@ pub use sessions::{Sessions, projects, session_rows, sessions, summary_of};
 pub use sql::{SqlAnswer, SqlLimits, sql};
 pub use story::{Choice, Story};
 pub use tree::tree;
-pub use usage::{Costs, UsageBy, UsageRequest, costs, usage};
+pub use usage::{Costs, RecentRequest, UsageBy, UsageRequest, costs, recent, usage};
 
 /// Returns the session with this name: its id or an unambiguous prefix of it, `AGENT/ID`, a key
 /// that leads to it, or `last`. During a rebuild by another process, the projection catches
