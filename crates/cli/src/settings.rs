@@ -88,6 +88,13 @@ pub(crate) fn variable(name: &str) -> Option<OsString> {
     std::env::var_os(name).filter(|value| !value.is_empty())
 }
 
+/// Returns the path of the configuration file, whether or not it exists.
+pub(crate) fn config_file(global: &Global) -> Result<Option<PathBuf>> {
+    let home = std::env::home_dir().filter(|home| home.is_absolute());
+    let here = std::env::current_dir().unwrap_or_default();
+    Ok(config_path(global, home.as_deref(), &here)?.map(|setting| setting.value))
+}
+
 /// Loads all settings.
 pub(crate) fn load(global: &Global) -> Result<Settings> {
     let home = std::env::home_dir().filter(|home| home.is_absolute());

@@ -1,5 +1,6 @@
 //! `quipu config`: every effective setting and where it came from.
 
+mod edit;
 mod store;
 
 use std::path::{Path, PathBuf};
@@ -8,8 +9,9 @@ use quipu_transcript::prices::{Price, Rates};
 use serde::Serialize;
 
 use super::Context;
+use crate::args::Global;
 use crate::error::Result;
-use crate::output::{Column, Style, Text};
+use crate::output::{Column, Output, Style, Text};
 use crate::settings::Origin;
 
 /// Show the configuration
@@ -67,6 +69,23 @@ enum Action {
     ///   quipu config show --json | jq -r 'select(.key == "ledger") | .value'
     #[command(verbatim_doc_comment)]
     Show,
+
+    /// Print the path of the configuration file, whether or not it exists
+    ///
+    /// Example:
+    ///   cat "$(quipu config path)"
+    #[command(verbatim_doc_comment)]
+    Path,
+
+    /// Open the configuration file in $VISUAL or $EDITOR
+    ///
+    /// A file that does not exist is created, with every setting as a comment. After
+    /// editing, the file is checked.
+    ///
+    /// Example:
+    ///   EDITOR=nano quipu config edit
+    #[command(verbatim_doc_comment)]
+    Edit,
 }
 
 /// One setting as `--json` prints it.
@@ -115,7 +134,27 @@ impl From<&Price> for PriceValue {
 }
 
 pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
-    let Action::Show = args.action;
+    match args.action {
+        Action::Show => show(context),
+        // Both ran before the settings were read.
+        Action::Path | Action::Edit => Ok(()),
+    }
+}
+
+/// Runs the actions that concern the file itself, so that a file with a mistake can be edited.
+/// Returns `None` for the others.
+pub(super) fn run_on_file(args: &Args, global: &Global, output: &mut Output) -> Option<Result<()>> {
+    match args.action {
+        Action::Show => None,
+        Action::Path => Some(edit::path(global).and_then(|path| {
+            let path = path.display().to_string();
+            Ok(output.line(path)?)
+        })),
+        Action::Edit => Some(edit::path(global).and_then(|path| edit::run(&path, output))),
+    }
+}
+
+fn show(context: &mut Context) -> Result<()> {
     let settings = &context.settings;
     let mut lines = Vec::new();
     if let Some(config) = &settings.config {

@@ -182,6 +182,11 @@ pub(crate) fn main(arguments: Vec<OsString>) -> ExitCode {
     let global = &args.global;
     let mut output = Output::new(settings::early_color(global.color), verbosity(global));
     logging::start(global.quiet, global.verbose);
+    if let Some(Command::Config(config)) = &args.command
+        && let Some(ran) = config::run_on_file(config, global, &mut output)
+    {
+        return end(&mut output, ran);
+    }
     let settings = match load(global, &mut output) {
         Ok(settings) => settings,
         Err(error) => {
@@ -196,13 +201,18 @@ pub(crate) fn main(arguments: Vec<OsString>) -> ExitCode {
         Some(command) => command.run(&mut context),
         None => overview::run(&mut context),
     };
+    end(&mut context.output, ran)
+}
+
+/// Ends the output, prints the error of a command, and returns the exit code.
+fn end(output: &mut Output, ran: Result<()>) -> ExitCode {
     // Output written before a failure is shown before the error.
-    let written = context.output.finish().map_err(CommandError::from);
+    let written = output.finish().map_err(CommandError::from);
     match ran.and(written) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             if !matches!(error.kind, Kind::PipeClosed | Kind::CheckFailed) {
-                context.output.error(&error);
+                output.error(&error);
             }
             error.exit_code()
         }

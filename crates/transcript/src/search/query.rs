@@ -134,6 +134,20 @@ const KEYS: &[&str] = &[
     "in",
 ];
 
+/// Returns the words that begin a filter, each with the values that it accepts; empty if any.
+pub fn filters() -> impl Iterator<Item = (&'static str, Vec<&'static str>)> {
+    KEYS.iter().map(|key| {
+        let values = match *key {
+            "in" => Place::ALL.iter().map(|(name, _)| *name).collect(),
+            "role" => ROLES.iter().map(|role| role.as_str()).collect(),
+            "is" => vec!["error"],
+            "has" => vec!["compaction"],
+            _ => Vec::new(),
+        };
+        (*key, values)
+    })
+}
+
 /// The reason why a query cannot be parsed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
