@@ -3,6 +3,7 @@
 //! A wrong type is an error, because quipu would otherwise use another value than the one given.
 //! An unknown key is a warning, because it may belong to a newer quipu.
 
+mod limits;
 mod prices;
 mod retention;
 mod store;
@@ -16,6 +17,7 @@ use quipu_transcript::format::{self, FORMATS};
 use quipu_transcript::prices::Price;
 use toml::{Table, Value};
 
+pub(crate) use limits::Limits;
 pub(crate) use store::Store;
 
 use crate::args::ColorWhen;
@@ -38,6 +40,8 @@ pub(crate) struct Config {
     pub(crate) retention: BTreeMap<&'static str, Retention>,
     /// `[prices]`, by model.
     pub(crate) prices: BTreeMap<String, Price>,
+    /// `[limits]`.
+    pub(crate) limits: Limits,
     /// `[store]`.
     pub(crate) store: Store,
     /// Unknown keys.
@@ -79,6 +83,7 @@ fn parse(text: &str, path: &Path) -> Result<Config> {
             "roots" => roots(value, path, &mut config)?,
             "retention" => config.retention = retention::read(value, path, &mut config.unknown)?,
             "prices" => config.prices = prices::read(value, path, &mut config.unknown)?,
+            "limits" => config.limits = limits::read(value, path, &mut config.unknown)?,
             "store" => config.store = store::read(value, path, &mut config.unknown)?,
             _ => config.unknown.push(unknown(key, key, "")),
         }
@@ -191,7 +196,7 @@ fn syntax_error(text: &str, path: &Path, error: &toml::de::Error) -> CommandErro
 /// Returns an unknown key, with the nearest known one.
 fn unknown(key: &str, name: &str, table: &str) -> UnknownKey {
     let known: Vec<&str> = match table {
-        "" => vec!["ledger", "color", "collect", "roots", "retention", "prices", "store"],
+        "" => vec!["ledger", "color", "collect", "roots", "retention", "prices", "limits", "store"],
         "collect." => vec!["priority", "deleted"],
         _ => FORMATS.iter().map(|format| format.name()).collect(),
     };
@@ -242,6 +247,7 @@ mod tests {
             "ledger = '~/l.db'\ncolor = 'never'\n[collect]\npriority = 1\ndeleted = false\n\
              [roots]\nclaude-code = ['a', '/b']\nopenclaw = []\n\
              [retention]\nclaude-code = 90\nopenclaw = 'never'\n\
+             [limits]\nblock_usd = 50\n\
              [prices]\nlab = { input = 1, output = 2.5, cache_read = 0.1, fast = 2 }\n",
         )
         .unwrap();
@@ -257,6 +263,7 @@ mod tests {
         assert_eq!((rates.input, rates.output, rates.cache_read), (1.0, 2.5, 0.1));
         assert_eq!((rates.cache_write, rates.cache_write_1h), (1.0, 1.0), "as input");
         assert_eq!(price.fast.map(|rates| rates.output), Some(5.0));
+        assert_eq!(config.limits, Limits { block_usd: Some(50.0), block_tokens: None });
         assert!(config.unknown.is_empty());
     }
 
@@ -282,6 +289,7 @@ mod tests {
         check_unknown("[collect]\npriorty = 1", "collect.priorty", Some("collect.priority"));
         check_unknown("[collects]\npriority = 1", "collects", Some("collect"));
         check_unknown("price = 1", "price", Some("prices"));
+        check_unknown("[limits]\nblock_usb = 1", "limits.block_usb", Some("limits.block_usd"));
         check_unknown("[retentions]\nopenclaw = 1", "retentions", Some("retention"));
         let nearest = Some("retention.claude-code");
         check_unknown("[retention]\nclaude-coed = 1", "retention.claude-coed", nearest);
@@ -324,6 +332,8 @@ mod tests {
         check_wrong("[retention]\nclaude-code = '90 days'", message);
         let message = "`retention.claude-code` in config.toml must be a number of days, not";
         check_wrong("[retention]\nclaude-code = true", &format!("{message} true or false"));
+        check_wrong("limits = 1", "`limits` in config.toml must be a table, not a number");
+        check_wrong("[limits]\nblock_usd = -1", "`limits.block_usd` in config.toml is -1");
         check_wrong("prices = 1", "`prices` in config.toml must be a table, not a number");
         check_wrong("[prices]\nm = 1", "`prices.m` in config.toml must be a table, not a number");
         check_wrong("[prices.m]\ninput = 1", "`prices.m` in config.toml has no `output`");

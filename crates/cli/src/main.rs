@@ -6,6 +6,7 @@
 
 mod args;
 mod commands;
+mod completing;
 mod config;
 mod demo;
 mod detail;
@@ -42,5 +43,9 @@ fn main() -> ExitCode {
     // the signal turns it into the error of the write that caused it. Without one, nothing would be
     // lost either, but the process would end without a message.
     let _ = signal_hook::flag::register(SIGXFSZ, Arc::default());
-    commands::main(std::env::args_os().collect())
+    let arguments: Vec<_> = std::env::args_os().collect();
+    if completing::complete(&arguments) {
+        return ExitCode::SUCCESS;
+    }
+    commands::main(arguments)
 }

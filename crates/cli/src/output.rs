@@ -27,7 +27,7 @@ pub(crate) use diff::{DiffLine, hunks};
 pub(crate) use link::LinkId;
 pub(crate) use markdown::{markdown, plain};
 pub(crate) use number::{
-    ID_LETTERS, ShortIds, ago, bytes, count, day, dollars, duration, elapsed, ledger_ratio,
+    ID_LETTERS, ShortIds, ago, bytes, clock, count, day, dollars, duration, elapsed, ledger_ratio,
     long_lines, minute, now_ms, number, second, sessions, short, short_id,
 };
 pub(crate) use progress::{Bar, Line};

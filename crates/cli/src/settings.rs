@@ -10,7 +10,7 @@ use quipu_transcript::prices::Price;
 use serde::Serialize;
 
 use crate::args::{ColorWhen, Global};
-use crate::config::{self, Config, UnknownKey};
+use crate::config::{self, Config, Limits, UnknownKey};
 use crate::error::{CommandError, Result};
 use crate::paths::{resolve, shorten};
 use crate::roots::{self, FormatRoots};
@@ -35,6 +35,8 @@ pub(crate) struct Settings {
     pub(crate) roots: Vec<FormatRoots>,
     /// Prices from the configuration.
     pub(crate) prices: Setting<BTreeMap<String, Price>>,
+    /// Limits of a plan.
+    pub(crate) limits: Setting<Limits>,
     /// Routing, resets and admission of the session store.
     pub(crate) store: StoreSettings,
     /// Unknown keys of the configuration file.
@@ -86,6 +88,13 @@ pub(crate) fn variable(name: &str) -> Option<OsString> {
     std::env::var_os(name).filter(|value| !value.is_empty())
 }
 
+/// Returns the path of the configuration file, whether or not it exists.
+pub(crate) fn config_file(global: &Global) -> Result<Option<PathBuf>> {
+    let home = std::env::home_dir().filter(|home| home.is_absolute());
+    let here = std::env::current_dir().unwrap_or_default();
+    Ok(config_path(global, home.as_deref(), &here)?.map(|setting| setting.value))
+}
+
 /// Loads all settings.
 pub(crate) fn load(global: &Global) -> Result<Settings> {
     let home = std::env::home_dir().filter(|home| home.is_absolute());
@@ -106,6 +115,7 @@ pub(crate) fn load(global: &Global) -> Result<Settings> {
         deleted: or_default(config.deleted, Selection::default().deleted, file),
         roots: roots::find(&config, &in_file(file), folder, home, &here)?,
         prices: Setting { value: config.prices, origin: in_file(file) },
+        limits: Setting { value: config.limits, origin: in_file(file) },
         store: StoreSettings::new(config.store, file, home)?,
         unknown: config.unknown,
         config: path,

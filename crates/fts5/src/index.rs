@@ -97,6 +97,21 @@ impl<'c> Index<'c> {
         top.best(self.conn, among, limit)
     }
 
+    /// Calls `visit` with the terms that begin with `prefix`, in any order; a term may come twice.
+    /// Stops after `limit` terms. Returns how many it read, which may include terms before the
+    /// first.
+    pub fn each_term(
+        &self,
+        prefix: &str,
+        limit: usize,
+        visit: &mut dyn FnMut(&str),
+    ) -> Result<usize> {
+        match &self.source {
+            Source::Direct(reader) => reader.each_term(prefix, limit, visit),
+            Source::Plain(plain) => plain.each_term(prefix, limit, visit),
+        }
+    }
+
     /// Returns the rows that have tokens in the columns of `mask`, in ascending order, with the
     /// mask of those columns.
     pub fn rows(&self, mask: u8) -> Result<Vec<(RowId, u8)>> {

@@ -72,19 +72,24 @@ impl<'c> Plain<'c> {
         Ok(())
     }
 
-    /// Returns all matches with their scores.
+    /// Returns all matches with their scores. A row that was found by other means has none.
     pub(crate) fn scored(&self, matches: &Matches) -> Result<Vec<Scored>> {
         let Some(expression) = matches.expression() else { return Ok(Vec::new()) };
         let mut scored = Vec::with_capacity(matches.len());
+        let mut is_scored = vec![false; matches.len()];
         let sql = "SELECT rowid, bm25(search) FROM search WHERE search MATCH ?1";
         each(self.conn, sql, [expression], |row| {
             let rowid = row.get(0)?;
             if let Some(at) = matches.find(rowid) {
                 // FTS5 returns the negative, so that the best row sorts first.
                 scored.push(Scored { rowid, at, score: -row.get::<_, f64>(1)? });
+                is_scored.get_mut(at).into_iter().for_each(|is_scored| *is_scored = true);
             }
             Ok(())
         })?;
+        let others =
+            matches.rowids().enumerate().zip(is_scored).filter(|(_, is_scored)| !is_scored);
+        scored.extend(others.map(|((at, rowid), _)| Scored { rowid, at, score: 0.0 }));
         Ok(scored)
     }
 
@@ -95,6 +100,30 @@ impl<'c> Plain<'c> {
         let found = self.rowids(&self.within(mask, &quoted(&phrase)))?;
         found.into_iter().for_each(|rowid| rowids.insert(rowid));
         Ok(rowids)
+    }
+
+    /// Calls `visit` with terms that begin with `prefix`, at most `limit`. Returns their number.
+    pub(crate) fn each_term(
+        &self,
+        prefix: &str,
+        limit: usize,
+        visit: &mut dyn FnMut(&str),
+    ) -> Result<usize> {
+        self.conn.execute_batch(
+            "CREATE VIRTUAL TABLE IF NOT EXISTS temp.search_terms USING fts5vocab (main, search, row)",
+        )?;
+        let sql = "SELECT term FROM temp.search_terms WHERE term >= ?1 AND term < ?2 LIMIT ?3";
+        let mut seen = 0;
+        let after = format!("{prefix}{}", char::MAX);
+        each(self.conn, sql, (prefix, after, limit as i64), |row| {
+            seen += 1;
+            // A long token may be cut inside a character.
+            if let Ok(term) = row.get_ref(0)?.as_str() {
+                visit(term);
+            }
+            Ok(())
+        })?;
+        Ok(seen)
     }
 
     /// Returns the rows that have tokens in the columns of `mask`, in ascending order, with the

@@ -31,7 +31,7 @@ pub use keys::RegisteredKey;
 pub use notes::{CronJob, CronRun, Note, NoteVersion};
 pub use problems::FoundProblem;
 pub use restore::{MissingFile, RestoreReport, RestoredFile};
-pub use search::{Nearby, Scanned, SearchAnswer, SearchGaps, SearchHit};
+pub use search::{Nearby, NearestWord, Scanned, SearchAnswer, SearchGaps, SearchHit, SearchWork};
 pub use senders::Sender;
 pub use sessions::{Project, Session};
 pub use sql::SqlValue;
@@ -46,7 +46,7 @@ pub use story::{
 pub(crate) use sync::{DAMAGED, NOT_A_FILE, NOWHERE, ODD, OUTSIDE, UNREADABLE};
 pub use sync::{RebuildReport, SkippedFiles, SyncReport};
 pub use tree::TreeLine;
-pub use usage::{UsageLine, UsageReport, UsageSession};
+pub use usage::{RecentUsage, RecentWindow, UsageBlock, UsageLine, UsageReport, UsageSession};
 
 use serde::{Serialize, Serializer};
 

@@ -170,6 +170,12 @@ pub trait Format: Sync {
     fn cleanup_days(&self) -> Option<u32> {
         None
     }
+
+    /// Returns the length in hours of the windows in which a plan of the agent's vendor limits
+    /// usage. A window begins with the full hour of the first response after the one before it.
+    fn window_hours(&self) -> Option<u8> {
+        None
+    }
 }
 
 /// A location where an agent may store its files.

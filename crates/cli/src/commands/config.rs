@@ -1,5 +1,6 @@
 //! `quipu config`: every effective setting and where it came from.
 
+mod edit;
 mod store;
 
 use std::path::{Path, PathBuf};
@@ -8,8 +9,9 @@ use quipu_transcript::prices::{Price, Rates};
 use serde::Serialize;
 
 use super::Context;
+use crate::args::Global;
 use crate::error::Result;
-use crate::output::{Column, Style, Text};
+use crate::output::{Column, Output, Style, Text};
 use crate::settings::Origin;
 
 /// Show the configuration
@@ -33,6 +35,9 @@ use crate::settings::Origin;
 ///
 ///   [prices]         # US dollars for a million tokens
 ///   "my-model" = { input = 3.0, output = 15.0, cache_read = 0.3 }
+///
+///   [limits]         # of your plan, for each window of `quipu usage blocks`
+///   block_usd = 50
 ///
 ///   [store]          # which messages belong to one session
 ///   dm_scope = "main"
@@ -64,6 +69,23 @@ enum Action {
     ///   quipu config show --json | jq -r 'select(.key == "ledger") | .value'
     #[command(verbatim_doc_comment)]
     Show,
+
+    /// Print the path of the configuration file, whether or not it exists
+    ///
+    /// Example:
+    ///   cat "$(quipu config path)"
+    #[command(verbatim_doc_comment)]
+    Path,
+
+    /// Open the configuration file in $VISUAL or $EDITOR
+    ///
+    /// A file that does not exist is created, with every setting as a comment. After
+    /// editing, the file is checked.
+    ///
+    /// Example:
+    ///   EDITOR=nano quipu config edit
+    #[command(verbatim_doc_comment)]
+    Edit,
 }
 
 /// One setting as `--json` prints it.
@@ -81,6 +103,7 @@ struct SettingLine<'a> {
 enum Value<'a> {
     Word(&'a str),
     Number(u64),
+    Dollars(f64),
     Text(String),
     Words(Vec<String>),
     Place(PathBuf),
@@ -111,7 +134,27 @@ impl From<&Price> for PriceValue {
 }
 
 pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
-    let Action::Show = args.action;
+    match args.action {
+        Action::Show => show(context),
+        // Both ran before the settings were read.
+        Action::Path | Action::Edit => Ok(()),
+    }
+}
+
+/// Runs the actions that concern the file itself, so that a file with a mistake can be edited.
+/// Returns `None` for the others.
+pub(super) fn run_on_file(args: &Args, global: &Global, output: &mut Output) -> Option<Result<()>> {
+    match args.action {
+        Action::Show => None,
+        Action::Path => Some(edit::path(global).and_then(|path| {
+            let path = path.display().to_string();
+            Ok(output.line(path)?)
+        })),
+        Action::Edit => Some(edit::path(global).and_then(|path| edit::run(&path, output))),
+    }
+}
+
+fn show(context: &mut Context) -> Result<()> {
     let settings = &context.settings;
     let mut lines = Vec::new();
     if let Some(config) = &settings.config {
@@ -148,6 +191,12 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
     for (model, price) in &prices.value {
         lines.push((format!("prices.{model}"), Value::Price(price.into()), &prices.origin));
     }
+    let limits = &settings.limits;
+    let block_usd = limits.value.block_usd.map(Value::Dollars);
+    let block_tokens = limits.value.block_tokens.map(Value::Number);
+    for (name, value) in [("block_usd", block_usd), ("block_tokens", block_tokens)] {
+        lines.extend(value.map(|value| (format!("limits.{name}"), value, &limits.origin)));
+    }
     let store = store::lines(&settings.store)?;
     lines.extend(store.iter().map(|(key, value, origin)| (key.clone(), value.clone(), origin)));
     if context.is_json {
@@ -175,6 +224,7 @@ fn values(context: &Context, value: &Value<'_>) -> Vec<Text> {
     match value {
         Value::Word(word) => vec![Text::plain(word)],
         Value::Number(number) => vec![Text::plain(number.to_string())],
+        Value::Dollars(dollars) => vec![Text::plain(format!("${dollars}"))],
         Value::Flag(flag) => vec![Text::plain(flag.to_string())],
         Value::Text(text) => vec![Text::plain(text)],
         Value::Words(words) if words.is_empty() => vec![Text::styled(Style::Dim, "none")],

@@ -27,6 +27,7 @@ mod sessions;
 mod show;
 mod sql;
 mod status;
+mod statusline;
 mod sync;
 mod tail;
 mod tree;
@@ -67,6 +68,7 @@ pub(crate) enum Command {
     Problems(problems::Args),
     #[command(visible_alias = "cost")]
     Usage(usage::Args),
+    Statusline(statusline::Args),
     Export(export::Args),
     Import(import::Args),
     Notes(notes::Args),
@@ -103,6 +105,7 @@ impl Command {
             Command::Status(args) => status::run(args, context),
             Command::Problems(args) => problems::run(args, context),
             Command::Usage(args) => usage::run(args, context),
+            Command::Statusline(args) => statusline::run(args, context),
             Command::Export(args) => export::run(args, context),
             Command::Import(args) => import::run(args, context),
             Command::Notes(args) => notes::run(args, context),
@@ -224,6 +227,11 @@ pub(crate) fn main(arguments: Vec<OsString>) -> ExitCode {
         output.set_no_pager();
     }
     logging::start(global.quiet, global.verbose);
+    if let Some(Command::Config(config)) = &args.command
+        && let Some(ran) = config::run_on_file(config, global, &mut output)
+    {
+        return end(&mut output, ran);
+    }
     let settings = match load(global, &mut output) {
         Ok(settings) => settings,
         Err(error) => {
@@ -247,13 +255,18 @@ pub(crate) fn main(arguments: Vec<OsString>) -> ExitCode {
         }
         ran => ran,
     };
+    end(&mut context.output, ran)
+}
+
+/// Ends the output, prints the error of a command, and returns the exit code.
+fn end(output: &mut Output, ran: Result<()>) -> ExitCode {
     // Output written before a failure is shown before the error.
-    let written = context.output.finish().map_err(CommandError::from);
+    let written = output.finish().map_err(CommandError::from);
     match ran.and(written) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             if !matches!(error.kind, Kind::PipeClosed | Kind::CheckFailed | Kind::Stopped) {
-                context.output.error(&error);
+                output.error(&error);
             }
             error.exit_code()
         }

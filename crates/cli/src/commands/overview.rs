@@ -1,7 +1,9 @@
 //! `quipu` without a command: collects, then prints a short overview of the ledger.
 
-use quipu_ledger::Trouble;
+mod calendar;
+
 use quipu_ledger::wire::{FormatStatus, Status, SyncReport};
+use quipu_ledger::{Ledger, Trouble};
 use serde::Serialize;
 
 use super::{Context, status, sync};
@@ -38,7 +40,7 @@ pub(super) fn run(context: &mut Context) -> Result<()> {
     if report.sources == 0 && holds_nothing {
         return sync::nothing_found(context, Some(&report));
     }
-    show(context, Some(&report), &status)
+    show(context, Some(&report), &status, &ledger)
 }
 
 /// Prints the overview of a ledger that is read-only.
@@ -49,10 +51,15 @@ fn print_read_only(context: &mut Context) -> Result<()> {
         context.output.json(&Overview { sync: None, status: &status })?;
         return Ok(());
     }
-    show(context, None, &status)
+    show(context, None, &status, &reading.ledger)
 }
 
-fn show(context: &mut Context, report: Option<&SyncReport>, status: &Status) -> Result<()> {
+fn show(
+    context: &mut Context,
+    report: Option<&SyncReport>,
+    status: &Status,
+    ledger: &Ledger,
+) -> Result<()> {
     let sum = |field: fn(&FormatStatus) -> u64| status.formats.iter().map(field).sum::<u64>();
     let kept = if status.keeps_everything() { "every byte stored" } else { "stored" };
     let mut places = Vec::new();
@@ -71,6 +78,8 @@ fn show(context: &mut Context, report: Option<&SyncReport>, status: &Status) -> 
     out.gap()?;
     out.table(2, &COLUMNS, status.formats.iter().map(row).collect())?;
     out.gap()?;
+    calendar::show(context, ledger)?;
+    let out = &mut context.output;
     out.facts(2, &facts)?;
     if !out.is_quiet() {
         out.gap()?;

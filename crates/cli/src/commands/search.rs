@@ -2,6 +2,7 @@
 
 mod command;
 mod page;
+mod understood;
 
 use std::ffi::OsString;
 use std::ops::ControlFlow;
@@ -14,6 +15,7 @@ use quipu_transcript::search::query::{self, Filter, Place, Query, QueryError, Wh
 use serde::Serialize;
 
 use self::command::Opener;
+use self::understood::understood;
 use super::Context;
 use crate::error::{CommandError, Kind, Result};
 use crate::output::{bytes, count, long_lines, number};
@@ -25,12 +27,16 @@ const SHOWN: usize = 20;
 
 /// Search all text of all sessions
 ///
-/// Every word has to match; the best hits come first. A word is a run of letters
-/// and digits: `a-b` finds a-b, a_b and a b.
+/// Every word has to match; the best hits come first. If they do not fill the
+/// page, hits with other English endings of the words follow. Case and accents
+/// make no difference. A word with signs (`foo_bar`, `.rs`, `C++`) is found as
+/// typed first, then with other signs.
 ///
 ///   "out of memory"     these words in this order
 ///   conf*               words that begin with conf
 ///   -test               without this word
+///   disk OR memory      one of them; `a b OR c` is `(a b) OR c`
+///   disk NOT full       the first without the second
 ///   project:shop  agent:main  format:openclaw  session:640ab4c7
 ///   role:user           user, assistant, tool, system
 ///   tool:Bash           calls of a tool and their results
@@ -47,6 +53,7 @@ const SHOWN: usize = 20;
 ///   quipu search '"connection refused" -test project:shop since:2w'
 ///   quipu search --recent is:error tool:Bash
 ///   quipu search --regex 'v\d+\.\d+' project:shop
+///   quipu search -- --no-verify
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct Args {
@@ -58,9 +65,13 @@ pub(crate) struct Args {
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     exact: Option<String>,
 
-    /// Find text that matches this regular expression; reads all text, so it is slower
+    /// Find text that matches this regular expression, case-sensitive; reads all text, so it is slower
     #[arg(long, value_name = "PATTERN", allow_hyphen_values = true)]
     regex: Option<String>,
+
+    /// Ignore case in --regex and --exact
+    #[arg(long, short = 'i')]
+    ignore_case: bool,
 
     /// Sort by time, the newest first, instead of by relevance
     #[arg(long)]
@@ -138,7 +149,7 @@ fn is_excluded_word(argument: &str) -> bool {
     let Some(word) = argument.strip_prefix('-').filter(|word| !word.starts_with('-')) else {
         return false;
     };
-    let is_flag = word.chars().all(|letter| matches!(letter, 'q' | 'v' | 'h' | 'V'));
+    let is_flag = word.chars().all(|letter| matches!(letter, 'i' | 'q' | 'v' | 'h' | 'V'));
     let number = word.strip_prefix(['n', 'C']).map(|rest| rest.trim_start_matches('='));
     let is_number = number.is_some_and(|rest| rest.bytes().all(|byte| byte.is_ascii_digit()));
     word.chars().nth(1).is_some() && !is_flag && !is_number
@@ -170,6 +181,7 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
         query,
         exact: args.exact.clone(),
         regex: args.regex.clone(),
+        ignores_case: args.ignore_case,
         order: if args.recent { Order::Newest } else { Order::Best },
         limit: match args.limit {
             _ if args.all => None,
@@ -204,7 +216,7 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
     if let Some(error) = failed {
         return Err(error);
     }
-    if answer.total == 0 {
+    if answer.total + answer.with_other_endings == 0 {
         reading.refuse_if_behind()?;
         return Err(nothing(&answer, &request.query, &reading));
     }
@@ -218,7 +230,7 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
     context.output.page()?;
     let shell = context.shell.clone();
     let opener = Opener { ledger: &reading.ledger, ids: &ids, shell: &shell };
-    page::show(context, &opener, &answer, &gaps(&answer))
+    page::show(context, &opener, &answer, (&understood(&request), &gaps(&answer)))
 }
 
 /// Builds the query from the arguments.
@@ -228,6 +240,9 @@ fn query(args: &Args, context: &Context) -> Result<Query> {
         let hint = match &error {
             QueryError::TooManyWords | QueryError::TooLong => {
                 "use fewer words, or --exact TEXT for a long text"
+            }
+            QueryError::Operator { .. } => {
+                "of several filters of one kind, one has to match: `role:user role:tool`"
             }
             _ => "to search for text with a colon, quote it: '\"role:x\"'",
         };
@@ -287,7 +302,7 @@ fn nothing(answer: &SearchAnswer, query: &Query, reading: &Reading) -> CommandEr
         None if query.places.contains(&Place::Cron) => {
             error.hint("in:cron searches scheduled jobs and their runs; `quipu cron` lists them")
         }
-        None if query.clauses.is_empty() => {
+        None if !query.has_words() => {
             let has = query.filters.iter().any(|filter| filter.what == What::Compaction);
             error.hint(match (has, query.filters.len()) {
                 (true, 1) => "no session was compacted",
@@ -295,6 +310,16 @@ fn nothing(answer: &SearchAnswer, query: &Query, reading: &Reading) -> CommandEr
                 (false, _) => "no entry matches all of these filters; leave one out to see more",
             })
         }
+        None if !answer.nearest.is_empty() => answer.nearest.iter().fold(error, |error, near| {
+            let entries = match near.entries {
+                1 => "1 entry".to_owned(),
+                many => format!("{} entries", number(many)),
+            };
+            error.hint(format!(
+                "no entry has `{}`; did you mean `{}`, which is in {entries}?",
+                near.typed, near.word
+            ))
+        }),
         None => error.hint(
             "words match as a whole; `word*` also finds longer words, --exact any part of a word",
         ),

@@ -1,6 +1,8 @@
 //! `quipu usage`: tokens and cost.
 
+pub(super) mod blocks;
 mod chart;
+mod csv;
 mod notes;
 mod period;
 
@@ -23,10 +25,16 @@ use crate::{filters, reading, zone};
 /// of the list prices is printed below the table. A model without a price is
 /// marked, and only its tokens are counted. Days and months are in your time zone.
 ///
+/// `blocks` are the windows in which Claude Code's plans limit usage: 5 hours from
+/// the full hour of the first response. `[limits]` in the configuration names a
+/// limit of your plan, and what is left of it is printed below.
+///
 /// `--json` prints one object per group, and a last one named `total`.
 ///
 /// Examples:
 ///   quipu usage
+///   quipu usage today --by model
+///   quipu usage blocks
 ///   quipu usage monthly --agent claude-code
 ///   quipu usage session --since 7d
 ///   quipu usage model --json | jq -r '[.group, .cost_usd] | @tsv'
@@ -36,6 +44,14 @@ pub(crate) struct Args {
     /// The groups to sum by
     #[arg(value_enum, default_value = "daily")]
     by: By,
+
+    /// Split each group
+    #[arg(long = "by", value_enum, value_name = "WHAT")]
+    split: Option<Split>,
+
+    /// Print comma-separated values (RFC 4180)
+    #[arg(long, conflicts_with = "json")]
+    csv: bool,
 
     /// Only usage since then: 3d, yesterday, 2026-11-01, 2026-11-01..2026-11-07
     #[arg(long, short = 's', value_name = "WHEN")]
@@ -68,18 +84,39 @@ pub(crate) struct Args {
 /// The groups to sum by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum By {
+    /// Only today
+    Today,
     Daily,
+    /// Weeks from Monday
+    Weekly,
     Monthly,
+    /// Windows of 5 hours, as Claude Code's plans limit them
+    Blocks,
     Session,
     Model,
     Project,
     Agent,
 }
 
+/// What a group is split by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Split {
+    Model,
+}
+
+impl By {
+    /// Returns whether groups are times.
+    fn is_time(self) -> bool {
+        matches!(self, By::Today | By::Daily | By::Weekly | By::Monthly | By::Blocks)
+    }
+}
+
 impl From<By> for UsageBy {
     fn from(by: By) -> UsageBy {
         match by {
-            By::Daily => UsageBy::Day,
+            By::Today | By::Daily => UsageBy::Day,
+            By::Weekly => UsageBy::Week,
+            By::Blocks => UsageBy::Block { hours: blocks::window().map_or(5, |(_, hours)| hours) },
             By::Monthly => UsageBy::Month,
             By::Session => UsageBy::Session,
             By::Model => UsageBy::Model,
@@ -96,7 +133,11 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
     let reading = reading::open(context, args.reading)?;
     let zone = zone::zone();
     let asked = period::asked(args, context.is_json, &zone)?;
-    let filter = filters::chosen(context, &args.project, &args.agent, &args.format)?;
+    let mut format = args.format.clone();
+    if args.by == By::Blocks && format.is_none() && args.agent.is_none() {
+        format = blocks::window().map(|(name, _)| name.to_owned());
+    }
+    let filter = filters::chosen(context, &args.project, &args.agent, &format)?;
     let prices = context.prices();
     let request = UsageRequest {
         by: args.by.into(),
@@ -105,6 +146,7 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
         sessions: filter.as_ref(),
         zone: zone.clone(),
         prices: &prices,
+        by_model: args.split.is_some(),
     };
     let report = quipu_ledger::query::usage(&reading.ledger, &request)?;
     if report.as_ref().is_none_or(|report| report.total.models.is_empty()) {
@@ -117,6 +159,12 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
         error.kind = Kind::NoMatch;
         return Err(error);
     };
+    if args.by == By::Blocks {
+        blocks::complete(&mut report, &context.settings.limits.value);
+    }
+    if args.csv {
+        return csv::print(context, &report);
+    }
     if context.is_json {
         for line in report.lines.iter().chain([&report.total]) {
             reading.json(context, line)?;
@@ -140,6 +188,9 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
     }
     let hidden = hide(&mut report, args);
     show(context, args.by, &report, &asked, &reading.short_ids()?)?;
+    if args.by == By::Blocks {
+        blocks::show(context, &report)?;
+    }
     let own = own(&reading, &request, &report)?;
     notes::show(context, &report, args.by, hidden, &own, &zone)
 }
@@ -172,8 +223,7 @@ fn own(reading: &reading::Reading, request: &UsageRequest<'_>, all: &UsageReport
 
 /// Removes the groups with the lowest cost. Returns how many.
 fn hide(report: &mut UsageReport, args: &Args) -> usize {
-    let is_time = matches!(args.by, By::Daily | By::Monthly);
-    if args.all || is_time || report.lines.len() <= DEAREST {
+    if args.all || args.by.is_time() || report.lines.len() <= DEAREST {
         return 0;
     }
     let hidden = report.lines.len() - DEAREST;
@@ -191,11 +241,19 @@ fn show(
     let heading = Text::styled(Style::Bold, "Usage").with(Style::Dim, format!("  {}", asked.words));
     context.output.line(heading)?;
     context.output.gap()?;
-    let layout = chart::Layout::of(context.output.width(), by == By::Session);
+    let mut layout = chart::Layout::of(context.output.width(), by == By::Session);
+    let is_split = report.lines.iter().any(|line| !line.by_model.is_empty());
+    if is_split && !layout.is_wide {
+        // Names of models take the room of the bars.
+        layout.bar = 0;
+    }
     let most = report.lines.iter().filter_map(|line| line.cost_usd).fold(0.0, f64::max);
+    let of_time = if is_split { Column::long } else { Column::words };
     let mut columns = vec![match by {
-        By::Daily => Column::words("day"),
-        By::Monthly => Column::words("month"),
+        By::Today | By::Daily => of_time("day"),
+        By::Weekly => of_time("week of"),
+        By::Blocks => of_time("5 hours from"),
+        By::Monthly => of_time("month"),
         By::Session => Column::title("session"),
         By::Model => Column::long("model"),
         By::Project => Column::long("project"),
@@ -219,15 +277,16 @@ fn show(
     let row = |line: &UsageLine, name: Text, style: Style| {
         let mut row = vec![name];
         if layout.has_last {
-            let id = ids.of(&line.group);
+            let is_session = line.by == "session";
+            let id = if is_session { ids.of(&line.group) } else { String::new() };
             let last = line.session.as_ref().and_then(|session| session.updated_at).map(day);
-            let is_total = line.by == "total";
-            row.push(Text::styled(Style::Good, if is_total { String::new() } else { id }));
+            row.push(Text::styled(Style::Good, id));
             row.push(Text::styled(Style::Dim, last.unwrap_or_default()));
         }
         row.push(cost(line, style));
         if layout.bar > 0 {
-            let part = line.cost_usd.filter(|_| line.by != "total").unwrap_or(0.0) / most;
+            let is_group = line.by == UsageBy::from(by).name();
+            let part = line.cost_usd.filter(|_| is_group).unwrap_or(0.0) / most;
             row.push(Text::styled(Style::Good, chart::bar(part, layout.bar)));
         }
         let number = |tokens: u64| match tokens {
@@ -242,8 +301,14 @@ fn show(
         row.push(number(line.total_tokens));
         row
     };
-    let mut rows: Vec<Vec<Text>> =
-        report.lines.iter().map(|line| row(line, name(context, by, line), Style::Plain)).collect();
+    let mut rows: Vec<Vec<Text>> = Vec::new();
+    for line in &report.lines {
+        rows.push(row(line, name(context, by, line), Style::Plain));
+        for part in &line.by_model {
+            let name = Text::styled(Style::Dim, format!("  {}", part.group));
+            rows.push(row(part, name, Style::Dim));
+        }
+    }
     rows.push(row(&report.total, Text::styled(Style::Bold, "total"), Style::Bold));
     context.output.table(0, &columns, rows)?;
     Ok(())
@@ -280,7 +345,9 @@ fn first_line(text: &str) -> &str {
 /// Formats a number of groups.
 fn groups(by: By, number: usize) -> String {
     let what = match by {
-        By::Daily => "day",
+        By::Today | By::Daily => "day",
+        By::Weekly => "week",
+        By::Blocks => "window",
         By::Monthly => "month",
         By::Session => "session",
         By::Model => "model",

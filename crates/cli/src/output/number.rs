@@ -81,6 +81,11 @@ pub(crate) fn minute(milliseconds: i64) -> String {
     local(milliseconds, "%Y-%m-%d %H:%M")
 }
 
+/// Formats the local hour and minute of a time in milliseconds UTC: `18:00`.
+pub(crate) fn clock(milliseconds: i64) -> String {
+    local(milliseconds, "%H:%M")
+}
+
 /// Formats the local time of day of a time in milliseconds UTC: `18:00:07`.
 pub(crate) fn second(milliseconds: i64) -> String {
     local(milliseconds, "%H:%M:%S")

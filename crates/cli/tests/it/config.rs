@@ -588,3 +588,36 @@ fn how_long_transcripts_are_kept() {
     hint: use a number of days; 0 or "never" if the agent deletes nothing
     "#);
 }
+
+#[test]
+fn the_file_is_named_and_edited() {
+    let home = Home::empty();
+    let path = home.path(".config/quipu/config.toml");
+    let named = home.run("config path");
+    assert_eq!(
+        (named.code, named.stdout.trim()),
+        (0, "[HOME]/.config/quipu/config.toml"),
+        "{named}"
+    );
+    // A new file has every setting, as a comment.
+    let run = home.run_with("config edit", &[("EDITOR", "true")]);
+    assert_eq!((run.code, run.stderr.as_str()), (0, ""), "{run}");
+    let text = std::fs::read_to_string(&path).unwrap();
+    assert!(
+        text.contains("# [limits]")
+            && text.lines().all(|line| line.is_empty() || line.starts_with('#'))
+    );
+    assert_eq!(home.run("config show").code, 0);
+    // An editor with options; a mistake is reported, and can be corrected.
+    home.write("edit.sh", "printf 'legder = 1\\ncolor = 7\\n' > \"$2\"");
+    let run = home.run_with("config edit", &[("VISUAL", "sh edit.sh --wait"), ("EDITOR", "false")]);
+    assert_eq!(run.code, 2, "{run}");
+    assert!(run.stderr.contains("`color` in "), "{run}");
+    home.write("edit.sh", "printf 'legder = 1\\n' > \"$2\"");
+    let run = home.run_with("config edit", &[("VISUAL", "sh edit.sh --wait")]);
+    assert_eq!(run.code, 0, "{run}");
+    assert!(run.stderr.contains("did you mean `ledger`?"), "{run}");
+    assert_eq!(home.run_with("config edit", &[("EDITOR", "false")]).code, 2);
+    let run = home.run_with("config edit", &[("EDITOR", "/nonexistent")]);
+    assert!(run.stderr.contains("set EDITOR to your editor"), "{run}");
+}

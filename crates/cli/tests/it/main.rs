@@ -10,6 +10,8 @@ mod backup;
 mod behind;
 mod closed;
 mod commands;
+#[cfg(target_os = "linux")]
+mod completions;
 mod config;
 mod cron;
 mod cursors;

@@ -78,7 +78,7 @@ fn hits_are_grouped_by_session() {
         Alice runs a shop. The checkout is hers.
       quipu notes MEMORY.md
 
-    7 hits
+    7 hits for checkout
     ");
 }
 
@@ -104,7 +104,7 @@ fn narrow_terminals_get_narrow_lines() {
         fails an order.
         quipu show 640ab4c7 --at 00000004-0000-4000-8000-000000000000
 
-    1 hit
+    1 hit for checkout AND gateway
     ");
 }
 
@@ -112,10 +112,10 @@ fn narrow_terminals_get_narrow_lines() {
 fn one_object_per_hit() {
     let home = home();
     home.run("sync");
-    snapshot!(home.run("search --json --no-sync timed"), @r#"
+    snapshot!(home.run("search --json --no-sync \"timed\""), @r#"
     exit 0
     --- stdout
-    {"session":"640ab4c7-d010-4b20-a591-b7172ef08e66","entry":"00000003-0000-4000-8000-000000000000","number":3,"kind":"user","role":"tool","time":1768213811000,"snippet":"curl: (28) Operation timed out after 5001 ms\nwith 0 bytes received from checkout","marks":[[21,26]],"cut_before":false,"cut_after":false,"place":"result","tool":"Bash","is_error":true,"is_older":false,"folded":null,"turn":1,"format":"claude-code","agent":null,"title":"Why does the checkout time out?","project":"shop","slug":"-home-alice-shop","cwd":"/home/alice/shop","part":"transcript","state":"live","parent":null,"name":null,"score":1.3228910511940701,"total":1,"fresh_as_of":"[TIME]","pending_bytes":null}
+    {"session":"640ab4c7-d010-4b20-a591-b7172ef08e66","entry":"00000003-0000-4000-8000-000000000000","number":3,"kind":"user","role":"tool","time":1768213811000,"snippet":"curl: (28) Operation timed out after 5001 ms\nwith 0 bytes received from checkout","marks":[[21,26]],"cut_before":false,"cut_after":false,"place":"result","tool":"Bash","is_error":true,"is_older":false,"folded":null,"turn":1,"format":"claude-code","agent":null,"title":"Why does the checkout time out?","project":"shop","slug":"-home-alice-shop","cwd":"/home/alice/shop","part":"transcript","state":"live","parent":null,"name":null,"score":1.3228910511940701,"variant":null,"total":1,"fresh_as_of":"[TIME]","pending_bytes":null}
     "#);
     let hits = home.run("search --json --recent -n 2 checkout").json_lines();
     assert_eq!(hits.len(), 2);
@@ -133,7 +133,7 @@ fn one_object_per_hit() {
 fn what_stands_around_a_hit_is_shown() {
     let home = home();
     home.run("sync");
-    snapshot!(home.run("search -C 1 timed"), @"
+    snapshot!(home.run("search -C 1 \"timed\""), @r#"
     exit 0
     --- stdout
     Why does the checkout time out?
@@ -145,7 +145,47 @@ fn what_stands_around_a_hit_is_shown() {
       assistant: The payment gateway does not answer. I raised the limit of the checkout to thirty seconds and added a retry, so that a slow gateway no longer fails an order.
         quipu show 640ab4c7 --at 00000003-0000-4000-8000-000000000000
 
-    1 hit
+    1 hit for "timed"
+    "#);
+}
+
+/// The last line says what was understood, and hits that differ from it are marked.
+#[test]
+fn what_was_understood_is_printed() {
+    let home = home();
+    home.run("sync");
+    let last = |words: &[&str]| -> String {
+        let run = home.finish(home.command(["search"].iter().chain(words)));
+        assert_eq!(run.code, 0, "{run}");
+        run.stdout.lines().last().unwrap().to_owned()
+    };
+    assert_eq!(
+        last(&["gateway OR out -thirty role:user in:text since:2026-01-12"]),
+        "1 hit for gateway OR out, not thirty, role:user, since 2026-01-12 00:00, in:text"
+    );
+    assert_eq!(last(&["checkout NOT down"]), "6 hits for checkout NOT down");
+    assert_eq!(last(&["timeds"]), "no hits for timeds; 1 with other endings");
+    assert_eq!(last(&["-n", "1", "timed"]), "1 hit for timed");
+    assert_eq!(last(&["m.5"]), "1 hit for m.5, 0 with these signs");
+    assert_eq!(
+        last(&["--regex", "CURL: .*", "-i", "--since", "2026-01-01"]),
+        "1 hit for --regex CURL: .* -i, since 2026-01-01 00:00; searched the text of 8 records, 2.13 kB"
+    );
+    let run = home.run("search timed");
+    assert!(run.stdout.contains("  turn 1 · user · other ending · "), "{run}");
+    let run = home.run("search m.5");
+    assert!(run.stdout.contains("  turn 1 · Bash call · other signs · "), "{run}");
+    snapshot!(home.run("search chekcout"), @"
+    exit 1
+    --- stderr
+    error: no hits
+    hint: no entry has `chekcout`; did you mean `checkout`, which is in 7 entries?
+    ");
+    snapshot!(home.run("search role:user OR tool:Bash"), @"
+    exit 2
+    --- stderr
+    error: `OR` joins words, and a filter holds for the whole query
+    hint: of several filters of one kind, one has to match: `role:user role:tool`
     ");
 }
 
@@ -277,7 +317,7 @@ fn all_hits_for_machines() {
     assert_eq!(home.run("search plenty --json -n 7").json_lines().len(), 7);
     assert_eq!(home.run("search plenty --json --recent").json_lines().len(), 30);
     let shown = home.run("search plenty").stdout;
-    assert!(shown.contains("20 of 30 hits; `-n 0` lists all"), "{shown}");
+    assert!(shown.contains("20 of 30 hits for plenty; `-n 0` lists all"), "{shown}");
     for arguments in ["search zanzibar --json", "search zanzibar --json -q"] {
         let run = home.run(arguments);
         assert_eq!(run.code, 1, "{run}");

@@ -396,7 +396,7 @@ fn a_session_that_is_only_known_from_prompts() {
         find it
         quipu show gone-1
 
-    1 hit
+    1 hit for find
     ");
 }
 

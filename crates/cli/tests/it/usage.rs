@@ -223,7 +223,7 @@ fn only_what_is_chosen() {
     hint: write `3d`, `2h`, `yesterday`, `monday`, `last week`, `2026-11-01`, `2026-11-01T09:30` or `2026-11-01..2026-11-07`
     ");
     assert_eq!(home.run("usage --format cobol").code, 2);
-    assert_eq!(home.run("usage weekly").code, 2);
+    assert_eq!(home.run("usage yearly").code, 2);
 }
 
 /// A price in the configuration overrides the list, and applies to models without a list price.
@@ -296,4 +296,102 @@ fn requests_without_a_line() {
     assert_eq!(line["without_line_tokens"], 640_000);
     assert_eq!(line["without_line_usd"], 4.0);
     assert_eq!(line["cost_usd"], 11.5005);
+}
+
+/// Returns an answer of this moment.
+fn answer_now(number: u32) -> String {
+    answer(
+        number,
+        "claude-opus-4-5-20251101",
+        &jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%S.000Z").to_string(),
+    )
+}
+
+#[test]
+fn weeks_windows_and_today() {
+    let home = home();
+    let run = |arguments: &str| home.run_with(arguments, &[("TZ", "UTC0"), ("COLUMNS", "60")]);
+    let weeks = run("usage weekly");
+    assert!(weeks.stdout.contains("week of "), "{weeks}");
+    assert!(weeks.stdout.contains("\n2026-02-02 "), "the Monday: {weeks}");
+    let blocks = run("usage blocks --since 2026-02-01");
+    for start in ["2026-02-03 10:00", "2026-02-03 23:00", "2026-02-05 10:00"] {
+        assert!(blocks.stdout.contains(start), "{blocks}");
+    }
+    assert!(!blocks.stdout.contains("$1.25 "), "other agents have no windows: {blocks}");
+    assert!(blocks.stdout.contains("no window is active"), "{blocks}");
+    let today = run("usage today");
+    assert!(today.stdout.starts_with("no usage today"), "{today}");
+    home.write(SESSION.replace("a.jsonl", "b.jsonl").as_str(), answer_now(7));
+    let today = run("usage today");
+    assert!(today.stdout.starts_with("Usage  today\n"), "{today}");
+    assert_eq!(run("usage today --json").json_lines().len(), 2);
+}
+
+#[test]
+fn what_is_left_of_a_limit() {
+    let home = home();
+    home.write(SESSION.replace("a.jsonl", "b.jsonl").as_str(), answer_now(7));
+    home.write(".config/quipu/config.toml", "[limits]\nblock_usd = 50\n");
+    let run = home.run("usage blocks");
+    assert!(run.stdout.contains(" left; $42.50 of your limit left"), "{run}");
+    let lines = home.run("usage blocks --json").json_lines();
+    let active = lines.iter().find(|line| line["is_active"] == true).unwrap();
+    assert!((active["left_usd"].as_f64().unwrap() - 42.4965).abs() < 0.01, "{active}");
+    assert!(active["ends_at"].as_i64() > active["starts_at"].as_i64());
+    let shown = home.run("config show").stdout;
+    assert!(shown.contains("limits.block_usd"), "{shown}");
+}
+
+#[test]
+fn rows_for_a_spreadsheet() {
+    let home = home();
+    let run = home.run_with("usage --csv", &[("TZ", "UTC0")]);
+    let rows: Vec<&str> = run.stdout.lines().collect();
+    assert_eq!(
+        rows[0],
+        "by,group,model,responses,input,output,cache_read,cache_write,total_tokens,cost_usd,recorded_usd,unpriced_tokens,title"
+    );
+    assert_eq!(rows[1], "day,2026-02-03,,2,2000000,200000,3000,0,2203000,9.0007,0,0,");
+    assert_eq!(rows.len(), 3);
+    let run = home.run_with("usage --csv --by model", &[("TZ", "UTC0")]);
+    assert!(run.stdout.contains("\nday,2026-02-03,claude-haiku-4-5,1,"), "{run}");
+    assert_eq!(run.stdout.lines().count(), 5);
+    let run = home.run_with("usage --all --by model", &[("TZ", "UTC0"), ("COLUMNS", "60")]);
+    assert!(run.stdout.contains("\n  claude-haiku-4-5 "), "{run}");
+    let run = home.run_with("usage --all --by model", &[("TZ", "UTC0"), ("COLUMNS", "80")]);
+    let line = run.stdout.lines().find(|line| line.contains("claude-opus-4-5")).unwrap();
+    assert!(line.contains("$7.50") && line.contains("1.00M"), "one line for each: {run}");
+}
+
+#[test]
+fn a_line_for_the_status_line() {
+    let home = home();
+    let run = |input: &str| {
+        let run = home.feed(&["statusline"], input);
+        assert_eq!((run.code, run.stdout.lines().count()), (0, 1), "{run}");
+        run.stdout.trim_end().to_owned()
+    };
+    let input = r#"{"session_id":"x","model":{"display_name":"Opus"},"cost":{"total_cost_usd":0.42},
+        "context_window":{"used_percentage":12.4},
+        "rate_limits":{"five_hour":{"used_percentage":23.5},"seven_day":{"used_percentage":41}}}"#;
+    assert_eq!(run(input), "Opus · $0.42 session · $0.00 today · 12% context · 5h 24% · 7d 41%");
+    // Whatever the input is, there is one line.
+    assert_eq!(run(""), "$0.00 today");
+    assert_eq!(run("[1]"), "$0.00 today");
+    assert_eq!(
+        run(r#"{"cost":"a lot","model":{"display_name":"\u001b[2J\nx"}}"#),
+        "\\u{1b}[2J\\nx · $0.00 today"
+    );
+    home.write(SESSION.replace("a.jsonl", "b.jsonl").as_str(), answer_now(7));
+    assert_eq!(run(""), "$0.00 today", "it does not collect");
+    home.run("sync -q");
+    let line = run("");
+    assert!(line.starts_with("$7.50 today · 5h $7.50, ") && line.ends_with(" min left"), "{line}");
+    home.write(".config/quipu/config.toml", "[limits]\nblock_usd = 50\n");
+    assert!(run("").contains(" · 5h $7.50 of $50.00, "), "{}", run(""));
+    // Without a ledger, what the agent says.
+    let empty = Home::empty();
+    let output = empty.finish(empty.command(["statusline"]));
+    assert_eq!((output.code, output.stdout.as_str()), (0, "quipu\n"), "{output}");
 }

@@ -109,6 +109,84 @@ impl Matches {
         Matches { list, ..Matches::default() }
     }
 
+    /// Returns the rows that are in all of `parts`, with the phrases of all of them.
+    pub fn all_of(parts: Vec<Matches>) -> Matches {
+        let mut joined = Matches::joined(&parts, " AND ");
+        let Some(shortest) = parts.iter().min_by_key(|part| part.list.len()) else { return joined };
+        let mut cursors = vec![0_usize; parts.len()];
+        for rowid in shortest.rowids() {
+            for (cursor, part) in cursors.iter_mut().zip(&parts) {
+                let rest = part.list.get(*cursor..).unwrap_or_default();
+                *cursor += skip(rest, |posting| posting.rowid < rowid);
+            }
+            let is_here = |(cursor, part): (&usize, &Matches)| part.has(*cursor, rowid);
+            if cursors.iter().zip(&parts).all(is_here) {
+                joined.push(rowid, &cursors, &parts);
+            }
+        }
+        joined
+    }
+
+    /// Returns the rows that are in one of `parts`. As in FTS5, a phrase counts in the score of a
+    /// row if the row is in its part. With [`Access::Plain`](crate::Access::Plain), scores may
+    /// differ where a part excludes phrases: FTS5 sometimes counts those, too.
+    pub fn any_of(mut parts: Vec<Matches>) -> Matches {
+        if parts.len() <= 1 {
+            return parts.pop().unwrap_or_default();
+        }
+        let mut joined = Matches::joined(&parts, " OR ");
+        let mut cursors = vec![0_usize; parts.len()];
+        let next = |cursors: &[usize]| {
+            let heads = cursors.iter().zip(&parts).filter_map(|(at, part)| part.list.get(*at));
+            heads.map(|found| found.rowid).min()
+        };
+        while let Some(rowid) = next(&cursors) {
+            joined.push(rowid, &cursors, &parts);
+            for (cursor, part) in cursors.iter_mut().zip(&parts) {
+                *cursor += usize::from(part.has(*cursor, rowid));
+            }
+        }
+        joined
+    }
+
+    /// Makes matches without rows for the phrases of all parts.
+    fn joined(parts: &[Matches], operator: &str) -> Matches {
+        let expressions: Vec<String> =
+            parts.iter().filter_map(|part| Some(format!("({})", part.expression()?))).collect();
+        Matches {
+            hits: parts.iter().flat_map(|part| part.hits.iter().copied()).collect(),
+            expression: (!expressions.is_empty()).then(|| expressions.join(operator)),
+            ..Matches::default()
+        }
+    }
+
+    /// Returns whether a row is at a position of the list.
+    fn has(&self, at: usize, rowid: RowId) -> bool {
+        self.list.get(at).is_some_and(|found| found.rowid == rowid)
+    }
+
+    /// Adds a row with the counts of the parts that have it at their cursor.
+    fn push(&mut self, rowid: RowId, cursors: &[usize], parts: &[Matches]) {
+        let mut found: Option<Posting> = None;
+        let mut first = None;
+        for (at, part) in cursors.iter().zip(parts) {
+            let here = part.list.get(*at).filter(|posting| posting.rowid == rowid);
+            let counts = part.counts(*at).map(|count| if here.is_some() { count } else { 0 });
+            // A part at its end has no counts.
+            let counts = counts.chain(std::iter::repeat(0)).take(part.hits.len());
+            for count in counts {
+                match first {
+                    None => first = Some(count),
+                    Some(_) => self.others.push(count),
+                }
+            }
+            if let Some(here) = here {
+                found.get_or_insert(*here).also(here);
+            }
+        }
+        self.list.extend(found.map(|found| found.with_count(first.unwrap_or(0))));
+    }
+
     /// Makes matches of the rows that FTS5 found with an expression.
     pub(crate) fn of_expression(list: Vec<Posting>, expression: String) -> Matches {
         Matches { list, expression: Some(expression), ..Matches::default() }

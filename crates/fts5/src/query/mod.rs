@@ -30,6 +30,13 @@ impl Posting {
         self.occurrences.columns()
     }
 
+    /// Returns the posting with another count of the first phrase.
+    fn with_count(self, count: u32) -> Posting {
+        let found = self.occurrences;
+        let occurrences = Occurrences::new(count, found.min_length(), found.columns());
+        Posting { occurrences, ..self }
+    }
+
     /// Adds the columns and the minimum length of another phrase in the same row.
     pub(crate) fn also(&mut self, other: &Posting) {
         let (one, other) = (self.occurrences, other.occurrences);

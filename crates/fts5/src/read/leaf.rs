@@ -180,15 +180,16 @@ impl<'w> TermWalk<'w> {
 }
 
 /// The header of a leaf page.
-struct Layout {
+pub(super) struct Layout {
     /// Offset of the first rowid that belongs to a term of an earlier page; 0 if there is none.
     first_rowid: usize,
     /// Offset where the doclists end and the offsets of the terms begin.
-    end: usize,
+    pub(super) end: usize,
 }
 
 impl Layout {
-    fn of(page: &[u8]) -> Option<Layout> {
+    /// Reads the header.
+    pub(super) fn of(page: &[u8]) -> Option<Layout> {
         let &[a, b, c, d, ..] = page else { return None };
         let layout = Layout {
             first_rowid: usize::from(u16::from_be_bytes([a, b])),

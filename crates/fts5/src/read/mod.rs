@@ -9,6 +9,7 @@
 mod leaf;
 mod poslist;
 mod segments;
+mod terms;
 
 use rusqlite::{CachedStatement, Connection, OptionalExtension};
 

@@ -9,12 +9,43 @@ use super::SessionState;
 pub struct SearchAnswer {
     /// The requested hits, best or newest first.
     pub hits: Vec<SearchHit>,
-    /// The number of all hits.
+    /// The number of all hits for the words as typed.
     pub total: u64,
+    /// The number of further hits, with other English endings of the words.
+    pub with_other_endings: u64,
+    /// For words with signs: how many of the hits hold them letter for letter. `None` if no word
+    /// has signs, or if not all hits were compared; it is then at most `total`.
+    pub as_typed: Option<u64>,
+    /// True if a word has signs and not all hits were compared.
+    pub is_at_most: bool,
+    /// If nothing was found: the nearest words that the index holds.
+    pub nearest: Vec<NearestWord>,
+    /// What the search read beside the hits, for measurements.
+    pub work: SearchWork,
     /// The limits of this result.
     pub gaps: SearchGaps,
     /// The records that were read because the index could not answer.
     pub scanned: Option<Scanned>,
+}
+
+/// A word of the index that is like a word that no entry holds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NearestWord {
+    /// The word as typed.
+    pub typed: String,
+    /// The nearest word.
+    pub word: String,
+    /// The number of entries that hold it.
+    pub entries: u64,
+}
+
+/// What a search read beside the hits.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct SearchWork {
+    /// The number of entries whose text was compared letter for letter.
+    pub compared: u64,
+    /// The number of terms of the index that were read for other endings and nearest words.
+    pub terms: u64,
 }
 
 /// The limits of a search result: what it may lack.
@@ -104,6 +135,9 @@ pub struct SearchHit {
     pub name: Option<String>,
     /// The relevance; higher is better.
     pub score: Option<f64>,
+    /// How the match differs from what was typed: `signs` (`foo bar` for `foo_bar`), `ending`
+    /// (`error` for `errors`). `null` if it does not.
+    pub variant: Option<&'static str>,
     /// The entries before and after it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub around: Vec<Nearby>,

@@ -16,9 +16,10 @@ pub struct UsageReport {
 /// Tokens and cost of one group of responses.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct UsageLine {
-    /// The grouping: `day`, `month`, `session`, `model`, `project`, `agent`; or `total`.
+    /// The grouping: `day`, `week`, `month`, `block`, `session`, `model`, `project`, `agent`; or
+    /// `total`.
     pub by: &'static str,
-    /// The group: `2026-11-15`, `2026-11`, an id, a name; `unknown` if it is not recorded; or
+    /// The group: `2026-11-15` (a day, or the Monday of a week), `2026-11`, an id, a name; `unknown` if it is not recorded; or
     /// `total`.
     pub group: String,
     /// The number of API responses, each counted once.
@@ -54,9 +55,52 @@ pub struct UsageLine {
     pub unpriced_models: Vec<String>,
     /// All models that answered.
     pub models: Vec<String>,
+    /// The same group by model, highest cost first, if that was requested.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub by_model: Vec<UsageLine>,
+    /// Details of a window of a plan.
+    #[serde(flatten)]
+    pub block: Option<UsageBlock>,
     /// Details of a session.
     #[serde(flatten)]
     pub session: Option<UsageSession>,
+}
+
+/// A window in which a plan limits usage.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct UsageBlock {
+    /// Its beginning, milliseconds UTC.
+    pub starts_at: i64,
+    /// Its end, milliseconds UTC.
+    pub ends_at: i64,
+    /// True if it has not ended.
+    pub is_active: bool,
+    /// What is left of the limit in dollars that the configuration names.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub left_usd: Option<f64>,
+    /// What is left of the limit in tokens that the configuration names.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub left_tokens: Option<u64>,
+}
+
+/// Usage of the last days, for a line that is printed often.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct RecentUsage {
+    /// The cost of the day so far in US dollars; `None` if nothing of it has a price.
+    pub day_usd: Option<f64>,
+    /// The window that has not ended, with its cost and tokens.
+    pub window: Option<RecentWindow>,
+}
+
+/// The window of a plan that has not ended.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct RecentWindow {
+    /// Its end, milliseconds UTC.
+    pub ends_at: i64,
+    /// Its cost so far in US dollars.
+    pub usd: f64,
+    /// Its tokens so far.
+    pub tokens: u64,
 }
 
 /// Details of a session. The usage of its sub-agents is counted in it.

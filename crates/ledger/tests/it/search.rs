@@ -130,7 +130,11 @@ fn a75_no_typed_text_is_an_error() {
                     prop_assert!(quipu_ledger::search::search(&ledger, &request).is_ok());
                     prop_assert!(quipu_ledger::search::search(&plain, &request).is_ok());
                 }
-                Err(QueryError::Value { .. } | QueryError::Time { .. }) => {}
+                Err(
+                    QueryError::Value { .. }
+                    | QueryError::Time { .. }
+                    | QueryError::Operator { .. },
+                ) => {}
                 Err(error) => prop_assert!(false, "{error}"),
             }
             Ok(())
@@ -163,7 +167,7 @@ fn a75_signs_do_not_hide_a_hit() {
     ] {
         assert_eq!(home.search(&request(typed)).total, 1, "{typed:?}");
     }
-    for typed in ["a-c", "===", "foo_b", "\"b a\"", "a -b", "-== a", "col:x", "a OR b"] {
+    for typed in ["a-c", "===", "foo_b", "\"b a\"", "a -b", "-== a", "col:x", "a OR"] {
         assert_eq!(home.search(&request(typed)).total, 0, "{typed:?}");
     }
     let parentheses = "(".repeat(5000);
@@ -181,6 +185,159 @@ fn scripts_without_spaces_are_found_inside_a_run() {
     let answer = home.search(&request("会话"));
     assert_eq!(answer.scanned.unwrap().records, 3);
     assert_eq!(answer.hits[0].marks, [(2, 4)]);
+}
+
+// --- Operators -----------------------------------------------------------------------------------
+
+#[test]
+fn operators_join_words_as_fts5_does() {
+    let home = with_texts(&["red apple", "green apple", "red pear", "green pear 会话", "x == y"]);
+    let check =
+        |typed: &str, expected: &[&str]| assert_eq!(found(&home, typed), expected, "{typed}");
+    check("apple OR pear", &["green apple", "green pear 会话", "red apple", "red pear"]);
+    check("red apple OR green pear", &["green pear 会话", "red apple"]);
+    check("apple NOT red", &["green apple"]);
+    check("red OR green NOT green pear", &["green apple", "red apple", "red pear"]);
+    check("apple NOT red OR pear NOT green", &["green apple", "red pear"]);
+    check("apple OR pear -red", &["green apple", "green pear 会话"]);
+    check("apple AND red", &["red apple"]);
+    // Text without words of the index, on any side.
+    check("会话 OR ==", &["green pear 会话", "x == y"]);
+    check("red apple OR ==", &["red apple", "x == y"]);
+    check("green NOT 会话", &["green apple"]);
+    check("green NOT pear 会话", &["green apple"]);
+    check("green NOT apple 会话", &["green apple", "green pear 会话"]);
+    // A filter holds for all sides.
+    check("apple OR pear role:assistant", &[]);
+    check("apple role:user OR pear", &["green apple", "green pear 会话", "red apple", "red pear"]);
+    // FTS5 ranks the same way: a row with both words comes first.
+    let both = home.search(&request("red OR apple"));
+    assert_eq!(both.hits[0].snippet, "red apple");
+}
+
+#[test]
+fn an_expression_ignores_case_on_request() {
+    let home = with_texts(&["Error 42", "error 43"]);
+    let regex = |ignores_case| SearchRequest {
+        regex: Some(r"^error \d+".to_owned()),
+        ignores_case,
+        ..SearchRequest::default()
+    };
+    assert_eq!((home.search(&regex(false)).total, home.search(&regex(true)).total), (1, 2));
+}
+
+// --- Words that are not as typed -----------------------------------------------------------------
+
+/// Returns the snippets in order, each with its variant.
+fn variants(home: &Home, request: &SearchRequest) -> Vec<(String, Option<&'static str>)> {
+    let hits = home.search(request).hits;
+    hits.into_iter().map(|hit| (hit.snippet, hit.variant)).collect()
+}
+
+#[test]
+fn other_endings_follow_where_the_page_is_not_full() {
+    let home = with_texts(&[
+        "two errors",
+        "an error",
+        "it errored",
+        "the terror",
+        "retry the errors",
+        "retried errors",
+    ]);
+    let limited = |text: &str, limit| SearchRequest { limit: Some(limit), ..request(text) };
+    let typed = home.search(&limited("errors", 3));
+    assert_eq!((typed.total, typed.with_other_endings, typed.hits.len()), (3, 0, 3));
+    assert!(typed.hits.iter().all(|hit| hit.variant.is_none()));
+    assert_eq!(typed.work.terms, 0, "a full page needs no other words");
+    let more = home.search(&limited("errors", 4));
+    assert_eq!((more.total, more.with_other_endings, more.hits.len()), (3, 2, 4));
+    let marked: Vec<_> = more.hits.iter().map(|hit| hit.variant).collect();
+    assert_eq!(marked, [None, None, None, Some("ending")]);
+    let same =
+        |one: &SearchHit, other: &SearchHit| (one.number, one.score) == (other.number, other.score);
+    assert!(typed.hits.iter().zip(&more.hits).all(|(one, other)| same(one, other)));
+    // The other word is marked in the text, and all words have to be there.
+    let all = home.search(&request("error"));
+    assert_eq!((all.total, all.with_other_endings), (1, 4));
+    let errored = all.hits.iter().find(|hit| hit.snippet == "it errored").unwrap();
+    assert_eq!(errored.marks, [(3, 10)]);
+    assert_eq!(
+        variants(&home, &request("retries error")),
+        [
+            ("retried errors".to_owned(), Some("ending")),
+            ("retry the errors".to_owned(), Some("ending"))
+        ]
+    );
+    // Both sides of OR; an entry is a hit once.
+    let either = home.search(&request("errored OR retried"));
+    assert_eq!((either.total, either.with_other_endings), (2, 3));
+    // What has to be as typed.
+    for typed in ["\"errors\" NOT errors", "erro* NOT errors -error -errored", "\"an errors\""] {
+        assert_eq!(home.search(&request(typed)).with_other_endings, 0, "{typed}");
+    }
+    let excluded = home.search(&request("errored -error"));
+    assert_eq!((excluded.total, excluded.with_other_endings), (1, 3));
+    let exact = SearchRequest { exact: Some("errors".to_owned()), ..SearchRequest::default() };
+    assert_eq!(home.search(&exact).with_other_endings, 0);
+}
+
+#[test]
+fn a_word_without_a_hit_offers_the_nearest() {
+    let home = with_texts(&["search the ledger", "searchable", "sea", "serac of ice"]);
+    let nearest = |typed: &str| -> Vec<(String, u64)> {
+        let answer = home.search(&request(typed));
+        answer.nearest.into_iter().map(|near| (near.word, near.entries)).collect()
+    };
+    assert_eq!(nearest("serach"), [("serac".to_owned(), 1)]);
+    assert_eq!(nearest("saerch ledger"), []);
+    assert_eq!(nearest("searhc"), [("search".to_owned(), 1)]);
+    assert_eq!(nearest("ledgre missing"), [("ledger".to_owned(), 1)]);
+    assert_eq!(nearest("search missing"), []);
+    assert_eq!(nearest("xy"), []);
+}
+
+#[test]
+fn looking_for_other_words_is_bounded() {
+    let words: Vec<String> = (0..30_000).map(|number| format!("se{number:x}")).collect();
+    let texts: Vec<String> = words.chunks(1000).map(|words| words.join(" ")).collect();
+    let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+    let home = with_texts(&texts);
+    let answer = home.search(&request("sezzzz"));
+    assert!((1..=40_000).contains(&answer.work.terms), "{:?}", answer.work);
+}
+
+#[test]
+fn entries_with_the_same_signs_come_first() {
+    let home = with_texts(&[
+        "foo bar foo bar",
+        "foo-bar foo bar foo_bar",
+        "foo_bar",
+        "FOO_BAR is not foo",
+    ]);
+    let answer = home.search(&request("foo_bar"));
+    assert_eq!((answer.total, answer.as_typed, answer.is_at_most), (4, Some(3), false));
+    let shown: Vec<_> = answer.hits.iter().map(|hit| (hit.snippet.as_str(), hit.variant)).collect();
+    assert_eq!(shown[3], ("foo bar foo bar", Some("signs")));
+    assert!(shown[..3].iter().all(|(_, variant)| variant.is_none()), "{shown:?}");
+    let newest = SearchRequest { order: Order::Newest, ..request("foo_bar") };
+    assert_eq!(home.search(&newest).hits[3].snippet, "foo bar foo bar");
+    assert_eq!(home.search(&request("foo bar")).as_typed, None);
+}
+
+#[test]
+fn only_the_candidates_that_a_page_needs_are_compared() {
+    let texts: Vec<String> = (0..1500).map(|number| format!("c {number} c++ is a c")).collect();
+    let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+    let home = with_texts(&texts);
+    let page = |text: &str| home.search(&SearchRequest { limit: Some(20), ..request(text) });
+    let found = page("C++");
+    assert_eq!((found.hits.len(), found.total, found.is_at_most), (20, 1500, true));
+    assert_eq!((found.as_typed, found.work.compared), (None, 32));
+    // Signs that no entry holds: a bounded number is read, and the letters are found.
+    let absent = page("c#");
+    assert_eq!((absent.hits.len(), absent.is_at_most, absent.work.compared), (20, true, 1000));
+    assert!(absent.hits.iter().all(|hit| hit.variant == Some("signs")));
+    assert_eq!(page("c").work.compared, 0);
 }
 
 // --- Filters -------------------------------------------------------------------------------------

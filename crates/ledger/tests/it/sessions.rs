@@ -449,6 +449,7 @@ fn costs_add_up_and_empty_files_are_listed() {
         sessions: None,
         zone: jiff::tz::TimeZone::UTC,
         prices: &prices,
+        by_model: false,
     };
     let total_cost =
         quipu_ledger::query::usage(&ledger, &request).unwrap().unwrap().total.cost_usd.unwrap();

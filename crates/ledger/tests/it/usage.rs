@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use jiff::tz::TimeZone;
 use quipu_ledger::Ledger;
-use quipu_ledger::query::{Filter, UsageBy, UsageRequest};
+use quipu_ledger::query::{Filter, RecentRequest, UsageBy, UsageRequest};
 use quipu_ledger::wire::{UsageLine, UsageReport};
 use quipu_transcript::prices::Prices;
 use quipu_transcript::project::Name;
@@ -21,6 +21,7 @@ fn ask(home: &Home, by: UsageBy, change: impl FnOnce(&mut UsageRequest<'_>)) -> 
         sessions: None,
         zone: TimeZone::UTC,
         prices: &prices,
+        by_model: false,
     };
     change(&mut request);
     let ledger = Ledger::open_read_only(&home.ledger_path()).unwrap();
@@ -28,8 +29,10 @@ fn ask(home: &Home, by: UsageBy, change: impl FnOnce(&mut UsageRequest<'_>)) -> 
 }
 
 /// All groupings.
-pub(crate) const ALL: [UsageBy; 6] = [
+pub(crate) const ALL: [UsageBy; 8] = [
     UsageBy::Day,
+    UsageBy::Week,
+    UsageBy::Block { hours: 5 },
     UsageBy::Month,
     UsageBy::Session,
     UsageBy::Model,
@@ -329,6 +332,7 @@ fn a_filter_limits_a_report_to_its_sessions() {
             sessions: Some(&filter),
             zone: TimeZone::UTC,
             prices: &Prices::default(),
+            by_model: false,
         };
         quipu_ledger::query::usage(&ledger, &request).unwrap().map(|report| report.total.output)
     };
@@ -368,4 +372,106 @@ fn an_empty_ledger_has_no_usage() {
     let report = report(&home, UsageBy::Day);
     assert!(report.lines.is_empty());
     assert_eq!((report.total.responses, report.total.cost_usd), (0, Some(0.0)));
+}
+
+// --- Weeks, windows, models ----------------------------------------------------------------------
+
+#[test]
+fn weeks_begin_on_monday_and_windows_with_a_response() {
+    let home = Home::quick();
+    let usage = r#"{"input_tokens":1,"output_tokens":1}"#;
+    let times = [
+        "2026-02-01T23:50:00.000Z", // a Sunday
+        "2026-02-02T00:10:00.000Z",
+        "2026-02-02T04:59:00.000Z",
+        "2026-02-02T05:00:00.000Z",
+        "2026-02-08T12:30:00.000Z",
+    ];
+    let lines = (1..)
+        .zip(times)
+        .map(|(number, time)| answer(number, &format!("m{number}"), "m", time, usage));
+    home.write(&session(10), lines.collect::<String>());
+    home.sync_and_check();
+    assert_eq!(groups(&report(&home, UsageBy::Week)), [("2026-01-26", 1), ("2026-02-02", 4)]);
+    let blocks = report(&home, UsageBy::Block { hours: 5 });
+    assert_eq!(
+        groups(&blocks),
+        [("2026-02-01 23:00", 2), ("2026-02-02 04:00", 2), ("2026-02-08 12:00", 1)]
+    );
+    let block = blocks.lines[0].block.clone().unwrap();
+    assert_eq!((block.starts_at, block.ends_at - block.starts_at), (1_769_986_800_000, 18_000_000));
+    // A report that begins later has the same windows.
+    let late = ask(&home, UsageBy::Block { hours: 5 }, |request| {
+        request.since = Some(1_770_004_800_000);
+    });
+    assert_eq!(groups(&late), [("2026-02-02 04:00", 2), ("2026-02-08 12:00", 1)]);
+}
+
+#[test]
+fn groups_are_split_by_model() {
+    let home = Home::quick();
+    let usage = |output: u32| format!(r#"{{"input_tokens":1,"output_tokens":{output}}}"#);
+    let lines = [
+        answer(1, "m1", "claude-opus-4-5", "2026-02-03T10:00:00.000Z", &usage(10)),
+        answer(2, "m2", "claude-haiku-4-5", "2026-02-03T11:00:00.000Z", &usage(20)),
+        answer(3, "m3", "lab", "2026-02-04T11:00:00.000Z", &usage(30)),
+    ];
+    home.write(&session(10), lines.concat());
+    home.sync_and_check();
+    for by in ALL {
+        assert!(report(&home, by).lines.iter().all(|line| line.by_model.is_empty()));
+        for line in ask(&home, by, |request| request.by_model = true).lines {
+            let sum: u64 = line.by_model.iter().map(|part| part.total_tokens).sum();
+            assert_eq!(sum, line.total_tokens, "{by:?} {}", line.group);
+        }
+    }
+    let days = ask(&home, UsageBy::Day, |request| request.by_model = true).lines;
+    let names =
+        |line: &UsageLine| line.by_model.iter().map(|part| part.group.clone()).collect::<Vec<_>>();
+    assert_eq!(names(&days[0]), ["claude-opus-4-5", "claude-haiku-4-5"], "the dearest first");
+    assert_eq!(names(&days[1]), ["lab"]);
+}
+
+#[test]
+fn recent_usage_takes_the_same_work_in_a_large_ledger() {
+    let prices = Prices::default();
+    // 2026-02-10T12:00Z
+    let now = 1_770_724_800_000;
+    let ask = |home: &Home| {
+        home.steps(|ledger| {
+            let request = RecentRequest {
+                now,
+                day: now - 12 * 3_600_000,
+                window: Some(("claude-code", 5)),
+                prices: &prices,
+            };
+            quipu_ledger::query::recent(ledger, &request).unwrap()
+        })
+    };
+    let usage = r#"{"input_tokens":0,"output_tokens":1000000}"#;
+    let home = Home::quick();
+    let lines = [
+        answer(1, "m1", "claude-opus-4-5", "2026-02-09T10:00:00.000Z", usage),
+        answer(2, "m2", "claude-opus-4-5", "2026-02-10T03:00:00.000Z", usage),
+        answer(3, "m3", "claude-opus-4-5", "2026-02-10T09:20:00.000Z", usage),
+        answer(4, "m4", "claude-opus-4-5", "2026-02-10T11:59:00.000Z", usage),
+    ];
+    home.write(&session(10), lines.concat());
+    home.sync_and_check();
+    let (small, few) = ask(&home);
+    assert_eq!(small.day_usd, Some(75.0));
+    let window = small.window.clone().unwrap();
+    assert_eq!((window.ends_at, window.usd, window.tokens), (now + 2 * 3_600_000, 50.0, 2_000_000));
+    let old = |number: u32| {
+        let time = format!("2026-01-{:02}T{:02}:00:00.000Z", number % 28 + 1, number % 24);
+        answer(number, &format!("old{number}"), "claude-opus-4-5", &time, usage)
+    };
+    for file in 0..40 {
+        let lines: String = (0..25).map(|line| old(1000 + file * 25 + line)).collect();
+        home.write(&session(100 + file), lines);
+    }
+    home.sync();
+    let (large, many) = ask(&home);
+    assert_eq!(large, small);
+    assert!(many <= few + few / 4, "{few} steps became {many}");
 }

@@ -1,12 +1,17 @@
-//! The query language: words, `"phrases"`, `-not`, `prefix*` and filters such as `project:shop`.
+//! The query language: words, `"phrases"`, `-not`, `prefix*`, `OR`, `NOT` and filters such as
+//! `project:shop`.
 //!
-//! Only a filter with an invalid value, or a query that is too long, is an error. Everything that
-//! is not a filter is text to search for, with all its dashes, quotes and brackets.
+//! Only a filter with an invalid value or beside an operator, or a query that is too long, is an
+//! error. Everything that is neither a filter nor an operator is text to search for, with all its dashes, quotes and brackets.
+
+mod operators;
+mod understood;
 
 use std::fmt;
 
 use jiff::Zoned;
 
+use self::operators::{Operator, Part};
 use crate::entry::Role;
 use crate::when;
 
@@ -20,8 +25,10 @@ pub const MAX_CLAUSES: usize = 256;
 /// A parsed query.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Query {
-    /// Words and phrases. All must match, except negated ones, which must not.
-    pub clauses: Vec<Clause>,
+    /// The sides of `OR`. One must match; without words, there is none.
+    pub alternatives: Vec<Alternative>,
+    /// Words and phrases with a dash. None may match, whichever side of `OR` does.
+    pub excluded: Vec<Clause>,
     /// Conditions on a hit. Of several filters of one kind, one must hold; of negated ones and of
     /// times, all.
     pub filters: Vec<Filter>,
@@ -29,13 +36,22 @@ pub struct Query {
     pub places: Vec<Place>,
 }
 
+/// One side of `OR`.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Alternative {
+    /// Words and phrases that must all match.
+    pub required: Vec<Clause>,
+    /// What follows each `NOT`: words and phrases that must not all match.
+    pub excluded: Vec<Vec<Clause>>,
+}
+
 /// A word or a phrase.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Clause {
     /// The text as typed, without quotes, dash and star.
     pub text: String,
-    /// True if it must not match.
-    pub is_negated: bool,
+    /// True if it was in quotes.
+    pub is_quoted: bool,
     /// True if the last word is a prefix.
     pub is_prefix: bool,
 }
@@ -120,6 +136,20 @@ const KEYS: &[&str] = &[
     "in",
 ];
 
+/// Returns the words that begin a filter, each with the values that it accepts; empty if any.
+pub fn filters() -> impl Iterator<Item = (&'static str, Vec<&'static str>)> {
+    KEYS.iter().map(|key| {
+        let values = match *key {
+            "in" => Place::ALL.iter().map(|(name, _)| *name).collect(),
+            "role" => ROLES.iter().map(|role| role.as_str()).collect(),
+            "is" => vec!["error"],
+            "has" => vec!["compaction"],
+            _ => Vec::new(),
+        };
+        (*key, values)
+    })
+}
+
 /// The reason why a query cannot be parsed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
@@ -139,6 +169,11 @@ pub enum QueryError {
         key: &'static str,
         /// The given value.
         value: String,
+    },
+    /// An operator beside a filter.
+    Operator {
+        /// The operator.
+        operator: &'static str,
     },
     /// The query is too long.
     TooLong,
@@ -163,6 +198,9 @@ impl fmt::Display for QueryError {
                      2026-11-01..2026-11-07"
                 )
             }
+            QueryError::Operator { operator } => {
+                write!(f, "`{operator}` joins words, and a filter holds for the whole query")
+            }
             QueryError::TooLong => {
                 write!(f, "the query is longer than {} KiB", MAX_QUERY_BYTES >> 10)
             }
@@ -181,7 +219,7 @@ impl std::error::Error for QueryError {}
 /// use quipu_transcript::search::query;
 ///
 /// let found = query::parse("\"disk full\" -test project:shop since:3d", &jiff::Zoned::now())?;
-/// assert_eq!((found.clauses.len(), found.filters.len()), (2, 2));
+/// assert_eq!((found.alternatives.len(), found.excluded.len(), found.filters.len()), (1, 1, 2));
 /// # Ok::<(), query::QueryError>(())
 /// ```
 pub fn parse(text: &str, now: &Zoned) -> Result<Query, QueryError> {
@@ -189,47 +227,58 @@ pub fn parse(text: &str, now: &Zoned) -> Result<Query, QueryError> {
         return Err(QueryError::TooLong);
     }
     let mut query = Query::default();
+    let mut parts = Vec::new();
     let mut rest = text;
     while let Some((token, after)) = next_token(rest) {
         rest = after;
-        query.add(&token, now)?;
+        if let Some((key, value)) = token.filter() {
+            query.filter(key, value, token.is_negated, now)?;
+            parts.push(Part::Filter);
+            continue;
+        }
+        match (Operator::of(&token), token.clause()) {
+            (Some(operator), _) => parts.push(Part::Operator(operator)),
+            (None, Some(clause)) if token.is_negated => push_new(&mut query.excluded, clause),
+            (None, Some(clause)) => parts.push(Part::Clause(clause)),
+            (None, None) => {}
+        }
     }
-    if query.clauses.len() > MAX_CLAUSES {
+    query.alternatives = operators::bind(&parts)?;
+    if query.clauses().count() > MAX_CLAUSES {
         return Err(QueryError::TooManyWords);
     }
     Ok(query)
 }
 
+/// Adds a clause unless it is there.
+fn push_new(clauses: &mut Vec<Clause>, clause: Clause) {
+    if !clauses.contains(&clause) {
+        clauses.push(clause);
+    }
+}
+
 impl Query {
     /// Returns a query for one text, without special characters.
     pub fn literal(text: &str) -> Query {
-        let clause = Clause { text: text.to_owned(), is_negated: false, is_prefix: false };
-        Query { clauses: vec![clause], ..Query::default() }
+        let clause = Clause { text: text.to_owned(), is_quoted: true, is_prefix: false };
+        let alternative = Alternative { required: vec![clause], ..Alternative::default() };
+        Query { alternatives: vec![alternative], ..Query::default() }
     }
 
     /// Returns whether the query has neither clauses nor filters nor places.
     pub fn is_empty(&self) -> bool {
-        self.clauses.is_empty() && self.filters.is_empty() && self.places.is_empty()
+        !self.has_words() && self.filters.is_empty() && self.places.is_empty()
     }
 
-    fn add(&mut self, token: &Token<'_>, now: &Zoned) -> Result<(), QueryError> {
-        if let Some((key, value)) = token.filter() {
-            return self.filter(key, value, token.is_negated, now);
-        }
-        let mut text = token.text;
-        let mut is_prefix = token.has_star;
-        if !token.is_quoted
-            && let Some(start) = text.strip_suffix('*')
-            && !start.is_empty()
-        {
-            text = start.trim_end_matches('*');
-            is_prefix = true;
-        }
-        let clause = Clause { text: text.to_owned(), is_negated: token.is_negated, is_prefix };
-        if !clause.text.is_empty() && !self.clauses.contains(&clause) {
-            self.clauses.push(clause);
-        }
-        Ok(())
+    /// Returns whether the query has words, wanted or not.
+    pub fn has_words(&self) -> bool {
+        self.clauses().next().is_some()
+    }
+
+    fn clauses(&self) -> impl Iterator<Item = &Clause> {
+        let each = self.alternatives.iter();
+        each.flat_map(|side| side.required.iter().chain(side.excluded.iter().flatten()))
+            .chain(&self.excluded)
     }
 
     fn filter(
@@ -309,6 +358,21 @@ struct Token<'q> {
 }
 
 impl<'q> Token<'q> {
+    /// Returns the token as text to search for.
+    fn clause(&self) -> Option<Clause> {
+        let mut text = self.text;
+        let mut is_prefix = self.has_star;
+        if !self.is_quoted
+            && let Some(start) = text.strip_suffix('*')
+            && !start.is_empty()
+        {
+            text = start.trim_end_matches('*');
+            is_prefix = true;
+        }
+        let is_quoted = self.is_quoted;
+        (!text.is_empty()).then(|| Clause { text: text.to_owned(), is_quoted, is_prefix })
+    }
+
     /// Returns the filter's key and value, if the token is a filter.
     fn filter(&self) -> Option<(&'static str, &'q str)> {
         if let Some(key) = self.key {

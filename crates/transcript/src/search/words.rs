@@ -52,6 +52,12 @@ fn is_word(character: char) -> bool {
     character.is_alphanumeric() || (!character.is_ascii() && is_combining_mark(character))
 }
 
+/// Returns the number of letters to add, remove, replace or swap with the next to make one word of
+/// the other.
+pub fn distance(one: &str, other: &str) -> usize {
+    strsim::osa_distance(one, other)
+}
+
 /// Returns whether a text is in a script without spaces between words. The index stores only whole
 /// runs of such text, in which single words cannot be found.
 pub fn has_no_spaces(text: &str) -> bool {

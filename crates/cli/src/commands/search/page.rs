@@ -16,7 +16,7 @@ pub(super) fn show(
     context: &mut Context,
     opener: &Opener<'_>,
     answer: &SearchAnswer,
-    gaps: &[String],
+    (understood, gaps): (&str, &[String]),
 ) -> Result<()> {
     let mut groups: Vec<(GroupKey<'_>, Vec<&SearchHit>)> = Vec::new();
     for hit in &answer.hits {
@@ -30,15 +30,7 @@ pub(super) fn show(
         group(context, opener, hits)?;
         context.output.gap()?;
     }
-    let shown = answer.hits.len() as u64;
-    let mut summary = match answer.total {
-        total if total == shown => count(total, "hit"),
-        total => format!("{} of {}; `-n 0` lists all", number(shown), count(total, "hit")),
-    };
-    let is_ranked = answer.hits.iter().any(|hit| hit.score.is_some());
-    if is_ranked && answer.total > shown {
-        summary.push_str(", --recent the newest first");
-    }
+    let mut summary = summary(answer, understood);
     if let Some(scanned) = answer.scanned {
         let (records, size) = (count(scanned.records, "record"), bytes(scanned.bytes));
         summary.push_str(&format!("; searched the text of {records}, {size}"));
@@ -49,6 +41,42 @@ pub(super) fn show(
         context.output.line(Text::styled(Style::Dim, gap))?;
     }
     Ok(())
+}
+
+/// Counts the hits, and says what they are for.
+fn summary(answer: &SearchAnswer, understood: &str) -> String {
+    let is_other_ending = |hit: &&SearchHit| hit.variant == Some("ending");
+    let others = answer.hits.iter().filter(is_other_ending).count() as u64;
+    let shown = answer.hits.len() as u64 - others;
+    let total = match answer.is_at_most {
+        true => format!("at most {}", count(answer.total, "hit")),
+        false if answer.total == 0 => "no hits".to_owned(),
+        false => count(answer.total, "hit"),
+    };
+    let mut summary = match answer.total == shown {
+        true => format!("{total} for {understood}"),
+        false => format!("{} of {total} for {understood}", number(shown)),
+    };
+    if let Some(as_typed) = answer.as_typed.filter(|as_typed| *as_typed < answer.total) {
+        summary.push_str(&format!(", {} with these signs", number(as_typed)));
+    }
+    match answer.with_other_endings {
+        0 => {}
+        all if all == others => {
+            summary.push_str(&format!("; {} with other endings", number(all)));
+        }
+        all => {
+            let (others, all) = (number(others), number(all));
+            summary.push_str(&format!("; {others} of {all} with other endings"));
+        }
+    }
+    if answer.total + answer.with_other_endings > shown + others {
+        summary.push_str("; `-n 0` lists all");
+        if answer.hits.iter().any(|hit| hit.score.is_some()) {
+            summary.push_str(", --recent the newest first");
+        }
+    }
+    summary
 }
 
 /// The key that groups hits: by session, note or job.
@@ -222,6 +250,11 @@ fn label(hit: &SearchHit) -> String {
     if hit.is_error {
         parts.push("failed".to_owned());
     }
+    parts.extend(match hit.variant {
+        Some("ending") => Some("other ending".to_owned()),
+        Some("signs") => Some("other signs".to_owned()),
+        _ => None,
+    });
     if hit.is_older {
         parts.push("older version".to_owned());
     }

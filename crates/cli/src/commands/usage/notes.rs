@@ -67,7 +67,7 @@ pub(super) fn show(
         origins.push(format!("{} at the list prices of {AS_OF}", dollars(listed.max(0.0))));
     }
     let mut text = origins.join(", ");
-    if matches!(by, By::Daily | By::Monthly) {
+    if by.is_time() {
         text = format!("{text}; time zone {}", zone_name(zone));
     }
     context.output.line(Text::styled(Style::Dim, text))?;

@@ -19,15 +19,22 @@ pub(super) struct Asked {
 /// Days shown without `--since` and `--until`.
 const DAYS: i32 = 30;
 
+/// Days of which windows are shown without `--since` and `--until`.
+const BLOCK_DAYS: i32 = 3;
+
 /// Returns the range that the arguments mean. Days are whole: `--since 3d` begins with that day.
 pub(super) fn asked(args: &Args, is_json: bool, zone: &TimeZone) -> Result<Asked> {
     let now = Timestamp::now().to_zoned(zone.clone());
     let mut words = Vec::new();
-    let is_recent = args.by == By::Daily
+    let days = match args.by {
+        By::Today => 1,
+        By::Blocks => BLOCK_DAYS,
+        _ => DAYS,
+    };
+    let is_recent = matches!(args.by, By::Today | By::Daily | By::Blocks)
         && args.since.is_none()
         && args.until.is_none()
-        && !args.all
-        && !is_json;
+        && (args.by == By::Today || !(args.all || is_json || args.csv));
     let (from, until) = filters::range(args.since.as_deref(), args.until.as_deref())?;
     let since = match from {
         Some(from) => {
@@ -37,8 +44,11 @@ pub(super) fn asked(args: &Args, is_json: bool, zone: &TimeZone) -> Result<Asked
             Some(day)
         }
         None if is_recent => {
-            words.push(format!("in the last {DAYS} days"));
-            let first = now.checked_sub((DAYS - 1).days()).unwrap_or_else(|_| now.clone());
+            words.push(match days {
+                1 => "today".to_owned(),
+                days => format!("in the last {days} days"),
+            });
+            let first = now.checked_sub((days - 1).days()).unwrap_or_else(|_| now.clone());
             Some(start_of_day(&first))
         }
         None => None,

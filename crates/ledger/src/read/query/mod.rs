@@ -12,6 +12,7 @@ pub(crate) mod forks;
 mod headers;
 pub(crate) mod listed;
 pub(crate) mod lost;
+mod names;
 pub(crate) mod native_keys;
 mod notes;
 pub(crate) mod originals;
@@ -39,13 +40,14 @@ pub(crate) use context::{TranscriptGeneration, transcript_generations};
 pub use cron::{cron_jobs, cron_runs};
 pub use listed::Filter;
 pub(crate) use listed::project_name;
+pub use names::{Names, names};
 pub use notes::{note_versions, notes};
 pub use problems::problems;
 pub use sessions::{Sessions, projects, session_rows, sessions, summary_of};
 pub use sql::{SqlAnswer, SqlLimits, sql};
 pub use story::{Choice, Story};
 pub use tree::tree;
-pub use usage::{Costs, UsageBy, UsageRequest, cost_of, costs, usage};
+pub use usage::{Costs, RecentRequest, UsageBy, UsageRequest, cost_of, costs, recent, usage};
 pub use waiting::{Waiting, waiting};
 
 /// Returns the session with this name: its id or an unambiguous prefix of it, `AGENT/ID`, a key

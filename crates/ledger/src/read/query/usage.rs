@@ -1,14 +1,17 @@
-//! Tokens and cost, summed by day, month, session, model, project or agent.
+//! Tokens and cost, summed by day, week, month, window, session, model, project or agent.
 //!
 //! `project::usage` decided at collection which copy of a response counts. Here only the sums of
 //! quarters of an hour are read, plus the usage of requests that no line records. The usage of a
 //! last line without a newline is not counted. Never reads a record.
 
+mod blocks;
 mod groups;
+mod recent;
 mod sessions;
 mod sums;
 mod tally;
 
+use foldhash::HashMap;
 use jiff::tz::TimeZone;
 use quipu_transcript::prices::{Price, Prices, Service, Tokens};
 
@@ -18,6 +21,7 @@ use crate::file::ledger::Ledger;
 use crate::project::usage_rollup::{QUARTER, RollupKey, Sums};
 use crate::wire::UsageReport;
 use groups::Groups;
+pub use recent::{RecentRequest, recent};
 pub use sessions::{Costs, cost_of, costs};
 use sums::each_sum;
 use tally::Tally;
@@ -27,8 +31,15 @@ use tally::Tally;
 pub enum UsageBy {
     /// Days of a time zone.
     Day,
+    /// Weeks of a time zone, from Monday.
+    Week,
     /// Months of a time zone.
     Month,
+    /// Windows of a plan, this many hours long.
+    Block {
+        /// The length in hours.
+        hours: u8,
+    },
     /// Sessions, with their sub-agents.
     Session,
     /// Models.
@@ -44,7 +55,9 @@ impl UsageBy {
     pub fn name(self) -> &'static str {
         match self {
             UsageBy::Day => "day",
+            UsageBy::Week => "week",
             UsageBy::Month => "month",
+            UsageBy::Block { .. } => "block",
             UsageBy::Session => "session",
             UsageBy::Model => "model",
             UsageBy::Project => "project",
@@ -69,6 +82,8 @@ pub struct UsageRequest<'a> {
     pub zone: TimeZone,
     /// The prices of tokens.
     pub prices: &'a Prices,
+    /// True if each group is also split by model.
+    pub by_model: bool,
 }
 
 /// Returns the usage report. `None` if a filter is set and no session passes it.
@@ -80,6 +95,7 @@ pub fn usage(ledger: &Ledger, request: &UsageRequest<'_>) -> Result<Option<Usage
     let since = request.since.map_or(i64::MIN, |since| since - since.rem_euclid(QUARTER));
     let until = request.until.unwrap_or(i64::MAX);
     let mut tallies: Vec<Tally> = Vec::new();
+    let mut by_model: HashMap<(usize, i64), Tally> = HashMap::default();
     let mut total = Tally::default();
     each_sum(conn, since..until, &mut |key, sums| {
         let Some(group) = groups.of(key.quarter, key.session.0, key.model, &models) else { return };
@@ -90,9 +106,12 @@ pub fn usage(ledger: &Ledger, request: &UsageRequest<'_>) -> Result<Option<Usage
         if let Some(tally) = tallies.get_mut(group) {
             tally.add(key.model, &part);
         }
+        if request.by_model {
+            by_model.entry((group, key.model)).or_default().add(key.model, &part);
+        }
         total.add(key.model, &part);
     })?;
-    let mut report = groups.report(conn, &tallies, &total, &models)?;
+    let mut report = groups.report(conn, (&tallies, &by_model), &total, &models)?;
     report.total.unfinished = unfinished(conn)?;
     Ok(Some(report))
 }

@@ -1,27 +1,34 @@
 //! Search: finds matching entries, orders them, and describes the best or newest.
 //!
-//! `quipu_fts5` finds and scores the matches. `filter`, `versions` and `queued` remove some of
-//! them, `newest` orders them by time, and `scan` reads texts that the index cannot search. `hits`
-//! describes those that are shown. `one_word` finds the best entries for a single word without a
-//! list of all. A search runs in one read transaction and never writes.
+//! `quipu_fts5` finds and scores the matches, and `find` joins them. `filter`, `versions` and
+//! `queued` remove some of them, `newest` orders them by time, `typed` puts those that hold words
+//! with signs first, and `scan` reads texts that the index cannot search. `hits` describes those
+//! that are shown. `one_word` finds the best entries for a single word without a list of all.
+//! `similar` and `nearest` look for other words where those of the query find little. A search runs
+//! in one read transaction and never writes.
 
 mod cache;
 mod columns;
 mod filter;
+mod find;
 mod hits;
 mod nearby;
+mod nearest;
 mod newest;
 mod one_word;
 mod outputs;
 mod pattern;
 mod queued;
 mod scan;
+mod similar;
 mod texts;
+mod typed;
 mod versions;
 mod words;
 
 use std::ops::ControlFlow;
 
+use foldhash::HashSet;
 #[doc(hidden)]
 pub use quipu_fts5::Access as Fts5Access;
 use quipu_fts5::{Access, Index, Matches, RowId, Scored};
@@ -32,10 +39,11 @@ use rusqlite::Connection;
 use crate::base::ids::EntryId;
 use crate::file::ledger::Ledger;
 use crate::file::snapshot::Snapshot;
-use crate::wire::{Scanned, SearchAnswer, SearchGaps, SearchHit};
+use crate::wire::{SearchAnswer, SearchGaps, SearchHit};
 use crate::{Error, Result};
 use cache::SmallCache;
 use filter::Filters;
+use find::Finder;
 use hits::{HitReader, HitRequest};
 use newest::newest_of_list;
 use pattern::Pattern;
@@ -51,6 +59,9 @@ type Shown = (usize, Option<f64>);
 
 /// The number of hits that are read together. It bounds the memory.
 const PAGE_HITS: usize = 256;
+
+/// The number of hits below which those with other endings follow, if all hits are asked for.
+const FEW_HITS: usize = 20;
 
 /// The order of hits.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -71,6 +82,8 @@ pub struct SearchRequest {
     pub exact: Option<String>,
     /// A regular expression that must match.
     pub regex: Option<String>,
+    /// True if `exact` and `regex` ignore case.
+    pub ignores_case: bool,
     /// The order of hits.
     pub order: Order,
     /// The largest number of hits that are returned. `None` returns all.
@@ -139,26 +152,40 @@ fn answer(
     let Query { filters, places, .. } = &request.query;
     let mut pattern = Pattern::of(&request.query)?;
     if let Some(text) = &request.exact {
-        pattern.add_exact(text)?;
+        pattern.add_exact(text, request.ignores_case)?;
     }
     if let Some(text) = &request.regex {
-        pattern.add_regex(text)?;
+        pattern.add_regex(text, request.ignores_case)?;
     }
     let mut column_mask = column_mask(places);
     if places.is_empty() && (request.exact.is_some() || request.regex.is_some()) {
         // Exact text is found as it was written, with the tags that programs put around it.
         column_mask |= columns::ATTACHED;
     }
-    let has_words = !pattern.required.is_empty() || !pattern.literals.is_empty();
-    let wanted = Filters::new(conn, filters, places, has_words)?;
+    let wanted = Filters::new(conn, filters, places, pattern.has_words())?;
     let index = Index::open(conn, access)?;
     let versions = Versions::read(conn)?;
     let mut queued = Queued::new(conn)?;
+    let finder = Finder { conn, index: &index, filters: &wanted, column_mask };
+    // Words with signs are compared among more candidates than are shown.
+    let limit = match pattern.has_signs() {
+        true => request.limit.map(|limit| limit.max(typed::MAX_CANDIDATES)),
+        false => request.limit,
+    };
+    let order = match pattern.has_phrases() {
+        true => request.order,
+        false => Order::Newest,
+    };
     // For a single word without filters, the set of entries that hold it is enough.
     let of_one_word = match pattern.only_word().filter(|_| wanted.is_empty()) {
-        Some(word) => {
-            one_word::find(conn, &index, (&versions, &mut queued), word, column_mask, request)?
-        }
+        Some(word) => one_word::find(
+            conn,
+            &index,
+            (&versions, &mut queued),
+            word,
+            column_mask,
+            (request.order, limit),
+        )?,
         None => None,
     };
     // A prompt that repeats a queued text holds the same word, so it is among the matches.
@@ -166,48 +193,85 @@ fn answer(
     let (mut found, scanned) = match of_one_word {
         Some(found) => (found, None),
         None => {
-            let (mut matches, scanned) = find(conn, &index, &pattern, &wanted, column_mask)?;
-            wanted.apply(&mut matches)?;
-            versions.keep_newest(&mut matches)?;
-            queued.remove(&mut matches)?;
-            let total = matches.len();
-            let limit = request.limit.unwrap_or(total);
-            let shown = match request.order {
-                Order::Best if !pattern.required.is_empty() => {
-                    best_matches(conn, &index, &matches, limit)?
-                }
-                _ => by_time(conn, &matches, limit)?,
-            };
-            (FoundMatches { matches, total, shown }, scanned)
+            let (matches, scanned) = finder.find(&pattern)?;
+            (select(&finder, (&versions, &mut queued), matches, order, limit)?, scanned)
         }
     };
     queued.remove_from_shown(&mut found, &|matches, entry| {
         is_one_word || matches.find(entry.into()).is_some()
     })?;
-    let FoundMatches { matches, total, shown } = found;
+    let mut answer = SearchAnswer { total: found.total as u64, ..SearchAnswer::default() };
+    let mut other_signs = HashSet::default();
+    if pattern.has_signs() {
+        let compared = typed::first(conn, &pattern, column_mask, &mut found, request.limit)?;
+        answer.work.compared = compared.read as u64;
+        answer.is_at_most = compared.read < found.total;
+        answer.as_typed = (!answer.is_at_most).then_some(compared.as_typed as u64);
+        other_signs = compared.others;
+    }
+    let is_page_full = found.total >= request.limit.unwrap_or(FEW_HITS);
+    let mut each = |hit| each(found.total as u64, hit);
     let mut reader = HitReader::new(conn, &pattern, request.around);
-    'pages: for page in shown.chunks(PAGE_HITS) {
-        for hit in read_hits(&mut reader, &versions, &matches, page)? {
-            if each(total as u64, hit).is_break() {
-                break 'pages;
-            }
+    let mut is_over = read_pages(&mut reader, &versions, &found, &mut |at, mut hit| {
+        hit.variant = other_signs.contains(&at).then_some("signs");
+        each(hit)
+    })?;
+    if !is_page_full
+        && let Some((matches, marking)) = similar::find(&finder, &pattern, &mut answer.work.terms)?
+    {
+        let limit = request.limit.map(|limit| limit.saturating_sub(found.shown.len()));
+        let similar = select(&finder, (&versions, &mut queued), matches, order, limit)?;
+        answer.with_other_endings = similar.total as u64;
+        if is_over.is_continue() {
+            let mut reader = HitReader::new(conn, &marking, request.around);
+            is_over = read_pages(&mut reader, &versions, &similar, &mut |_, mut hit| {
+                hit.variant = Some("ending");
+                each(hit)
+            })?;
         }
     }
-    let mut gaps = read_gaps(conn)?;
+    let _ = is_over;
+    answer.gaps = read_gaps(conn)?;
     if let Some(scanned) = &scanned {
-        // The scan read whole records, except those that are too long.
-        gaps.too_long = scanned.too_long;
-        gaps.partly_indexed = if pattern.required.is_empty() { 0 } else { gaps.partly_indexed };
+        // Records that the scan read whole are not missing.
+        answer.gaps.too_long = scanned.too_long;
+        if !pattern.has_phrases() {
+            answer.gaps.partly_indexed = 0;
+        }
     }
-    if total == 0 && !pattern.required.is_empty() {
+    answer.scanned = scanned;
+    if answer.total == 0 && pattern.has_phrases() {
         let hits = |column, place| match column_mask & column {
             0 => count_in(&index, &pattern, filters, conn, (column, place)),
             _ => Ok(0),
         };
-        gaps.in_thinking = hits(columns::THINKING, Place::Thinking)?;
-        gaps.in_attached = hits(columns::ATTACHED, Place::Attached)?;
+        answer.gaps.in_thinking = hits(columns::THINKING, Place::Thinking)?;
+        answer.gaps.in_attached = hits(columns::ATTACHED, Place::Attached)?;
+        if answer.with_other_endings == 0 {
+            answer.nearest = nearest::find(&index, &pattern, column_mask, &mut answer.work.terms)?;
+        }
     }
-    Ok(SearchAnswer { hits: Vec::new(), total: total as u64, gaps, scanned })
+    Ok(answer)
+}
+
+/// Applies the filters to matches, and chooses those that are shown.
+fn select(
+    finder: &Finder<'_, '_>,
+    (versions, queued): (&Versions, &mut Queued<'_>),
+    mut matches: Matches,
+    order: Order,
+    limit: Option<usize>,
+) -> Result<FoundMatches> {
+    finder.filters.apply(&mut matches)?;
+    versions.keep_newest(&mut matches)?;
+    queued.remove(&mut matches)?;
+    let total = matches.len();
+    let limit = limit.unwrap_or(total);
+    let shown = match order {
+        Order::Best => best_matches(finder.conn, finder.index, &matches, limit)?,
+        Order::Newest => by_time(finder.conn, &matches, limit)?,
+    };
+    Ok(FoundMatches { matches, total, shown })
 }
 
 /// The matches, their total number, and those that are shown.
@@ -216,6 +280,24 @@ struct FoundMatches {
     matches: Matches,
     total: usize,
     shown: Vec<Shown>,
+}
+
+/// Passes the shown matches to `each` with their positions, until it stops.
+fn read_pages(
+    reader: &mut HitReader<'_>,
+    versions: &Versions,
+    found: &FoundMatches,
+    each: &mut dyn FnMut(usize, SearchHit) -> ControlFlow<()>,
+) -> Result<ControlFlow<()>> {
+    for page in found.shown.chunks(PAGE_HITS) {
+        let hits = read_hits(reader, versions, &found.matches, page)?;
+        for ((at, _), hit) in page.iter().zip(hits) {
+            if each(*at, hit).is_break() {
+                return Ok(ControlFlow::Break(()));
+            }
+        }
+    }
+    Ok(ControlFlow::Continue(()))
 }
 
 /// Describes the matches at these positions. They are read in the order in which they are stored,
@@ -253,86 +335,6 @@ fn column_mask(places: &[Place]) -> u8 {
             }
     });
     if column_mask == 0 { DEFAULT_COLUMNS } else { column_mask }
-}
-
-/// Returns the entries that match.
-fn find(
-    conn: &Connection,
-    index: &Index<'_>,
-    pattern: &Pattern,
-    filters: &Filters<'_>,
-    column_mask: u8,
-) -> Result<(Matches, Option<Scanned>)> {
-    let mut matches = match pattern.required.is_empty() {
-        false => index.find(&pattern.required, &pattern.excluded, column_mask)?,
-        true => {
-            let all_entries = match pattern.literals.is_empty() || filters.sessions().is_some() {
-                true => Some(all_entries(conn, index, filters, column_mask)?),
-                false => None,
-            };
-            match all_entries {
-                // The whole ledger is scanned in the order of its bytes.
-                None => {
-                    let found = scan::scan(conn, pattern, column_mask, None)?;
-                    let mut matches = unscored(&found.entries);
-                    index.remove(&mut matches, &pattern.excluded, column_mask)?;
-                    return Ok((matches, Some(found.scanned)));
-                }
-                Some(mut all_entries) => {
-                    index.remove(&mut all_entries, &pattern.excluded, column_mask)?;
-                    all_entries
-                }
-            }
-        }
-    };
-    if !pattern.needs_text() {
-        return Ok((matches, None));
-    }
-    let among: Vec<EntryId> = matches.rowids().map(EntryId::from).collect();
-    let found = scan::scan(conn, pattern, column_mask, Some(&among))?;
-    matches.retain(|rowid, _| {
-        let entry = EntryId::from(rowid);
-        found.entries.binary_search_by_key(&entry, |found| found.0).is_ok()
-    });
-    if pattern.required.is_empty() {
-        matches = unscored(&found.entries);
-    }
-    Ok((matches, Some(found.scanned)))
-}
-
-/// Returns matches for entries that were found in their text, in order.
-fn unscored(entries: &[(EntryId, u8)]) -> Matches {
-    Matches::without_phrases(entries.iter().map(|(entry, columns)| ((*entry).into(), *columns)))
-}
-
-/// Returns every entry that has words in the columns of `column_mask` and is in a session that
-/// passes, or in none.
-fn all_entries(
-    conn: &Connection,
-    index: &Index<'_>,
-    filters: &Filters<'_>,
-    column_mask: u8,
-) -> Result<Matches> {
-    let Some(sessions) = filters.sessions() else {
-        return Ok(Matches::without_phrases(index.rows(column_mask)?));
-    };
-    let mut statement = conn.prepare_cached(
-        "SELECT id FROM entry_rows WHERE session IS ?1
-          UNION ALL
-         SELECT output FROM tool_call_rows
-          WHERE session = ?1 AND output_name IS NOT NULL AND output IS NOT NULL",
-    )?;
-    let mut entries: Vec<RowId> = Vec::new();
-    let none = std::iter::once(None);
-    for session in sessions.iter().copied().map(Some).chain(none) {
-        let mut rows = statement.query([session])?;
-        while let Some(row) = rows.next()? {
-            entries.push(row.get(0)?);
-        }
-    }
-    entries.sort_unstable();
-    entries.dedup();
-    Ok(Matches::without_phrases(index.rows_among(&entries, column_mask)?))
 }
 
 /// Returns the best matches, in order, with their scores.
@@ -413,7 +415,9 @@ fn count_in(
     conn: &Connection,
     (column, place): (u8, Place),
 ) -> Result<u64> {
-    let mut matches = index.find(&pattern.required, &pattern.excluded, column)?;
+    let sides = pattern.sides.iter().filter(|side| !side.wanted.phrases.is_empty());
+    let found = sides.map(|side| index.find(&side.wanted.phrases, &find::phrases_of(side), column));
+    let mut matches = Matches::any_of(found.collect::<Result<_, _>>()?);
     let filters = Filters::new(conn, filters, &[place], true)?;
     filters.apply(&mut matches)?;
     Ok(matches.len() as u64)

@@ -6,8 +6,9 @@ use quipu_fts5::{Index, Matches, RowId, RowIdSet};
 use rusqlite::Connection;
 
 use super::queued::Queued;
+use super::typed::MAX_CANDIDATES;
 use super::versions::Versions;
-use super::{FoundMatches, Order, PAGE_HITS, SearchRequest, Shown, in_order, newest};
+use super::{FoundMatches, Order, Shown, in_order, newest};
 use crate::Result;
 
 /// Returns the best or newest entries that hold a single word. `None` if a list of all of them is
@@ -18,9 +19,9 @@ pub(super) fn find(
     (versions, queued): (&Versions, &mut Queued<'_>),
     word: &str,
     mask: u8,
-    request: &SearchRequest,
+    (order, limit): (Order, Option<usize>),
 ) -> Result<Option<FoundMatches>> {
-    let limit = match (request.order, request.limit) {
+    let limit = match (order, limit) {
         (Order::Newest, limit) => {
             let mut entries = index.rowids_of_term(word, mask)?;
             versions.keep_newest_of(&mut entries);
@@ -30,7 +31,7 @@ pub(super) fn find(
             let (matches, shown) = newest_of(conn, &entries, mask, limit)?;
             return Ok(Some(FoundMatches { matches, total, shown }));
         }
-        (Order::Best, Some(limit @ 1..=PAGE_HITS)) => limit,
+        (Order::Best, Some(limit @ 1..=MAX_CANDIDATES)) => limit,
         (Order::Best, _) => return Ok(None),
     };
     let Some((mut entries, top)) = index.top_k_of_term(word, mask, limit)? else {

@@ -13,7 +13,6 @@ use quipu_transcript::record::{DECODE_LIMIT, OVERSIZE_HEAD};
 use regex::Regex;
 use rusqlite::{Connection, OptionalExtension};
 
-use super::pattern::Pattern;
 use super::texts::{Texts, by_column};
 use crate::base::ids::{EntryId, GenerationId, Seq};
 use crate::project::rebuild::GenerationInfo;
@@ -34,11 +33,11 @@ pub(crate) struct ScanResult {
     pub(crate) scanned: Scanned,
 }
 
-/// Searches the columns of `mask`. With `among`, only these entries are searched; they are in
-/// order.
+/// Searches the columns of `mask` for texts that match all of `literals` and none of `without`. With
+/// `among`, only these entries are searched; they are in order.
 pub(crate) fn scan(
     conn: &Connection,
-    pattern: &Pattern,
+    (literals, without): (&[Regex], &[Regex]),
     mask: u8,
     among: Option<&[EntryId]>,
 ) -> Result<ScanResult> {
@@ -48,7 +47,7 @@ pub(crate) fn scan(
     };
     let (sender, receiver) = sync_channel::<Unit>(QUEUED_UNITS);
     let receiver = Arc::new(Mutex::new(receiver));
-    let scan = Scan { literals: &pattern.literals, without: &pattern.excluded_literals, mask };
+    let scan = Scan { literals, without, mask };
     let mut scanned = Scanned::default();
     let mut found: Vec<(EntryId, u8)> = Vec::new();
     std::thread::scope(|scope| -> Result<()> {

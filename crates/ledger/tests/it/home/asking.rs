@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use quipu_ledger::Ledger;
 use quipu_ledger::query::{Choice, Story};
 use quipu_ledger::search::{Fts5Access, SearchRequest};
-use quipu_ledger::wire::SearchAnswer;
+use quipu_ledger::wire::{SearchAnswer, SearchWork};
 use quipu_transcript::search::query::{self, Query, QueryError};
 use quipu_transcript::story::StoryItem;
 
@@ -32,7 +32,12 @@ impl Home {
             ledger.force_fts5_access(access);
             quipu_ledger::search::search(&ledger, request).unwrap()
         });
-        assert_eq!(format!("{direct:?}"), format!("{plain:?}"), "{request:?}");
+        // Terms that no row holds are read from pages only.
+        let answer = |answer: &SearchAnswer| {
+            let work = SearchWork { terms: 0, ..answer.work };
+            format!("{:?}", SearchAnswer { work, ..answer.clone() })
+        };
+        assert_eq!(answer(&direct), answer(&plain), "{request:?}");
         direct
     }
 

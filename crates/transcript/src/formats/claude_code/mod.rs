@@ -120,4 +120,8 @@ impl Format for ClaudeCode {
     fn cleanup_days(&self) -> Option<u32> {
         Some(30)
     }
+
+    fn window_hours(&self) -> Option<u8> {
+        Some(5)
+    }
 }

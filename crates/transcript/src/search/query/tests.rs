@@ -12,41 +12,68 @@ fn read(text: &str) -> Query {
     parse(text, &now()).unwrap()
 }
 
-/// Returns clauses in typed form: `-` negates, `*` is a prefix.
-fn clauses(text: &str) -> Vec<String> {
-    let shown = |clause: &Clause| {
-        let (dash, star) =
-            (["", "-"][usize::from(clause.is_negated)], ["", "*"][usize::from(clause.is_prefix)]);
-        format!("{dash}{}{star}", clause.text)
-    };
-    read(text).clauses.iter().map(shown).collect()
+/// Returns the words as they were understood.
+fn words(text: &str) -> String {
+    read(text).understood().to_string()
 }
 
 #[test]
 fn words_phrases_and_exclusions_are_parsed() {
-    assert_eq!(clauses("fix the bug"), ["fix", "the", "bug"]);
-    assert_eq!(clauses("\"out of memory\" -test conf*"), ["out of memory", "-test", "conf*"]);
-    assert_eq!(clauses("-\"not this\" \"or tha\"*"), ["-not this", "or tha*"]);
-    assert_eq!(clauses("twice twice"), ["twice"]);
+    assert_eq!(words("fix the bug"), "fix AND the AND bug");
+    assert_eq!(words("\"out of memory\" -test conf*"), "\"out of memory\" AND conf*, not test");
+    assert_eq!(words("-\"not this\" \"or tha\"*"), "\"or tha\"*, not \"not this\"");
+    assert_eq!(words("twice twice"), "twice");
+    assert_eq!(words("-one -two"), "not one or two");
+}
+
+#[test]
+fn operators_bind_as_in_fts5() {
+    assert_eq!(words("a b OR c"), "(a AND b) OR c");
+    assert_eq!(words("a OR b c OR d"), "a OR (b AND c) OR d");
+    assert_eq!(words("a b NOT c d OR e"), "((a AND b) NOT (c AND d)) OR e");
+    assert_eq!(words("a NOT b NOT c"), "a NOT b NOT c");
+    assert_eq!(words("a AND b NOT c"), "(a AND b) NOT c");
+    assert_eq!(words("a NOT b AND c"), "(a AND c) NOT b");
+    // A dash excludes from all sides.
+    assert_eq!(words("a OR b -c"), "a OR b, not c");
+    // Filters hold for all sides, wherever they are typed.
+    let query = read("a OR b role:user");
+    assert_eq!((query.alternatives.len(), query.filters.len()), (2, 1));
+    assert_eq!(words("a role:user OR b"), "a OR b");
+    assert_eq!(words("a OR role:user b"), "a OR b");
+}
+
+#[test]
+fn operators_without_words_are_text() {
+    assert_eq!(words("OR a"), "OR AND a");
+    assert_eq!(words("a NOT"), "a AND NOT");
+    assert_eq!(words("a OR OR b"), "(a AND OR) OR b");
+    assert_eq!(words("a or b not c"), "a AND or AND b AND not AND c");
+    assert_eq!(words("a \"OR\" b -NOT"), "a AND \"OR\" AND b, not NOT");
+    let wrong = |text: &str| parse(text, &now()).unwrap_err().to_string();
+    let beside = "`OR` joins words, and a filter holds for the whole query";
+    assert_eq!(wrong("role:user OR tool:Bash"), beside);
+    assert_eq!(wrong("role:user OR a"), beside);
+    assert_eq!(wrong("a OR role:user"), beside);
 }
 
 #[test]
 fn text_that_only_looks_special_is_searched_for() {
-    assert_eq!(clauses("a-b @x foo:bar http://x/y"), ["a-b", "@x", "foo:bar", "http://x/y"]);
-    assert_eq!(clauses("--no-verify - -- *"), ["--no-verify", "-", "--", "*"]);
-    assert_eq!(clauses("NEAR( a OR b) ^c"), ["NEAR(", "a", "OR", "b)", "^c"]);
-    assert_eq!(clauses("file:///etc/hosts project:"), ["file:///etc/hosts", "project:"]);
-    assert_eq!(clauses("\"role:user\""), ["role:user"]);
-    assert_eq!(clauses("open \"ended"), ["open", "ended"]);
-    assert_eq!(clauses("a\0b say\"hi\""), ["a", "b", "say", "hi"]);
-    assert_eq!(clauses(&"(".repeat(5000)), ["(".repeat(5000)]);
+    assert_eq!(words("a-b @x foo:bar http://x/y"), "a-b AND @x AND foo:bar AND http://x/y");
+    assert_eq!(words("--no-verify - -- *"), "--no-verify AND - AND -- AND *");
+    assert_eq!(words("NEAR( a b) ^c"), "NEAR( AND a AND b) AND ^c");
+    assert_eq!(words("file:///etc/hosts project:"), "file:///etc/hosts AND project:");
+    assert_eq!(words("\"role:user\""), "\"role:user\"");
+    assert_eq!(words("open \"ended"), "open AND \"ended\"");
+    assert_eq!(words("a\0b say\"hi\""), "a AND b AND say AND \"hi\"");
+    assert_eq!(words(&"(".repeat(5000)), "(".repeat(5000));
     assert!(read("").is_empty() && read(" \t\0 ").is_empty() && read("\"\" -\"\"").is_empty());
 }
 
 #[test]
 fn filters_are_parsed() {
     let query = read("bug project:\"my shop\" -tool:Bash role:user is:error since:2026-11-01");
-    assert_eq!(query.clauses.len(), 1);
+    assert_eq!(query.understood().to_string(), "bug");
     let parsed: Vec<String> = query
         .filters
         .iter()
@@ -95,7 +122,7 @@ proptest! {
     fn quoted_text_is_never_an_error(text in ".{0,200}") {
         let quoted = format!("\"{}\"", text.replace('"', " "));
         let query = parse(&quoted, &now()).unwrap();
-        prop_assert!(query.filters.is_empty() && query.clauses.len() <= 1);
+        prop_assert!(query.filters.is_empty() && query.clauses().count() <= 1);
     }
 
     #[test]

@@ -9,6 +9,7 @@ use jiff::{Timestamp, ToSpan};
 use rusqlite::Connection;
 
 use super::super::listed;
+use super::blocks::Blocks;
 use super::tally::Tally;
 use super::{Model, UsageBy, UsageRequest, model};
 use crate::Result;
@@ -37,8 +38,10 @@ pub(super) struct Groups {
     known: HashMap<i64, usize>,
     /// The session of each group, if groups are sessions.
     heads: Vec<i64>,
-    /// The day or month of the previous row: its beginning, its end and its group.
+    /// The day, week or month of the previous row: its beginning, its end and its group.
     period: Option<(i64, i64, usize)>,
+    /// The windows, if groups are windows.
+    blocks: Option<Blocks>,
 }
 
 /// The fields of a session that groups need.
@@ -75,6 +78,10 @@ impl Groups {
             }
             None => None,
         };
+        let blocks = match request.by {
+            UsageBy::Block { hours } => Some(Blocks::read(conn, hours, wanted.as_ref())?),
+            _ => None,
+        };
         Ok(Some(Groups {
             by: request.by,
             zone: request.zone.clone(),
@@ -85,6 +92,7 @@ impl Groups {
             known: HashMap::default(),
             heads: Vec::new(),
             period: None,
+            blocks,
         }))
     }
 
@@ -100,7 +108,9 @@ impl Groups {
             return None;
         }
         let about = match self.by {
-            UsageBy::Day | UsageBy::Month => return Some(self.period(quarter)),
+            UsageBy::Day | UsageBy::Week | UsageBy::Month | UsageBy::Block { .. } => {
+                return Some(self.period(quarter));
+            }
             UsageBy::Model => model_id,
             UsageBy::Session | UsageBy::Project | UsageBy::Agent => session,
         };
@@ -117,7 +127,7 @@ impl Groups {
         Some(group)
     }
 
-    /// Returns the group of the day or month of a quarter. Rows come in order, so it is mostly the
+    /// Returns the group of the day, week, month or window of a quarter. Rows come in order, so it is mostly the
     /// previous one.
     fn period(&mut self, quarter: i64) -> usize {
         if let Some((start, end, group)) = self.period
@@ -125,7 +135,11 @@ impl Groups {
         {
             return group;
         }
-        let found = (quarter != 0).then(|| period(self.by, quarter, &self.zone)).flatten();
+        let found = match &self.blocks {
+            _ if quarter == 0 => None,
+            Some(blocks) => blocks.of(quarter, &self.zone),
+            None => period(self.by, quarter, &self.zone),
+        };
         let Some((name, start, end)) = found else { return self.named(None) };
         let group = self.named(Some(name));
         self.period = Some((start, end, group));
@@ -170,12 +184,15 @@ impl Groups {
     pub(super) fn report(
         mut self,
         conn: &Connection,
-        tallies: &[Tally],
+        (tallies, by_model): (&[Tally], &HashMap<(usize, i64), Tally>),
         total: &Tally,
         models: &[Model],
     ) -> Result<UsageReport> {
         let mut order: Vec<usize> = (0..tallies.len()).collect();
-        let is_time = matches!(self.by, UsageBy::Day | UsageBy::Month);
+        let is_time = matches!(
+            self.by,
+            UsageBy::Day | UsageBy::Week | UsageBy::Month | UsageBy::Block { .. }
+        );
         order.sort_by(|left, right| {
             let name = || self.names.get(*left).cmp(&self.names.get(*right));
             let weight = |group: &usize| tallies.get(*group).map(Tally::weight).unwrap_or_default();
@@ -194,7 +211,10 @@ impl Groups {
             let (Some(name), Some(tally)) = (self.names.get_mut(group), tallies.get(group)) else {
                 continue;
             };
-            let line = tally.line(self.by.name(), std::mem::take(name), models);
+            let mut line = tally.line(self.by.name(), std::mem::take(name), models);
+            line.block =
+                self.blocks.as_ref().and_then(|blocks| blocks.named(&line.group, &self.zone));
+            line.by_model = split(group, by_model, models);
             let head = self.heads.get(group).copied();
             let mut session =
                 head.and_then(|head| self.sessions.get(&head)).map(|head| head.wire.clone());
@@ -207,7 +227,27 @@ impl Groups {
     }
 }
 
-/// Returns the name of a day or month, its beginning and its end.
+/// Returns the lines of the models of a group, highest cost first.
+fn split(
+    group: usize,
+    by_model: &HashMap<(usize, i64), Tally>,
+    models: &[Model],
+) -> Vec<UsageLine> {
+    let of_group = by_model.iter().filter(|((other, _), _)| *other == group);
+    let mut lines: Vec<((f64, u64), UsageLine)> = of_group
+        .map(|((_, id), tally)| {
+            let name = model(models, *id).map(|model| model.name.clone()).unwrap_or_default();
+            let name = if name.is_empty() { UNKNOWN.to_owned() } else { name };
+            (tally.weight(), tally.line("model", name, models))
+        })
+        .collect();
+    lines.sort_by(|((cost, tokens), line), ((other_cost, other_tokens), other)| {
+        other_cost.total_cmp(cost).then(other_tokens.cmp(tokens)).then(line.group.cmp(&other.group))
+    });
+    lines.into_iter().map(|(_, line)| line).collect()
+}
+
+/// Returns the name of a day, week or month, its beginning and its end.
 fn period(by: UsageBy, quarter: i64, zone: &TimeZone) -> Option<(String, i64, i64)> {
     let date = Timestamp::from_millisecond(quarter).ok()?.to_zoned(zone.clone()).date();
     let (first, next, shape) = match by {
@@ -215,10 +255,15 @@ fn period(by: UsageBy, quarter: i64, zone: &TimeZone) -> Option<(String, i64, i6
             let first = date.first_of_month();
             (first, first.checked_add(1.month()).ok()?, "%Y-%m")
         }
+        UsageBy::Week => {
+            let days = i64::from(date.weekday().to_monday_zero_offset());
+            let monday = date.checked_sub(days.days()).ok()?;
+            (monday, monday.checked_add(7.days()).ok()?, "%Y-%m-%d")
+        }
         _ => (date, date.tomorrow().ok()?, "%Y-%m-%d"),
     };
     let start = |date: Date| Some(date.to_zoned(zone.clone()).ok()?.timestamp().as_millisecond());
-    Some((date.strftime(shape).to_string(), start(first)?, start(next)?))
+    Some((first.strftime(shape).to_string(), start(first)?, start(next)?))
 }
 
 /// Returns the format and its agent, for example `format/main`, or the format alone if it has no

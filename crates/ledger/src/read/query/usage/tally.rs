@@ -114,6 +114,8 @@ impl Tally {
             without_line_usd: rounded(self.without_line.1),
             unpriced_models: names(true),
             models: names(false),
+            by_model: Vec::new(),
+            block: None,
             session: None,
         }
     }

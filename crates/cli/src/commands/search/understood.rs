@@ -1,0 +1,50 @@
+//! Says what was understood of a search: its words, filters and expressions.
+
+use quipu_ledger::search::SearchRequest;
+use quipu_transcript::search::query::{Filter, What};
+use quipu_transcript::story::one_line;
+
+use crate::output::minute;
+
+/// The widest text of one part. A query may hold a whole paragraph.
+const WIDEST: usize = 60;
+
+/// Returns the words, then the filters: `checkout OR gateway, role:user`.
+pub(super) fn understood(request: &SearchRequest) -> String {
+    let query = &request.query;
+    let mut parts = Vec::new();
+    if query.has_words() {
+        parts.push(one_line(&query.understood().to_string(), WIDEST));
+    }
+    for (option, text) in [("--exact", &request.exact), ("--regex", &request.regex)] {
+        let case = if request.ignores_case { " -i" } else { "" };
+        parts
+            .extend(text.as_ref().map(|text| format!("{option} {}{case}", one_line(text, WIDEST))));
+    }
+    parts.extend(query.filters.iter().map(filter));
+    let places = query.places.iter().map(|place| format!("in:{place:?}").to_lowercase());
+    parts.extend(places);
+    parts.dedup();
+    parts.join(", ")
+}
+
+fn filter(filter: &Filter) -> String {
+    let (key, value) = match &filter.what {
+        What::Project(name) => ("project", name.clone()),
+        What::Agent(name) => ("agent", name.clone()),
+        What::Format(name) => ("format", name.clone()),
+        What::Session(id) => ("session", id.clone()),
+        What::Role(role) => ("role", role.as_str().to_owned()),
+        What::Tool(name) => ("tool", name.clone()),
+        What::File(path) => ("file", path.clone()),
+        What::Error => ("is", "error".to_owned()),
+        What::Since(time) => ("since", minute(*time)),
+        What::Until(time) => ("before", minute(*time)),
+        What::Compaction => ("has", "compaction".to_owned()),
+    };
+    let dash = if filter.is_negated { "-" } else { "" };
+    match key {
+        "since" | "before" => format!("{dash}{key} {value}"),
+        key => format!("{dash}{key}:{}", one_line(&value, WIDEST)),
+    }
+}

@@ -1,0 +1,57 @@
+//! `quipu usage --csv`: one row per group, or per group and model.
+
+use quipu_ledger::wire::{UsageLine, UsageReport};
+
+use crate::commands::Context;
+use crate::error::Result;
+
+const COLUMNS: [&str; 13] = [
+    "by",
+    "group",
+    "model",
+    "responses",
+    "input",
+    "output",
+    "cache_read",
+    "cache_write",
+    "total_tokens",
+    "cost_usd",
+    "recorded_usd",
+    "unpriced_tokens",
+    "title",
+];
+
+/// Prints the rows without a total, which a spreadsheet would count twice.
+pub(super) fn print(context: &mut Context, report: &UsageReport) -> Result<()> {
+    context.output.csv(&COLUMNS.map(str::to_owned))?;
+    for line in &report.lines {
+        match line.by_model.is_empty() {
+            true => context.output.csv(&row(line, line, ""))?,
+            false => {
+                for part in &line.by_model {
+                    context.output.csv(&row(line, part, &part.group))?;
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+fn row(group: &UsageLine, line: &UsageLine, model: &str) -> Vec<String> {
+    let title = group.session.as_ref().and_then(|session| session.title.as_deref());
+    vec![
+        group.by.to_owned(),
+        group.group.clone(),
+        model.to_owned(),
+        line.responses.to_string(),
+        line.input.to_string(),
+        line.output.to_string(),
+        line.cache_read.to_string(),
+        line.cache_write.to_string(),
+        line.total_tokens.to_string(),
+        line.cost_usd.map(|cost| cost.to_string()).unwrap_or_default(),
+        line.recorded_usd.to_string(),
+        line.unpriced_tokens.to_string(),
+        title.unwrap_or_default().to_owned(),
+    ]
+}
