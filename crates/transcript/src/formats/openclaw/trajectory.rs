@@ -85,8 +85,8 @@ pub(super) fn decode(json: &[u8]) -> serde_json::Result<Entry<'_>> {
 
 /// Returns the blocks of the messages after the prompt of the run, which is the last one.
 fn answer(messages: Vec<Box<Message<'_>>>) -> Vec<Block<'_>> {
-    let is_prompt = |message: &Box<Message<'_>>| message.role.as_deref() == Some("user");
-    let start = messages.iter().rposition(is_prompt).map_or(0, |prompt| prompt + 1);
+    let prompt = messages.iter().rposition(|message| message.role.as_deref() == Some("user"));
+    let start = prompt.map_or(0, |prompt| prompt + 1);
     let mut blocks = Vec::new();
     for message in messages.into_iter().skip(start) {
         let mut entry = Entry::default();
