@@ -23,7 +23,7 @@ use crate::{args, settings};
 pub(crate) const VARIABLE: &str = "QUIPU_COMPLETE";
 
 /// The largest number of sessions that are offered, the newest.
-const MOST_SESSIONS: usize = 200;
+const MAX_SESSIONS: usize = 200;
 
 /// The widest description of a session.
 const WIDEST: usize = 60;
@@ -76,7 +76,7 @@ fn sessions(typed: &OsStr) -> Vec<CompletionCandidate> {
             quipu_ledger::query::ids_with_ambiguous_prefix(&ledger, ID_LETTERS).ok()?,
         );
         let filter = Filter::default();
-        let found = quipu_ledger::query::sessions(&ledger, &filter, Some(MOST_SESSIONS)).ok()?;
+        let found = quipu_ledger::query::sessions(&ledger, &filter, Some(MAX_SESSIONS)).ok()?;
         let candidates = found.sessions.iter().enumerate().map(|(at, session)| {
             let title = session.title.as_deref().unwrap_or(&session.project);
             let title = safe(&one_line(title, WIDEST)).into_owned();

@@ -19,10 +19,10 @@ use crate::settings::Origin;
 use crate::{filters, machine};
 
 /// Limit for the number of projects listed for an ambiguous name.
-const MOST_PROJECTS: usize = 8;
+const MAX_PROJECTS: usize = 8;
 
 /// Sessions of this folder to choose from.
-const MOST_SESSIONS: usize = 9;
+const MAX_SESSIONS: usize = 9;
 
 /// Options of every reading command.
 #[derive(Debug, Default, Clone, Copy, clap::Args)]
@@ -215,7 +215,7 @@ impl Reading {
         }
         let project = Some(filters::project(context, "."));
         let filter = Filter { project, ..Filter::default() };
-        let found = quipu_ledger::query::sessions(&self.ledger, &filter, Some(MOST_SESSIONS))?;
+        let found = quipu_ledger::query::sessions(&self.ledger, &filter, Some(MAX_SESSIONS))?;
         let names: Vec<String> = found
             .sessions
             .iter()
@@ -316,11 +316,11 @@ impl Reading {
             let mut error = CommandError::new(format!("`{name}` matches several projects"))
                 .hint("give more of the name, or the path; these match:");
             error.kind = Kind::NoMatch;
-            for place in places.iter().take(MOST_PROJECTS) {
+            for place in places.iter().take(MAX_PROJECTS) {
                 error = error.hint(format!("  {place}"));
             }
-            if places.len() > MOST_PROJECTS {
-                error = error.hint(format!("  and {} more", places.len() - MOST_PROJECTS));
+            if places.len() > MAX_PROJECTS {
+                error = error.hint(format!("  and {} more", places.len() - MAX_PROJECTS));
             }
             return Err(error);
         }

@@ -43,7 +43,10 @@ impl Run {
         match self.code {
             Some(0) => Ok(()),
             Some(2) => {
-                let is_reported = self.stderr.lines().any(|line| line.starts_with("error: "));
+                // With `--json`, an error is an object.
+                let is_error =
+                    |line: &str| line.starts_with("error: ") || line.starts_with("{\"error\":");
+                let is_reported = self.stderr.lines().any(is_error);
                 ensure!(is_reported, "it failed without an error message: {self:?}");
                 Ok(())
             }

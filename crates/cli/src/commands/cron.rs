@@ -194,7 +194,7 @@ fn find<'a>(jobs: &'a [CronJob], name: &str) -> Result<&'a CronJob> {
             let what = format!("`{name}` matches {}", count(several.len() as u64, "job"));
             several
                 .iter()
-                .take(MOST_NAMED)
+                .take(MAX_NAMED)
                 .fold(CommandError::new(what).hint("give more of the name or id:"), |error, job| {
                     error.hint(format!("  {}  {}", short_id(&job.id), display_name(job)))
                 })
@@ -205,7 +205,7 @@ fn find<'a>(jobs: &'a [CronJob], name: &str) -> Result<&'a CronJob> {
 }
 
 /// Limit for the number of jobs listed in an error.
-const MOST_NAMED: usize = 8;
+const MAX_NAMED: usize = 8;
 
 fn display_name(job: &CronJob) -> &str {
     job.name.as_deref().unwrap_or(&job.id)

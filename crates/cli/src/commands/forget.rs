@@ -117,7 +117,7 @@ enum Tense {
 }
 
 /// Limit for the number of files listed per heading; `--json` lists more.
-const MOST_NAMED: usize = 3;
+const MAX_NAMED: usize = 3;
 
 fn show(context: &mut Context, report: &ForgetReport, tense: Tense) -> Result<()> {
     if context.is_json {
@@ -206,9 +206,9 @@ fn list(
         return;
     }
     facts.push((label, Text::plain(heading(count(all, "file")))));
-    let shown = named.into_iter().take(MOST_NAMED);
+    let shown = named.into_iter().take(MAX_NAMED);
     facts.extend(shown.map(|name| ("", Text::styled(Style::Dim, format!("  {name}")))));
-    let more = all.saturating_sub(MOST_NAMED as u64);
+    let more = all.saturating_sub(MAX_NAMED as u64);
     if more > 0 {
         facts.push(("", Text::styled(Style::Dim, format!("  and {} more", number(more)))));
     }

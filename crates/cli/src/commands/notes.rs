@@ -247,7 +247,7 @@ fn pick<'a>(
             }
             let what = format!("`{name}` matches {}", count(several.len() as u64, "note"));
             let mut error = no_match(what).hint("give more of the path:");
-            for note in several.iter().take(MOST_NAMED) {
+            for note in several.iter().take(MAX_NAMED) {
                 error = error.hint(format!("  {}", path(note)));
             }
             Err(error)
@@ -256,7 +256,7 @@ fn pick<'a>(
 }
 
 /// Limit for the number of notes listed in an error.
-const MOST_NAMED: usize = 8;
+const MAX_NAMED: usize = 8;
 
 fn no_match(what: String) -> CommandError {
     let mut error = CommandError::new(what);

@@ -50,10 +50,10 @@ pub(crate) struct Args {
 }
 
 /// Limit for the rows of a table on a terminal.
-const MOST_ROWS: usize = 5000;
+const MAX_ROWS: usize = 5000;
 
 /// Limit for the length of a statement, in bytes.
-const LONGEST: u64 = 1 << 20;
+const MAX_STATEMENT_BYTES: u64 = 1 << 20;
 
 pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
     let statement = match args.statement.as_str() {
@@ -86,11 +86,13 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
 
 fn from_stdin() -> Result<String> {
     let mut statement = String::new();
-    std::io::stdin().take(LONGEST + 1).read_to_string(&mut statement).map_err(|error| {
-        CommandError::from_source(
-            anyhow::Error::new(error).context("cannot read a statement from standard input"),
-        )
-    })?;
+    std::io::stdin().take(MAX_STATEMENT_BYTES + 1).read_to_string(&mut statement).map_err(
+        |error| {
+            CommandError::from_source(
+                anyhow::Error::new(error).context("cannot read a statement from standard input"),
+            )
+        },
+    )?;
     Ok(statement)
 }
 
@@ -135,7 +137,7 @@ impl Printer<'_> {
             }
             (SqlAnswer::Row(values), Shape::Table) => {
                 self.rows.push(values.to_vec());
-                return self.rows.len() <= MOST_ROWS;
+                return self.rows.len() <= MAX_ROWS;
             }
         };
         self.failed = written.err();
@@ -149,8 +151,8 @@ impl Printer<'_> {
         if self.shape != Shape::Table {
             return Ok(());
         }
-        let is_cut = self.rows.len() > MOST_ROWS;
-        self.rows.truncate(MOST_ROWS);
+        let is_cut = self.rows.len() > MAX_ROWS;
+        self.rows.truncate(MAX_ROWS);
         let shown = self.rows.len();
         let rows: Vec<Vec<Text>> =
             self.rows.iter().map(|row| row.iter().map(cell).collect()).collect();
@@ -161,7 +163,7 @@ impl Printer<'_> {
         if is_cut {
             note = format!(
                 "the first {} rows of more; use LIMIT, --csv or --json to see the others",
-                number(MOST_ROWS as u64)
+                number(MAX_ROWS as u64)
             );
         }
         output.line(Text::styled(Style::Dim, note))?;

@@ -145,7 +145,7 @@ fn format_facts(
         add("records", vec![Text::plain(records)]);
         add("of these", format.priorities.iter().map(priority_text).collect());
         let partly = format.database_files.iter().filter(|file| file.read < file.transcripts);
-        add("databases", partly.take(MOST_NAMED).map(database_text).collect());
+        add("databases", partly.take(MAX_NAMED).map(database_text).collect());
     }
     let states = format.states.iter().filter(|(state, _)| state.as_str() != "live");
     add("states", states.map(|(state, sessions)| state_text(state, *sessions)).collect());
@@ -169,7 +169,7 @@ fn format_facts(
         add("oldest", vec![path, oldest(&format.title, found)]);
     }
     add("warning", format.warnings.iter().flat_map(warning_texts).collect());
-    let most = if context.output.is_verbose() { usize::MAX } else { MOST_NAMED };
+    let most = if context.output.is_verbose() { usize::MAX } else { MAX_NAMED };
     let texts = |skipped: &SkippedFiles| skipped_texts(skipped, most);
     add("damaged", format.damaged.iter().flat_map(texts).collect());
     add("left out", format.skipped.iter().flat_map(texts).collect());
@@ -215,7 +215,7 @@ fn database_text(database: &DatabaseStatus) -> Text {
 }
 
 /// Limit for the number of files listed for one reason; `-v` and `--json` list more.
-const MOST_NAMED: usize = 3;
+const MAX_NAMED: usize = 3;
 
 /// Describes why files are left out, and lists at most `most` of them.
 fn skipped_texts(skipped: &SkippedFiles, most: usize) -> Vec<Text> {
@@ -247,7 +247,7 @@ fn skipped_texts(skipped: &SkippedFiles, most: usize) -> Vec<Text> {
 /// Describes a warning about collected files, and lists them.
 fn warning_texts(warning: &SkippedFiles) -> Vec<Text> {
     let mut texts = vec![Text::styled(Style::Warning, &warning.reason)];
-    let named = warning.paths.iter().take(MOST_NAMED);
+    let named = warning.paths.iter().take(MAX_NAMED);
     texts.extend(named.map(|path| Text::styled(Style::Dim, format!("  {path}"))));
     texts
 }

@@ -33,7 +33,7 @@ use crate::zone;
 pub(crate) struct Args {}
 
 /// The longest input in bytes. Claude Code writes about 2 kB.
-const LONGEST_INPUT: u64 = 1 << 20;
+const MAX_INPUT_BYTES: u64 = 1 << 20;
 
 /// The parts of the input that are printed. All are optional: releases differ.
 #[derive(Debug, Default, PartialEq, Deserialize)]
@@ -48,7 +48,7 @@ struct Input {
 pub(super) fn run(_: &Args, context: &mut Context) -> Result<()> {
     let mut text = String::new();
     // Anything but JSON is as good as nothing.
-    let _ = std::io::stdin().lock().take(LONGEST_INPUT).read_to_string(&mut text);
+    let _ = std::io::stdin().lock().take(MAX_INPUT_BYTES).read_to_string(&mut text);
     let input: Input = serde_json::from_str(&text).unwrap_or_default();
     let recent = recent(context).unwrap_or_default();
     let line = line(&input, &recent, context, Timestamp::now().as_millisecond());

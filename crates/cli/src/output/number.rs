@@ -104,7 +104,7 @@ pub(crate) fn now_ms() -> i64 {
 }
 
 /// Length after which an id is cut.
-const LONGEST_ID: usize = 20;
+const MAX_ID_CHARS: usize = 20;
 
 /// Formats how long ago a time is; after two weeks, its day. Days are those of the calendar, as in
 /// `--since 3d`.
@@ -195,9 +195,9 @@ impl ShortIds {
                 format!("{}/{own}", first(session.unwrap_or_default(), ID_LETTERS))
             }
             // Named after a file; the folder is needed only if the name is ambiguous.
-            Some((_, own)) => own.chars().take(LONGEST_ID).collect(),
+            Some((_, own)) => own.chars().take(MAX_ID_CHARS).collect(),
             None if is_uuid(id) => first(id, ID_LETTERS),
-            None => first(id, LONGEST_ID),
+            None => first(id, MAX_ID_CHARS),
         }
     }
 

@@ -70,7 +70,7 @@ fn short_names() {
         ("log 1111", "show 1111"),
         ("cost monthly", "usage monthly"),
         ("ls -p work -s 2026-02-01 -n 1", "sessions --project work --since 2026-02-01 --limit 1"),
-        ("search walrus -p work -s 2026-02-01", "search walrus --project work"),
+        ("search walrus -p work -s 2026-02-01", "search walrus --project work --since 2026-02-01"),
     ] {
         let (one, other) = (home.run(short).timeless(), home.run(long).timeless());
         assert_eq!((one.code, &one.stdout), (other.code, &other.stdout), "{short}: {one}");

@@ -157,12 +157,12 @@ fn openclaw(
 }
 
 /// Limit for the size of an existing index, in bytes.
-const LONGEST_INDEX: u64 = 1 << 30;
+const MAX_INDEX_BYTES: u64 = 1 << 30;
 
 /// Merges these keys into an existing index; keys of other sessions stay.
 fn over(target: &Target, path: &Path, index: Fields) -> Result<Fields> {
     let path_shown = target.path().join(path);
-    let bytes = match target.read_all(path, LONGEST_INDEX) {
+    let bytes = match target.read_all(path, MAX_INDEX_BYTES) {
         Ok(Some(bytes)) => bytes,
         Ok(None) => return Ok(index),
         Err(error) => return Err(explain(Failure::Out(error), &path_shown)),

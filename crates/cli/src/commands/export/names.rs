@@ -10,7 +10,7 @@ use quipu_ledger::wire::Session;
 use crate::output::day;
 
 /// Limit for the length of a name without its extension.
-const LONGEST: usize = 100;
+const MAX_NAME_CHARS: usize = 100;
 
 /// Gives each session a different name.
 #[derive(Debug, Default)]
@@ -44,7 +44,7 @@ fn safe(text: &str) -> String {
             name.push(next);
         }
     }
-    name.truncate(LONGEST);
+    name.truncate(MAX_NAME_CHARS);
     let name = name.trim_matches(['-', '.']);
     if name.is_empty() { "session".to_owned() } else { name.to_owned() }
 }

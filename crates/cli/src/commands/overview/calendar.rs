@@ -15,7 +15,7 @@ use crate::output::{Style, Text, count};
 use crate::zone;
 
 /// The most weeks that are shown: half a year.
-const MOST_WEEKS: usize = 26;
+const MAX_WEEKS: usize = 26;
 
 /// The fewest weeks that are worth a calendar.
 const FEWEST_WEEKS: usize = 4;
@@ -31,7 +31,7 @@ pub(super) fn show(context: &mut Context, ledger: &Ledger) -> Result<()> {
     let Some(width) = context.output.width().filter(|_| context.output.is_seen()) else {
         return Ok(());
     };
-    let weeks = width.saturating_sub(MARGIN).min(MOST_WEEKS);
+    let weeks = width.saturating_sub(MARGIN).min(MAX_WEEKS);
     if weeks < FEWEST_WEEKS || context.output.is_quiet() {
         return Ok(());
     }
@@ -51,7 +51,7 @@ pub(super) fn show(context: &mut Context, ledger: &Ledger) -> Result<()> {
     Ok(context.output.gap()?)
 }
 
-/// Returns the Monday with which the first of so many weeks begins.
+/// Returns the Monday of the first of `weeks` weeks, of which the last is the current one.
 fn first_day(now: &Zoned, weeks: usize) -> Option<Date> {
     let today = now.date();
     let monday =

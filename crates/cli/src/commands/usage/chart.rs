@@ -56,7 +56,7 @@ pub(super) fn bar(part: f64, width: usize) -> String {
 }
 
 /// Limit for a run of days without usage that is filled in.
-const LONGEST_GAP: usize = 14;
+const MAX_GAP_DAYS: usize = 14;
 
 /// Adds the days without usage between two others, so that the chart shows gaps. A long gap is one
 /// row with the number of days.
@@ -67,9 +67,9 @@ pub(super) fn fill_gaps(lines: &mut Vec<UsageLine>) {
         let before = filled.last().and_then(|line| line.group.parse::<Date>().ok());
         if let (Some(before), Some(day)) = (before, day) {
             let gap = before.series(jiff::ToSpan::day(1)).skip(1).take_while(|date| *date < day);
-            let gap: Vec<Date> = gap.take(LONGEST_GAP + 1).collect();
+            let gap: Vec<Date> = gap.take(MAX_GAP_DAYS + 1).collect();
             let empty = |group| UsageLine { by: line.by, group, ..UsageLine::default() };
-            if gap.len() <= LONGEST_GAP {
+            if gap.len() <= MAX_GAP_DAYS {
                 filled.extend(gap.into_iter().map(|date| empty(date.to_string())));
             } else {
                 // A long gap is one row.

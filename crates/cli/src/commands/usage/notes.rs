@@ -11,7 +11,7 @@ use crate::error::Result;
 use crate::output::{Style, Text, dollars, short};
 
 /// Limit for the number of models listed.
-const MOST_NAMED: usize = 5;
+const MAX_NAMED: usize = 5;
 
 pub(super) fn show(
     context: &mut Context,
@@ -76,8 +76,8 @@ pub(super) fn show(
 
 /// Lists the first few models.
 fn named(models: &[String]) -> String {
-    let names = models.iter().take(MOST_NAMED).map(String::as_str).collect::<Vec<_>>().join(", ");
-    match models.len().saturating_sub(MOST_NAMED) {
+    let names = models.iter().take(MAX_NAMED).map(String::as_str).collect::<Vec<_>>().join(", ");
+    match models.len().saturating_sub(MAX_NAMED) {
         0 => names,
         more => format!("{names} and {more} more"),
     }

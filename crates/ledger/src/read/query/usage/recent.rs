@@ -8,7 +8,7 @@ use quipu_transcript::prices::Prices;
 
 use super::blocks::{Blocks, HOUR};
 use super::tally::Tally;
-use super::{RollupKey, Sums, models, part};
+use super::{models, part, sums};
 use crate::Result;
 use crate::file::ledger::Ledger;
 use crate::wire::{RecentUsage, RecentWindow};
@@ -48,18 +48,7 @@ pub fn recent(ledger: &Ledger, request: &RecentRequest<'_>) -> Result<RecentUsag
     let mut by_quarter: HashMap<i64, Tally> = HashMap::default();
     let mut rows = statement.query([since])?;
     while let Some(row) = rows.next()? {
-        let key = RollupKey {
-            quarter: row.get(0)?,
-            session: row.get(1)?,
-            model: row.get(2)?,
-            is_fast: row.get(3)?,
-            prompt_over: row.get::<_, i64>(4)?.max(0).cast_unsigned(),
-            is_recorded: row.get(5)?,
-        };
-        let mut sums = Sums::default();
-        for (index, sum) in sums.iter_mut().enumerate() {
-            *sum = row.get(6 + index)?;
-        }
+        let (key, sums) = sums::read_row(row)?;
         let part = part(&key, &sums, &models);
         if key.quarter >= request.day {
             day.add(key.model, &part);

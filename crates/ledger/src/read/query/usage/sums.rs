@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use rusqlite::Connection;
+use rusqlite::{Connection, Row};
 
 use crate::Result;
 use crate::project::usage_rollup::{RollupKey, Sums, quarter};
@@ -22,21 +22,27 @@ pub(super) fn each_sum(
     )?;
     let mut rows = statement.query((quarters.start, quarters.end))?;
     while let Some(row) = rows.next()? {
-        let key = RollupKey {
-            quarter: row.get(0)?,
-            session: row.get(1)?,
-            model: row.get(2)?,
-            is_fast: row.get(3)?,
-            prompt_over: row.get::<_, i64>(4)?.max(0).cast_unsigned(),
-            is_recorded: row.get(5)?,
-        };
-        let mut sums = Sums::default();
-        for (index, sum) in sums.iter_mut().enumerate() {
-            *sum = row.get(6 + index)?;
-        }
+        let (key, sums) = read_row(row)?;
         each(&key, &sums);
     }
     each_without_line(conn, quarters, each)
+}
+
+/// Reads a row of `usage_quarters`: the columns of the key, then the sums.
+pub(super) fn read_row(row: &Row<'_>) -> Result<(RollupKey, Sums)> {
+    let key = RollupKey {
+        quarter: row.get(0)?,
+        session: row.get(1)?,
+        model: row.get(2)?,
+        is_fast: row.get(3)?,
+        prompt_over: row.get::<_, i64>(4)?.max(0).cast_unsigned(),
+        is_recorded: row.get(5)?,
+    };
+    let mut sums = Sums::default();
+    for (index, sum) in sums.iter_mut().enumerate() {
+        *sum = row.get(6 + index)?;
+    }
+    Ok((key, sums))
 }
 
 /// Passes the usage of requests that no line records, with 0 responses.
