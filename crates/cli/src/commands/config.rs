@@ -14,7 +14,7 @@ use crate::error::Result;
 use crate::output::{Column, Output, Style, Text};
 use crate::settings::Origin;
 
-/// Show the configuration
+/// Show the configuration, print its path, or edit it
 ///
 /// Settings come from flags, then the environment, then the configuration
 /// file, then defaults. The file is TOML:
