@@ -1296,14 +1296,14 @@ fn r122_messages_are_rows_under_the_names_of_the_spec() {
     ]);
     assert_eq!(
         home.all(
-            "SELECT entry_id, parent_id, role, text, model, provider, api, stop_reason
+            "SELECT entry_id, parent_id, role, text, model, provider, api, stop_reason, is_error
                FROM transcript ORDER BY entry"
         ),
         [
-            "'0b6e6fb5-8d4f-4f38-9a7c-2f3a1f6f6f01'|'t1'|'user'|'ask'|NULL|NULL|NULL|NULL",
-            "'a1b2c3d4'|'0b6e6fb5-8d4f-4f38-9a7c-2f3a1f6f6f01'|'assistant'|NULL|'opus'|'anthropic'|'anthropic-messages'|'toolUse'",
-            "'a2'|'r1'|'assistant'|'done'|'opus'|'anthropic'|NULL|'stop'",
-            "'r1'|'a1b2c3d4'|'toolResult'|NULL|NULL|NULL|NULL|NULL",
+            "'0b6e6fb5-8d4f-4f38-9a7c-2f3a1f6f6f01'|'t1'|'user'|'ask'|NULL|NULL|NULL|NULL|0",
+            "'a1b2c3d4'|'0b6e6fb5-8d4f-4f38-9a7c-2f3a1f6f6f01'|'assistant'|NULL|'opus'|'anthropic'|'anthropic-messages'|'toolUse'|0",
+            "'a2'|'r1'|'assistant'|'done'|'opus'|'anthropic'|NULL|'stop'|0",
+            "'r1'|'a1b2c3d4'|'toolResult'|NULL|NULL|NULL|NULL|NULL|1",
         ],
         "an answer without a model has the model in effect"
     );

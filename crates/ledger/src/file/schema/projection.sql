@@ -639,12 +639,14 @@ CREATE TABLE pairing_requests (
 CREATE VIEW transcript AS
     SELECT e.id AS entry, s.session_id, e.uuid AS entry_id, p.uuid AS parent_id,
            e.written_role AS role, t.text, m.model, nullif(m.provider, '') AS provider,
-           nullif(m.api, '') AS api, e.stop_reason, e.is_error, e.is_mirror, e.time
+           nullif(m.api, '') AS api, e.stop_reason,
+           e.is_error OR c.result IS NOT NULL AS is_error, e.is_mirror, e.time
       FROM entries e
       LEFT JOIN sessions s ON s.id = e.session
       LEFT JOIN entries p ON p.id = e.parent
       LEFT JOIN message_texts t ON t.id = e.id
       LEFT JOIN models m ON m.id = e.model
+      LEFT JOIN (SELECT DISTINCT result FROM tool_call_rows WHERE is_error) c ON c.result = e.id
      WHERE e.form = 'message' AND e.superseded_by IS NULL;
 
 -- The session index under the names of OpenClaw's `sessions.json`, one row for each key.
