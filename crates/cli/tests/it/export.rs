@@ -188,7 +188,7 @@ fn one_session_is_a_file() {
     snapshot!(home.run("export 00000001 --to folder/ --format json"), @"
     exit 0
     --- stdout
-    1 session written to ~/folder: 1 file (5.58 kB)
+    1 session written to ~/folder: 1 file (5.90 kB)
     ");
     assert_eq!(files(&home.path("folder")).len(), 1);
 }

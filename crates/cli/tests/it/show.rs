@@ -145,6 +145,7 @@ fn everything_opened() {
       ↳ Bash npm test -- price  failed
           Exit code 1
           1 failed
+      ┊ requestId: req_012
 
       Prices now read `4.50`.
       ┊ message.stop_reason: end_turn · requestId: req_012 · slug: calm-blue-lake

@@ -668,3 +668,15 @@ fn a_choice_that_does_not_exist_is_an_error() {
     assert!(story.check(&branch).is_err() && story.check(&turn).is_err());
     assert!(story.check(&Choice { turn: Some(1), ..Choice::default() }).is_ok());
 }
+
+#[test]
+fn everything_includes_messages_without_text() {
+    let blank = claw("a1", "u1", "assistant", "\\n\\n");
+    let home = collected(CLAW, text(&[claw("u1", "", "user", "ask"), blank]));
+    let everything = Choice { detail: StoryDetail::FULL, ..Choice::default() };
+    let ids = |choice: &Choice| {
+        home.items_of("s", choice, |item| item.id.clone().unwrap_or_default().into_owned())
+    };
+    assert_eq!(ids(&Choice::default()), ["u1"]);
+    assert_eq!(ids(&everything), ["u1", "a1"]);
+}

@@ -383,6 +383,8 @@ impl StoryItem<'_> {
         };
         is_open
             && (!matches!(self.kind, ItemKind::Message)
+                // Everything is shown then, even a message without text: its record has other fields.
+                || detail.folded
                 || self.is_interrupt
                 || self.oversize.is_some()
                 || self.pieces.iter().any(|piece| piece.is_shown(detail)))
