@@ -72,14 +72,17 @@ pub(crate) fn option(option: &str, value: impl AsRef<OsStr>) -> String {
     format!("{option}{between}{}", quote(value))
 }
 
-/// Returns a path as an argument. A relative path begins with `./`, so that it is neither an option
-/// nor, for `cd`, a name with a special meaning (`-`, `CDPATH`).
-pub(crate) fn path(path: impl AsRef<OsStr>) -> String {
-    let path = path.as_ref();
-    match path.as_bytes() {
-        [b'/', ..] | b"." | [b'.', b'/', ..] | b".." | [b'.', b'.', b'/', ..] => quote(path),
-        relative => quote(OsStr::from_bytes(&[b"./", relative].concat())),
-    }
+/// Returns the argument of `cd` for a folder. A relative path begins with `./`, so that it is
+/// neither an option nor a name with a special meaning (`-`, `CDPATH`). A path that ends in a
+/// newline gets `/.`, because [`quote`] can write that for every shell.
+pub(crate) fn folder(path: impl AsRef<OsStr>) -> String {
+    let path = path.as_ref().as_bytes();
+    let before: &[u8] = match path {
+        [b'/', ..] | b"." | [b'.', b'/', ..] | b".." | [b'.', b'.', b'/', ..] => b"",
+        _ => b"./",
+    };
+    let after: &[u8] = if path.ends_with(b"\n") { b"/." } else { b"" };
+    quote(OsStr::from_bytes(&[before, path, after].concat()))
 }
 
 /// Quotes a word for a shell.
@@ -189,6 +192,27 @@ mod tests {
         }
     }
 
+    #[test]
+    fn every_shell_enters_a_folder() {
+        let parent = tempfile::tempdir().unwrap();
+        let parent = parent.path().canonicalize().unwrap();
+        for name in ["-rf", "-", "a\n", "\n", "\x1b[2J\n\n", "it's\n", "\u{202e}b", "$(ls)"] {
+            let path = parent.join(name);
+            std::fs::create_dir(&path).unwrap();
+            for folder in [path.as_os_str(), OsStr::new(name)] {
+                let script = format!("cd {} && pwd -P", super::folder(folder));
+                assert!(!script.contains(char::is_control), "{script:?}");
+                for shell in ["sh", "dash", "bash", "zsh", "ksh"] {
+                    let mut command = std::process::Command::new(shell);
+                    let command = command.args(["-c", &script]).current_dir(&parent);
+                    let Ok(output) = command.output() else { continue };
+                    let expected = [path.as_os_str().as_bytes(), b"\n"].concat();
+                    assert_eq!(output.stdout, expected, "{shell}: {script}");
+                }
+            }
+        }
+    }
+
     /// Every shell reads one word, and runs nothing in it.
     #[test]
     fn no_shell_runs_what_was_quoted() {
@@ -220,16 +244,16 @@ mod tests {
 
     #[test]
     fn what_looks_like_an_option_is_none() {
-        assert_eq!(path("-rf"), "./-rf");
-        assert_eq!(path("-"), "./-");
-        assert_eq!(path("--x y"), "'./--x y'");
-        assert_eq!(path("shop"), "./shop");
-        assert_eq!(path("~"), "'./~'");
-        assert_eq!(path(".x"), "./.x");
+        assert_eq!(folder("-rf"), "./-rf");
+        assert_eq!(folder("-"), "./-");
+        assert_eq!(folder("--x y"), "'./--x y'");
+        assert_eq!(folder("shop"), "./shop");
+        assert_eq!(folder("~"), "'./~'");
+        assert_eq!(folder(".x"), "./.x");
         for plain in ["/-rf", "./-rf", ".", "..", "../a"] {
-            assert_eq!(path(plain), plain);
+            assert_eq!(folder(plain), plain);
         }
-        assert_eq!(path("-\x1b"), r#""$(printf './\055\033')""#);
+        assert_eq!(folder("-\x1b"), r#""$(printf './\055\033')""#);
         assert_eq!(option("--entry", "a b"), "--entry 'a b'");
         assert_eq!(option("--entry", "--help"), "--entry=--help");
     }

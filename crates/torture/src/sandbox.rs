@@ -4,8 +4,9 @@
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, Output, Stdio};
 
 use anyhow::{Context as _, Result, bail, ensure};
 use serde_json::Value;
@@ -28,14 +29,20 @@ pub(crate) struct Run {
     pub(crate) stderr: String,
 }
 
-impl Run {
-    pub(crate) fn of(command: &mut Command) -> Result<Run> {
-        let output = command.output().with_context(|| format!("cannot run {command:?}"))?;
-        Ok(Run {
+impl From<Output> for Run {
+    fn from(output: Output) -> Run {
+        Run {
             code: output.status.code(),
             stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
             stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
-        })
+        }
+    }
+}
+
+impl Run {
+    pub(crate) fn of(command: &mut Command) -> Result<Run> {
+        let output = command.output().with_context(|| format!("cannot run {command:?}"))?;
+        Ok(output.into())
     }
 
     /// Checks that the command succeeded or printed an error.
@@ -135,6 +142,16 @@ impl Sandbox {
 
     pub(crate) fn run(&self, arguments: &[&str]) -> Result<Run> {
         Run::of(&mut self.command(arguments))
+    }
+
+    /// Runs a command with an input.
+    pub(crate) fn feed(&self, arguments: &[&str], input: &str) -> Result<Run> {
+        let mut child = self.command(arguments).stdin(Stdio::piped()).spawn()?;
+        if let Some(mut stdin) = child.stdin.take() {
+            // A command that fails early does not read its input.
+            let _ = stdin.write_all(input.as_bytes());
+        }
+        Ok(child.wait_with_output()?.into())
     }
 
     /// Runs a command that must succeed, and parses the first line of its JSON.

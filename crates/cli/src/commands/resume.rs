@@ -116,7 +116,7 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
         return reading.json(context, &resumption);
     }
     let words: Vec<String> = command.iter().map(quote).collect();
-    let go = folder.map(|folder| format!("cd {} && ", shell::path(folder))).unwrap_or_default();
+    let go = folder.map(|folder| format!("cd {} && ", shell::folder(folder))).unwrap_or_default();
     context.output.verbatim(&format!("{go}{}", words.join(" ")))?;
     Ok(())
 }

@@ -82,6 +82,7 @@ fn a_folder_that_looks_like_an_option() {
         ("shop", "cd ./shop && "),
         ("/-rf", "cd /-rf && "),
         ("/a\\u001b[2J'; rm -rf x; '", r#"cd "$(printf '/a\033[2J\047; rm \055rf x; \047')" && "#),
+        ("/a\\n", r#"cd "$(printf '/a\n/.')" && "#),
         ("\\n\\u202e", r#"cd "$(printf './\n\342\200\256')" && "#),
     ]
     .into_iter()

@@ -79,8 +79,28 @@ fn f23_the_disk_is_read_only() {
 }
 
 #[test]
+fn a_ledger_that_is_read_only_for_a_while() {
+    check("modes");
+}
+
+#[test]
 fn a68_a94_sources_with_traps() {
     check("sources");
+}
+
+#[test]
+fn a70_a72_a_database_of_another_program() {
+    check("database");
+}
+
+#[test]
+fn a80_a90_hostile_inputs() {
+    check("inputs");
+}
+
+#[test]
+fn inputs_for_quadratic_algorithms() {
+    check("growth");
 }
 
 #[test]

@@ -287,7 +287,7 @@ impl Worker<'_> {
         if self.is_killed() {
             self.kill(&arguments, &line)?;
         }
-        let run = self.feed(&arguments, &line)?;
+        let run = self.sandbox.feed(&arguments, &line)?;
         if self.has_failed(&run, &id)? {
             return Ok(());
         }
@@ -406,21 +406,5 @@ impl Worker<'_> {
         child.wait()?;
         self.model.kills.fetch_add(1, Ordering::Relaxed);
         Ok(())
-    }
-
-    fn feed(&self, arguments: &[&str], input: &str) -> Result<Run> {
-        let mut command = self.sandbox.command(arguments);
-        command.stdin(Stdio::piped());
-        let mut child = command.spawn()?;
-        if let Some(mut stdin) = child.stdin.take() {
-            // A command that fails early does not read its input.
-            let _ = stdin.write_all(input.as_bytes());
-        }
-        let output = child.wait_with_output()?;
-        Ok(Run {
-            code: output.status.code(),
-            stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
-            stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
-        })
     }
 }

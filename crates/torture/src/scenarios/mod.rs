@@ -3,12 +3,16 @@
 mod actions;
 mod backups;
 mod collectors;
+mod database;
 mod errors;
 mod full_disk;
+mod growth;
+mod inputs;
 mod kills;
 mod limits;
 mod migration;
 mod mixed;
+mod modes;
 mod read_only;
 mod signals;
 mod sources;
@@ -29,8 +33,12 @@ pub const SCENARIOS: &[Scenario] = &[
     full_disk::SCENARIO,
     limits::SCENARIO,
     read_only::SCENARIO,
+    modes::SCENARIO,
     collectors::SCENARIO,
     sources::SCENARIO,
+    database::SCENARIO,
     targets::SCENARIO,
+    inputs::SCENARIO,
+    growth::SCENARIO,
     mixed::SCENARIO,
 ];

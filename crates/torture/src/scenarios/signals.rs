@@ -88,7 +88,7 @@ fn complete(writer: &mut Writer, sandbox: &Sandbox) -> Result<u64> {
 
 /// Returns whether this process ignores a signal, for example SIGHUP under `nohup`. Its children
 /// inherit that.
-fn is_ignored(number: u32) -> bool {
+pub(super) fn is_ignored(number: u32) -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
@@ -96,7 +96,7 @@ fn is_ignored(number: u32) -> bool {
 }
 
 /// Sends a signal. Returns false if the process had ended before.
-fn send(child: &mut Child, signal: &str) -> Result<bool> {
+pub(super) fn send(child: &mut Child, signal: &str) -> Result<bool> {
     if child.try_wait()?.is_some() {
         return Ok(false);
     }
@@ -105,7 +105,7 @@ fn send(child: &mut Child, signal: &str) -> Result<bool> {
 }
 
 /// Waits for the end of a process.
-fn end(child: &mut Child) -> Result<ExitStatus> {
+pub(super) fn end(child: &mut Child) -> Result<ExitStatus> {
     let began = Instant::now();
     while began.elapsed() < MAX_STOP_TIME {
         if let Some(status) = child.try_wait()? {

@@ -64,12 +64,15 @@ const COMMANDS: [&[&str]; 6] = [
 
 /// Something other than a file.
 #[derive(Debug, Clone, Copy)]
-enum Odd {
+pub(super) enum Odd {
     Pipe,
     LinkToPipe,
     LinkToDevice,
     Folder,
 }
+
+/// All kinds.
+pub(super) const ODD: [Odd; 4] = [Odd::Pipe, Odd::LinkToPipe, Odd::LinkToDevice, Odd::Folder];
 
 fn run(setting: &Setting) -> Result<Outcome> {
     let sandbox = Sandbox::new(setting)?;
@@ -87,7 +90,7 @@ fn run(setting: &Setting) -> Result<Outcome> {
         linked(&sandbox, secret, claimed).with_context(|| format!("{claimed} is {secret}"))?;
         runs += 1;
     }
-    for odd in [Odd::Pipe, Odd::LinkToPipe, Odd::LinkToDevice, Odd::Folder] {
+    for odd in ODD {
         for number in 0..setting.times(2, CLAIMED.len() as u64) {
             let chosen = (number + writer.below(CLAIMED.len() as u64)) as usize % CLAIMED.len();
             let Some(claimed) = CLAIMED.get(chosen) else { continue };
@@ -112,7 +115,7 @@ fn run(setting: &Setting) -> Result<Outcome> {
 }
 
 /// Runs a command that must end by itself.
-fn run_within(sandbox: &Sandbox, arguments: &[&str]) -> Result<Run> {
+pub(super) fn run_within(sandbox: &Sandbox, arguments: &[&str]) -> Result<Run> {
     let mut child = sandbox.command(arguments).spawn()?;
     let began = Instant::now();
     while child.try_wait()?.is_none() {
@@ -123,13 +126,7 @@ fn run_within(sandbox: &Sandbox, arguments: &[&str]) -> Result<Run> {
         }
         std::thread::sleep(Duration::from_millis(2));
     }
-    let output = child.wait_with_output()?;
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    let run = Run {
-        code: output.status.code(),
-        stdout: text(&output.stdout),
-        stderr: text(&output.stderr),
-    };
+    let run = Run::from(child.wait_with_output()?);
     ensure!(run.code.is_some_and(|code| code <= 2), "it crashed: {run:?}");
     Ok(run)
 }
@@ -157,7 +154,7 @@ fn check_not_stored(sandbox: &Sandbox) -> Result<()> {
     Ok(fs::remove_dir_all(&to)?)
 }
 
-fn create(path: &Path, bytes: &str) -> Result<()> {
+pub(super) fn create(path: &Path, bytes: &str) -> Result<()> {
     if let Some(folder) = path.parent() {
         fs::create_dir_all(folder)?;
     }
@@ -184,7 +181,7 @@ fn linked(sandbox: &Sandbox, secret: &str, claimed: &str) -> Result<()> {
     held
 }
 
-fn plant(sandbox: &Sandbox, odd: Odd, at: &Path) -> Result<()> {
+pub(super) fn plant(sandbox: &Sandbox, odd: Odd, at: &Path) -> Result<()> {
     match odd {
         Odd::Pipe => rustix::fs::mkfifoat(CWD, at, Mode::RWXU)?,
         Odd::LinkToPipe => symlink(sandbox.at("pipe"), at)?,
@@ -194,7 +191,7 @@ fn plant(sandbox: &Sandbox, odd: Odd, at: &Path) -> Result<()> {
     Ok(())
 }
 
-fn unplant(at: &Path) -> Result<()> {
+pub(super) fn unplant(at: &Path) -> Result<()> {
     let is_folder = at.is_dir() && !at.is_symlink();
     if is_folder {
         fs::remove_dir(at)?
