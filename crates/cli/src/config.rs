@@ -3,6 +3,7 @@
 //! A wrong type is an error, because quipu would otherwise use another value than the one given.
 //! An unknown key is a warning, because it may belong to a newer quipu.
 
+mod models;
 mod prices;
 mod retention;
 mod store;
@@ -16,7 +17,7 @@ use quipu_transcript::format::{self, FORMATS};
 use quipu_transcript::prices::Price;
 use toml::{Table, Value};
 
-pub(crate) use store::Store;
+pub(crate) use store::{Store, SummariserConfig};
 
 use crate::args::ColorWhen;
 use crate::error::{CommandError, Result};
@@ -38,6 +39,8 @@ pub(crate) struct Config {
     pub(crate) retention: BTreeMap<&'static str, Retention>,
     /// `[prices]`, by model.
     pub(crate) prices: BTreeMap<String, Price>,
+    /// `[models]`: the tokens that each model takes.
+    pub(crate) windows: BTreeMap<String, u64>,
     /// `[store]`.
     pub(crate) store: Store,
     /// Unknown keys.
@@ -79,6 +82,7 @@ fn parse(text: &str, path: &Path) -> Result<Config> {
             "roots" => roots(value, path, &mut config)?,
             "retention" => config.retention = retention::read(value, path, &mut config.unknown)?,
             "prices" => config.prices = prices::read(value, path, &mut config.unknown)?,
+            "models" => config.windows = models::read(value, path, &mut config.unknown)?,
             "store" => config.store = store::read(value, path, &mut config.unknown)?,
             _ => config.unknown.push(unknown(key, key, "")),
         }
@@ -191,7 +195,7 @@ fn syntax_error(text: &str, path: &Path, error: &toml::de::Error) -> CommandErro
 /// Returns an unknown key, with the nearest known one.
 fn unknown(key: &str, name: &str, table: &str) -> UnknownKey {
     let known: Vec<&str> = match table {
-        "" => vec!["ledger", "color", "collect", "roots", "retention", "prices", "store"],
+        "" => vec!["ledger", "color", "collect", "roots", "retention", "prices", "models", "store"],
         "collect." => vec!["priority", "deleted"],
         _ => FORMATS.iter().map(|format| format.name()).collect(),
     };

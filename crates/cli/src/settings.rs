@@ -35,7 +35,9 @@ pub(crate) struct Settings {
     pub(crate) roots: Vec<FormatRoots>,
     /// Prices from the configuration.
     pub(crate) prices: Setting<BTreeMap<String, Price>>,
-    /// Routing, resets and admission of the session store.
+    /// The tokens that models take, from the configuration.
+    pub(crate) windows: Setting<BTreeMap<String, u64>>,
+    /// Routing, resets, admission and compaction of the session store.
     pub(crate) store: StoreSettings,
     /// Unknown keys of the configuration file.
     pub(crate) unknown: Vec<UnknownKey>,
@@ -106,6 +108,7 @@ pub(crate) fn load(global: &Global) -> Result<Settings> {
         deleted: or_default(config.deleted, Selection::default().deleted, file),
         roots: roots::find(&config, &in_file(file), folder, home, &here)?,
         prices: Setting { value: config.prices, origin: in_file(file) },
+        windows: Setting { value: config.windows, origin: in_file(file) },
         store: StoreSettings::new(config.store, file, home)?,
         unknown: config.unknown,
         config: path,

@@ -34,12 +34,20 @@ use crate::settings::Origin;
 ///   [prices]         # US dollars for a million tokens
 ///   "my-model" = { input = 3.0, output = 15.0, cache_read = 0.3 }
 ///
+///   [models]         # tokens that a model takes
+///   "my-model" = { context_window = 32768 }
+///
 ///   [store]          # which messages belong to one session
 ///   dm_scope = "main"
 ///   openclaw_config = "~/.openclaw/openclaw.json"
 ///
 ///   [store.admission]          # who may write to an agent
 ///   owners = ["telegram:821071206"]
+///
+///   [store.compaction]         # when a session is summarised, and by what
+///   reserve_tokens_floor = 24000
+///   keep_recent_tokens = 20000
+///   summariser = "digest"      # or "command"
 ///
 /// Example:
 ///   quipu config show
@@ -147,6 +155,11 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
     let prices = &settings.prices;
     for (model, price) in &prices.value {
         lines.push((format!("prices.{model}"), Value::Price(price.into()), &prices.origin));
+    }
+    let windows = &settings.windows;
+    for (model, tokens) in &windows.value {
+        let key = format!("models.{model}.context_window");
+        lines.push((key, Value::Number(*tokens), &windows.origin));
     }
     let store = store::lines(&settings.store)?;
     lines.extend(store.iter().map(|(key, value, origin)| (key.clone(), value.clone(), origin)));

@@ -10,6 +10,7 @@ mod backup;
 mod behind;
 mod closed;
 mod commands;
+mod compact;
 mod config;
 mod cron;
 mod cursors;

@@ -102,7 +102,8 @@ impl Appender<'_> {
     }
 
     pub(super) fn append_checked(&self, entry: &NewEntry, begins_turn: bool) -> Result<Appended> {
-        let request = AppendRequest { entry, conditions: self.conditions, begins_turn };
+        let conditions = self.conditions;
+        let request = AppendRequest { entry, conditions, begins_turn, continues: None };
         self.session.store.core().append_unprojected(&self.session.native, &request)
     }
 }
@@ -180,6 +181,8 @@ pub(super) struct AppendRequest<'a> {
     pub(super) conditions: Append<'a>,
     /// True if an unanswered user message at the leaf becomes a sibling of this entry.
     pub(super) begins_turn: bool,
+    /// The entry that the leaf has to come after, without a compaction or a reset between them.
+    pub(super) continues: Option<&'a str>,
 }
 
 /// An entry that passed every check.
@@ -201,8 +204,8 @@ pub(super) fn append(
     let view = View::projected(tx, session);
     let key = conditions.stored_key()?;
     let key = key.as_deref();
-    let checked = match check(&view, &AppendRequest { entry, conditions, begins_turn: false }, key)?
-    {
+    let request = AppendRequest { entry, conditions, begins_turn: false, continues: None };
+    let checked = match check(&view, &request, key)? {
         Ok(checked) => checked,
         Err(before) => return Ok(before),
     };
@@ -230,7 +233,11 @@ fn check(
         Expect::Root => leaf.is_none(),
         Expect::Entry(id) => leaf.as_ref().is_some_and(|leaf| leaf.id == id),
     };
-    if !as_expected {
+    let continues = match request.continues {
+        Some(entry) => continues(view, leaf.clone(), entry)?,
+        None => true,
+    };
+    if !as_expected || !continues {
         return Err(Error::Conflict {
             session: session.id.clone(),
             leaf: leaf.map(|leaf| leaf.id),
@@ -265,6 +272,22 @@ fn check(
         false => entry.line(&id, parent.as_deref(), now),
     };
     Ok(Ok(CheckedEntry { id, parent, line }))
+}
+
+/// Returns whether the path to the leaf goes through an entry, without a compaction or a reset after
+/// it.
+fn continues(view: &View<'_>, leaf: Option<Node>, entry: &str) -> Result<bool> {
+    let mut at = leaf;
+    while let Some(node) = at {
+        if node.id == entry {
+            return Ok(true);
+        }
+        if matches!(&*node.type_name, "compaction" | "reset") {
+            return Ok(false);
+        }
+        at = node.parent.map(|parent| view.find(&parent)).transpose()?.flatten();
+    }
+    Ok(false)
 }
 
 /// Returns the one call of the last answer on the path that has no result yet.

@@ -33,6 +33,8 @@ pub struct Plan {
     pub tokens_before: u64,
     /// The tokens of what stays, without the summary.
     pub tokens_kept: u64,
+    /// The tokens that the summary may have.
+    pub summary_tokens: u64,
     /// The limits that the plan was made for.
     pub budget: Budget,
     /// The size of the context as a model counted it that refused it.
@@ -76,13 +78,18 @@ impl Plan {
         let replayed = system.as_deref().map_or(0, |system| tokens::weigh(system.get()).tokens);
         let cutter = Cutter::new(&path, &weighed);
         let mut keep = budget.keep;
-        // Tokens as the model counts them.
+        // A model that refuses a context counts at least as many tokens as estimated.
+        let refused = refused.map(|counted| counted.max(tokens_before));
         let scaled = |tokens| scale(tokens, refused, tokens_before);
+        let summary_tokens = match refused {
+            Some(counted) if counted > 0 => scale(budget.summary(), Some(tokens_before), counted),
+            _ => budget.summary(),
+        };
         let (cut, tokens_kept) = loop {
             let cut = cutter.cut(keep).filter(|cut| summarises(&path, &weighed, &cutter, cut));
             let first = cut.map_or(0, |cut| cut.first_kept);
             let kept = cutter.tokens_from(first, &weighed).saturating_add(replayed);
-            let total = scaled(kept.saturating_add(budget.summary()));
+            let total = scaled(kept.saturating_add(summary_tokens));
             if keep == 0 || budget.limit().is_none_or(|limit| total <= limit) {
                 break (cut, kept);
             }
@@ -123,6 +130,7 @@ impl Plan {
             compacted_count: first.messages_before,
             tokens_before,
             tokens_kept,
+            summary_tokens,
             budget: Budget { keep, ..budget },
             counted: refused,
             system,
@@ -134,10 +142,14 @@ impl Plan {
         self.tokens_kept.saturating_add(tokens::of_text(summary))
     }
 
-    /// Returns whether the context fits with this summary, as the model counts it.
+    /// Returns the size of the context after the compaction, as a model counts it that refused it.
+    pub fn counted_after(&self, summary: &str) -> u64 {
+        scale(self.tokens_after(summary), self.counted, self.tokens_before)
+    }
+
+    /// Returns whether the context fits with this summary.
     pub fn fits(&self, summary: &str) -> bool {
-        let tokens = scale(self.tokens_after(summary), self.counted, self.tokens_before);
-        self.budget.limit().is_none_or(|limit| tokens <= limit)
+        self.budget.limit().is_none_or(|limit| self.counted_after(summary) <= limit)
     }
 
     /// Returns the parts to summarise, in order.
@@ -145,7 +157,7 @@ impl Plan {
         let previous = self.previous_summary.as_deref().map(files::without_tags);
         // The parts, what joins them, and the files have to fit together.
         let joined = tokens::of_text(&self.files.as_tags()) + tokens::of_text(SPLIT_TURN) + 4;
-        let room = self.budget.summary().saturating_sub(joined);
+        let room = self.summary_tokens.saturating_sub(joined);
         let is_apart = !self.history.is_empty() && !self.turn_prefix.is_empty();
         let prefix_tokens = if is_apart { room / 3 } else { room };
         let history = Request {
@@ -239,10 +251,10 @@ fn summarises(path: &PathEntries, weighed: &[Weighed], cutter: &Cutter<'_>, cut:
     weighed.get(range).unwrap_or_default().iter().any(|message| message.role != Role::System)
 }
 
-/// Returns estimated tokens as the model counts them, which counted `counted` for `estimated`.
+/// Returns estimated tokens as a model counts them that counted `counted` for `estimated`.
 fn scale(tokens: u64, counted: Option<u64>, estimated: u64) -> u64 {
     match counted {
-        Some(counted) if counted > estimated && estimated > 0 => {
+        Some(counted) if estimated > 0 => {
             let scaled = u128::from(tokens) * u128::from(counted) / u128::from(estimated);
             u64::try_from(scaled).unwrap_or(u64::MAX)
         }

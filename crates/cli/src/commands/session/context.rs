@@ -1,6 +1,7 @@
 //! `quipu session context`: the messages for the model.
 
 use quipu_ledger::Error;
+use quipu_ledger::Message;
 use quipu_ledger::query::SessionContext;
 use serde_json::Value;
 
@@ -76,19 +77,22 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
         return Ok(());
     }
     // The columns have no titles; the empty title line separates the table.
-    let rows = messages.iter().enumerate().map(|(index, message)| {
-        // A message that is not a tree is printed as it is.
-        let value = serde_json::from_str(message.json()).unwrap_or(Value::Null);
-        let (role, style) = role_of(&value);
-        vec![
-            Text::styled(Style::Dim, (index + 1).to_string()),
-            Text::styled(style, role),
-            Text::plain(short(&text_of(&value))),
-        ]
-    });
+    let rows = messages.iter().enumerate().map(|(index, message)| message_row(index, message));
     let columns = [Column::numbers(""), Column::words(""), Column::title("")];
     let rows = rows.collect();
     Ok(context.output.table(0, &columns, rows)?)
+}
+
+/// Returns the line of a message: its number, its role and its text.
+pub(super) fn message_row(index: usize, message: &Message) -> Vec<Text> {
+    // A message that is not a tree is printed as it is.
+    let value = serde_json::from_str(message.json()).unwrap_or(Value::Null);
+    let (role, style) = role_of(&value);
+    vec![
+        Text::styled(Style::Dim, (index + 1).to_string()),
+        Text::styled(style, role),
+        Text::plain(short(&text_of(&value))),
+    ]
 }
 
 /// Prints facts about the whole context.
