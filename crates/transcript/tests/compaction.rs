@@ -9,7 +9,9 @@ use std::fs;
 use std::path::Path;
 
 use proptest::prelude::*;
-use quipu_transcript::compaction::{Budget, NoPlan, Part, Plan, Request, digest, of_text, prompt};
+use quipu_transcript::compaction::{
+    Budget, NoPlan, Part, Plan, Request, digest, fit, of_text, prompt,
+};
 use quipu_transcript::context::{
     self, At, Context, Message, PathEntries, Reader, Session, pairing,
 };
@@ -497,4 +499,35 @@ fn a_prompt_marks_the_conversation_as_data() {
     let long = [message(json!({"role": "toolResult", "toolCallId": "a", "toolName": "b",
         "content": [{"type": "text", "text": "x".repeat(5000)}]}))];
     assert!(prompt(&request(&long, None)).contains("[3000 more characters]"));
+}
+
+/// The oldest results are shortened first, and only as many as needed.
+#[test]
+fn a_context_is_shortened_to_fit() {
+    let result = |at: usize, length: usize| {
+        message(json!({"role": "toolResult", "toolCallId": format!("c{at}"), "toolName": "read",
+            "content": [{"type": "text", "text": "x".repeat(length)}], "isError": false}))
+    };
+    let user = message(json!({"role": "user", "content": "u".repeat(400)}));
+    let messages =
+        vec![user.clone(), result(1, 4000), result(2, 100), result(3, 4000), result(4, 4000)];
+    let whole = fit(messages.clone(), 3125);
+    assert_eq!((whole.tokens, whole.shortened), (3125, 0));
+    let fitted = fit(messages.clone(), 2300);
+    assert_eq!(fitted.shortened, 1);
+    assert!(fitted.tokens <= 2300);
+    let texts = values(&fitted.messages);
+    assert_eq!(texts[1]["quipuShortened"], true);
+    let text = texts[1]["content"][0]["text"].as_str().unwrap();
+    assert!(
+        text.starts_with("xxx")
+            && text.ends_with("[quipu left out 3800 characters to fit the context]")
+    );
+    assert_eq!(texts[1]["toolCallId"], "c1");
+    assert_eq!(values(&messages)[2..], texts[2..]);
+    // Words of people and models are never shortened, so that it may not fit.
+    let least = fit(messages, 0);
+    assert_eq!((least.shortened, least.messages.len()), (3, 5));
+    assert!(least.tokens > 0);
+    assert_eq!(least.messages[0].json(), user.json());
 }

@@ -133,8 +133,12 @@ impl Reader<'_> {
         }
     }
 
-    fn words(&self, key: &str, value: &Value, hint: &str) -> Result<Vec<String>> {
-        let wrong = |value: &Value| wrong_type(key, self.path, "a list of words", value).hint(hint);
+    fn ids(&self, key: &str, value: &Value, hint: &str) -> Result<Vec<String>> {
+        self.words(key, value, "a list of ids", hint)
+    }
+
+    fn words(&self, key: &str, value: &Value, wanted: &str, hint: &str) -> Result<Vec<String>> {
+        let wrong = |value: &Value| wrong_type(key, self.path, wanted, value).hint(hint);
         let Value::Array(values) = value else { return Err(wrong(value)) };
         let word = |value: &Value| value.as_str().map(str::to_owned).ok_or_else(|| wrong(value));
         values.iter().map(word).collect()
@@ -151,7 +155,7 @@ impl Reader<'_> {
         let mut links = BTreeMap::new();
         for (name, value) in self.table(key, value)? {
             let hint = format!("write `{name} = [\"telegram:821071206\", \"discord:99\"]`");
-            links.insert(name.clone(), self.words(&format!("{key}.{name}"), value, &hint)?);
+            links.insert(name.clone(), self.ids(&format!("{key}.{name}"), value, &hint)?);
         }
         Ok(links)
     }
@@ -239,7 +243,7 @@ impl Reader<'_> {
                 }
                 "command" => {
                     let hint = "write `command = [\"program\", \"argument\"]`";
-                    summariser.command = self.words(&below, value, hint)?;
+                    summariser.command = self.words(&below, value, "a list of words", hint)?;
                 }
                 "timeout_seconds" => {
                     let hint = "use a number of seconds from 1 to 3600";
@@ -307,7 +311,7 @@ impl Reader<'_> {
     fn owners(&self, key: &str, value: &Value) -> Result<BTreeSet<(Channel, String)>> {
         let hint = "write `owners = [\"telegram:821071206\"]`: the channel, and the id there";
         let mut owners = BTreeSet::new();
-        for word in self.words(key, value, hint)? {
+        for word in self.ids(key, value, hint)? {
             let owner = word
                 .split_once(':')
                 .and_then(|(channel, id)| Some((Channel::parse(channel).ok()?, sender_id(id)?)));

@@ -222,3 +222,54 @@ fn settings_of_compactions_are_shown_and_checked() {
     let warned = home.run("session keys").stderr;
     assert!(warned.contains("store.compaction.keep_tokens") && warned.contains("models.m.window"));
 }
+
+/// A runtime appends, and its session is compacted when that is due.
+#[test]
+fn r80_appends_compact_by_themselves() {
+    let home = example();
+    let append = |line: &str, more: &[&str]| {
+        let arguments =
+            [&["session", "append", "example", "--auto-compact", "--window", "900"], more];
+        home.feed(&arguments.concat(), line)
+    };
+    let two = "{\"role\":\"assistant\",\"content\":\"Measured.\"}\n{\"role\":\"user\",\"content\":\"Thanks.\"}\n";
+    // The next line continues from the compaction.
+    let lines = append(two, &["--expect-leaf", "00000009"]).json_lines();
+    assert_eq!(lines[0]["leaf"], lines[0]["compaction"]["id"]);
+    assert_eq!(lines[0]["compaction"]["tokensBefore"], 498);
+    assert!(lines[1]["compaction"].is_null() && lines[1]["compactionDue"].is_null());
+    let context = home.run("session context example --json").json();
+    let roles: Vec<&str> = context["messages"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|message| message["role"].as_str().unwrap())
+        .collect();
+    assert_eq!((roles[0], roles.last().copied()), ("compactionSummary", Some("user")));
+    // Without a summary, the entry is stored anyway.
+    with_program(&home, "exit 1");
+    let long = format!("{{\"role\":\"user\",\"content\":\"{}\"}}", "x".repeat(4000));
+    let failed = append(&long, &[]);
+    assert_eq!(
+        (failed.code, failed.json()["compactionDue"].as_bool()),
+        (0, Some(true)),
+        "{failed}"
+    );
+    assert!(failed.stderr.contains("the session was not compacted"), "{failed}");
+    let plain = home.feed(&["session", "append", "example"], &long);
+    assert!(plain.json()["compactionDue"].is_null());
+}
+
+#[test]
+fn a_context_fits_into_a_budget() {
+    let home = example();
+    let json = home.run("session context example --budget 300 --json").json();
+    assert_eq!((&json["shortened"], json["tokens"].as_u64() <= Some(300)), (&1.into(), true));
+    let shown = home.run("session context example --budget 320").stdout;
+    assert!(shown.contains("1 result shortened"), "{shown}");
+    let over = home.run("session context example --budget 10 --json");
+    assert_eq!(over.code, 1, "{over}");
+    assert!(over.stderr.contains("does not fit into the budget"), "{over}");
+    let plain = home.run("session context example --json").json();
+    assert!(plain["tokens"].is_null() && plain["messages"][2]["quipuShortened"].is_null());
+}

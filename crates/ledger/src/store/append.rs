@@ -92,6 +92,9 @@ pub struct Appended {
     /// True if the entry was stored already, under the same key.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub repeated: bool,
+    /// True if a compaction is due, by the limits of [`super::Store::set_compaction`].
+    #[serde(rename = "compactionDue", skip_serializing_if = "std::ops::Not::not")]
+    pub compaction_due: bool,
 }
 
 impl Appender<'_> {
@@ -145,8 +148,10 @@ impl Core {
                 let view = View { conn: tx, session, state: Some(state) };
                 let CheckedEntry { id, parent, line, .. } = match check(&view, request, key)? {
                     Ok(checked) => checked,
-                    Err(before) => return Ok(Some((before, 0))),
+                    Err(before) => return Ok(Some((before, 0, None))),
                 };
+                let from = cursor;
+                let is_at_leaf = state.leaf_id() == parent;
                 let (seq, start) =
                     native_lines::append(tx, session.generation, line.as_bytes(), None, key)?;
                 let node = Node::appended(request.entry, id.clone(), parent, seq);
@@ -155,12 +160,19 @@ impl Core {
                 state.advance(tx, session, AppendedEntry { node, leaf_target, cursor })?;
                 let leaf = state.leaf_id();
                 let lag = seq.0 - projected.to;
-                Ok(Some((Appended { id, seq, leaf, repeated: false }, lag)))
+                let appended = Appended { id, seq, leaf, repeated: false, compaction_due: false };
+                Ok(Some((appended, lag, Some((from, cursor, line, is_at_leaf)))))
             });
             match done {
-                Ok(Some((appended, lag))) => {
+                Ok(Some((mut appended, lag, written))) => {
                     if lag > 0 {
                         self.projector.schedule(&self.ledger, lag);
+                    }
+                    if let Some((from, to, line, is_at_leaf)) = written {
+                        self.sizes.advance(session, (from, to), &line, is_at_leaf);
+                        // The entry is stored, even if its session cannot be read now.
+                        let is_due = self.is_compaction_due(session, to);
+                        appended.compaction_due = is_due.unwrap_or_default();
                     }
                     return Ok(appended);
                 }
@@ -212,7 +224,7 @@ pub(super) fn append(
     let seq = work.record(session, checked.line.as_bytes(), key, None)?;
     work.save_sessions()?;
     let leaf = view.leaf()?.map(|leaf| leaf.id);
-    Ok(Appended { id: checked.id, seq, leaf, repeated: false })
+    Ok(Appended { id: checked.id, seq, leaf, repeated: false, compaction_due: false })
 }
 
 /// Returns the entry to write, or the result of an earlier append with the same key.
@@ -364,7 +376,7 @@ fn earlier_append(view: &View<'_>, key: &str, entry: &NewEntry) -> Result<Option
         return Err(Error::KeyUsed { key, entry: id });
     }
     let leaf = view.leaf()?.map(|leaf| leaf.id);
-    Ok(Some(Appended { id, seq, leaf, repeated: true }))
+    Ok(Some(Appended { id, seq, leaf, repeated: true, compaction_due: false }))
 }
 
 /// Returns eight hex digits that no entry of the session has as its id.

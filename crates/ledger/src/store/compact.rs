@@ -4,7 +4,6 @@
 //! appended meanwhile stay in the context. Never deletes or changes an entry.
 
 use std::collections::BTreeMap;
-use std::fmt;
 
 use quipu_transcript::compaction::{self as pure, Budget, NoPlan, Request};
 use quipu_transcript::context::{At, Model, PathEntries, Reader};
@@ -64,15 +63,8 @@ pub enum Reason {
     Manual,
     /// A model refused the context.
     Overflow,
-}
-
-impl fmt::Display for Reason {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(match self {
-            Reason::Manual => "manual",
-            Reason::Overflow => "overflow",
-        })
-    }
+    /// The context exceeded its limit.
+    Threshold,
 }
 
 /// The settings of a compaction.
@@ -93,11 +85,17 @@ pub struct Compact<'a> {
     pub instructions: Option<&'a str>,
     /// The size of the context as the model counted it that refused it.
     pub refused: Option<u64>,
+    /// True if it is made because it is due.
+    pub is_due: bool,
 }
 
 impl Compact<'_> {
     fn reason(&self) -> Reason {
-        if self.refused.is_some() { Reason::Overflow } else { Reason::Manual }
+        match (self.refused, self.is_due) {
+            (Some(_), _) => Reason::Overflow,
+            (None, true) => Reason::Threshold,
+            (None, false) => Reason::Manual,
+        }
     }
 }
 
@@ -340,7 +338,8 @@ impl Session {
             let line = RecordReader::new(conn).read(seq)?;
             let id = quipu_transcript::native::id_in(&String::from_utf8_lossy(&line));
             let leaf = super::tree::leaf(conn, self.native.row)?.map(|leaf| leaf.id);
-            Ok(Some(Appended { id: id.unwrap_or_default(), seq, leaf, repeated: true }))
+            let id = id.unwrap_or_default();
+            Ok(Some(Appended { id, seq, leaf, repeated: true, compaction_due: false }))
         })
     }
 }
@@ -467,7 +466,7 @@ fn headroom(entries: &PathEntries, settings: &CompactionSettings, fields: &Field
 }
 
 /// Returns the tokens that the session's model takes.
-fn window(
+pub(super) fn window(
     entries: &PathEntries,
     settings: &CompactionSettings,
     fields: &Fields,
@@ -490,6 +489,18 @@ fn window(
 }
 
 impl Store {
+    /// Sets the limits by which appends report that a compaction is due
+    /// ([`Appended::compaction_due`]). Without them, none is.
+    pub fn set_compaction(&self, settings: Option<CompactionSettings>) {
+        self.core().sizes.set(settings);
+    }
+
+    /// Returns the number of contexts whose size was counted for that. Appended entries only add to
+    /// it.
+    pub fn contexts_counted(&self) -> u64 {
+        self.core().sizes.counted()
+    }
+
     /// Forks a session and compacts the fork, in one call: the way to continue a long collected
     /// session. `None` if there is nothing to summarise; then nothing is forked.
     pub fn compact_fork(

@@ -60,6 +60,8 @@ impl Session {
             };
             bind(work, session, &key, patch.clone())
         })?;
+        // The window may be another one now.
+        self.store.core().sizes.drop_cached();
         self.store.read_caught_up(&mut |ledger| of(ledger.conn(), session))
     }
 }

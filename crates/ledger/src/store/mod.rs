@@ -9,6 +9,7 @@ mod append;
 mod compact;
 mod context;
 mod core;
+mod due;
 mod events;
 mod fork;
 mod import;

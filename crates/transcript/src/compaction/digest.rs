@@ -178,11 +178,16 @@ impl Digest {
                 text = format!("{text}{gap}{EARLIER_HEADING}\n{earlier}");
             }
         }
-        let most = usize::try_from(max_tokens.saturating_mul(2)).unwrap_or(usize::MAX);
-        match tokens::of_text(&text) > max_tokens {
-            true => text.chars().take(most).collect(),
-            false => text,
-        }
+        let mut units = max_tokens.saturating_mul(4);
+        text.chars()
+            .take_while(|character| match units.checked_sub(character.len_utf16() as u64) {
+                Some(left) => {
+                    units = left;
+                    true
+                }
+                None => false,
+            })
+            .collect()
     }
 
     fn text(&self) -> String {
@@ -195,12 +200,13 @@ impl Digest {
         parts.join("\n\n")
     }
 
-    /// Drops the oldest item of the longest section. Returns false if each has one item at most.
+    /// Drops the oldest item of the longest section, but not the first goal. Returns false if each
+    /// has one item at most.
     fn drop_one(&mut self) -> bool {
-        let longest = self.sections.iter_mut().max_by_key(|items| items.len());
-        match longest {
-            Some(items) if items.len() > 1 => {
-                items.remove(usize::from(items.len() > 2));
+        let sections = self.sections.iter_mut().enumerate();
+        match sections.max_by_key(|(_, items)| items.len()) {
+            Some((section, items)) if items.len() > 1 => {
+                items.remove(usize::from(section == GOALS));
                 true
             }
             _ => false,

@@ -7,6 +7,8 @@
 //! cut       Cutter        where it is cut
 //! plan      Plan          what is summarised, what stays, the files; and the entry to append
 //! digest    digest        a summary without a model
+//! growth    growth        how an appended line changes the size
+//! fit       fit           a context shortened for one request
 //! prompt    prompt        the question to a model
 //! ```
 //!
@@ -17,6 +19,8 @@ mod budget;
 mod cut;
 mod digest;
 mod files;
+mod fit;
+mod growth;
 mod plan;
 mod prompt;
 mod tokens;
@@ -26,6 +30,8 @@ mod windows;
 pub use budget::Budget;
 pub use digest::digest;
 pub use files::Files;
+pub use fit::{Fitted, fit};
+pub use growth::{Growth, growth};
 pub use plan::{NoPlan, Part, Plan, Request, estimate};
 pub use prompt::prompt;
 pub use tokens::{Estimate, of_message, of_text};

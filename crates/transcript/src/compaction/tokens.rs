@@ -31,7 +31,7 @@ pub(crate) struct Weighed {
     pub(crate) role: Role,
     pub(crate) tokens: u64,
     /// The size of the context after an answer, as its model counted it.
-    usage: Option<u64>,
+    pub(super) usage: Option<u64>,
 }
 
 /// Returns the tokens of a text.
@@ -73,7 +73,7 @@ pub(crate) fn weigh(json: &str) -> Weighed {
 }
 
 /// Returns the units of texts and pictures.
-fn shown_units(content: &RawValue) -> u64 {
+pub(super) fn shown_units(content: &RawValue) -> u64 {
     if let Some(units) = string_len(content) {
         return units;
     }

@@ -1,9 +1,12 @@
 //! `quipu session compact`: replace the beginning of a context by a summary.
 
+use quipu_ledger::Message;
 use quipu_ledger::store::{
     Compact, Compacted, CompactionPlan, CompactionSettings, Fork, Reason, Store, plan_compaction_of,
 };
-use serde_json::{Value, json};
+use quipu_transcript::compaction::Files;
+use serde::Serialize;
+use serde_json::json;
 
 use super::super::Context;
 use super::context::message_row;
@@ -83,7 +86,8 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
     }
     let mut settings = compaction_settings(context, args.window)?;
     settings.rules.keep_recent_tokens = args.keep.or(settings.rules.keep_recent_tokens);
-    let wanted = Compact { instructions: args.instructions.as_deref(), refused: args.tokens };
+    let instructions = args.instructions.as_deref();
+    let wanted = Compact { instructions, refused: args.tokens, is_due: false };
     if args.dry_run {
         return dry_run(args, context, &settings, &wanted);
     }
@@ -164,7 +168,7 @@ fn dry_run(
     drop(ledger);
     let Some(planned) = planned else { return nothing(context) };
     if context.is_json {
-        return Ok(context.output.json(&as_json(&planned))?);
+        return Ok(context.output.json(&DryRun::of(&planned))?);
     }
     let plan = &planned.plan;
     context.output.page()?;
@@ -190,23 +194,45 @@ fn dry_run(
     Ok(context.output.table(0, &columns, rows)?)
 }
 
-fn as_json(planned: &CompactionPlan) -> Value {
-    let plan = &planned.plan;
-    json!({
-        "dryRun": true,
-        "session": planned.session,
-        "reason": match planned.reason { Reason::Manual => "manual", Reason::Overflow => "overflow" },
-        "firstKeptEntryId": plan.first_kept,
-        "isSplitTurn": plan.is_split_turn,
-        "compactedCount": plan.compacted_count,
-        "tokensBefore": plan.tokens_before,
-        "tokensKept": plan.tokens_kept,
-        "summaryTokens": plan.summary_tokens,
-        "keep": plan.budget.keep,
-        "previousSummary": plan.previous_summary,
-        "history": plan.history,
-        "turnPrefix": plan.turn_prefix,
-        "readFiles": plan.files.read,
-        "modifiedFiles": plan.files.modified,
-    })
+/// A plan as `--json` prints it. Messages keep their digits.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct DryRun<'a> {
+    dry_run: bool,
+    session: &'a str,
+    reason: Reason,
+    first_kept_entry_id: &'a str,
+    is_split_turn: bool,
+    compacted_count: u64,
+    tokens_before: u64,
+    tokens_kept: u64,
+    summary_tokens: u64,
+    keep: u64,
+    previous_summary: Option<&'a str>,
+    history: &'a [Message],
+    turn_prefix: &'a [Message],
+    #[serde(flatten)]
+    files: &'a Files,
+}
+
+impl<'a> DryRun<'a> {
+    fn of(planned: &'a CompactionPlan) -> DryRun<'a> {
+        let plan = &planned.plan;
+        DryRun {
+            dry_run: true,
+            session: &planned.session,
+            reason: planned.reason,
+            first_kept_entry_id: &plan.first_kept,
+            is_split_turn: plan.is_split_turn,
+            compacted_count: plan.compacted_count,
+            tokens_before: plan.tokens_before,
+            tokens_kept: plan.tokens_kept,
+            summary_tokens: plan.summary_tokens,
+            keep: plan.budget.keep,
+            previous_summary: plan.previous_summary.as_deref(),
+            history: &plan.history,
+            turn_prefix: &plan.turn_prefix,
+            files: &plan.files,
+        }
+    }
 }
