@@ -4,6 +4,7 @@
 //! An unknown key is a warning, because it may belong to a newer quipu.
 
 mod limits;
+mod models;
 mod prices;
 mod retention;
 mod store;
@@ -18,7 +19,7 @@ use quipu_transcript::prices::Price;
 use toml::{Table, Value};
 
 pub(crate) use limits::Limits;
-pub(crate) use store::Store;
+pub(crate) use store::{Store, SummariserConfig};
 
 use crate::args::ColorWhen;
 use crate::error::{CommandError, Result};
@@ -42,6 +43,8 @@ pub(crate) struct Config {
     pub(crate) prices: BTreeMap<String, Price>,
     /// `[limits]`.
     pub(crate) limits: Limits,
+    /// `[models]`: the tokens that each model takes.
+    pub(crate) windows: BTreeMap<String, u64>,
     /// `[store]`.
     pub(crate) store: Store,
     /// Unknown keys.
@@ -84,6 +87,7 @@ fn parse(text: &str, path: &Path) -> Result<Config> {
             "retention" => config.retention = retention::read(value, path, &mut config.unknown)?,
             "prices" => config.prices = prices::read(value, path, &mut config.unknown)?,
             "limits" => config.limits = limits::read(value, path, &mut config.unknown)?,
+            "models" => config.windows = models::read(value, path, &mut config.unknown)?,
             "store" => config.store = store::read(value, path, &mut config.unknown)?,
             _ => config.unknown.push(unknown(key, key, "")),
         }
@@ -196,7 +200,17 @@ fn syntax_error(text: &str, path: &Path, error: &toml::de::Error) -> CommandErro
 /// Returns an unknown key, with the nearest known one.
 fn unknown(key: &str, name: &str, table: &str) -> UnknownKey {
     let known: Vec<&str> = match table {
-        "" => vec!["ledger", "color", "collect", "roots", "retention", "prices", "limits", "store"],
+        "" => vec![
+            "ledger",
+            "color",
+            "collect",
+            "roots",
+            "retention",
+            "prices",
+            "limits",
+            "models",
+            "store",
+        ],
         "collect." => vec!["priority", "deleted"],
         _ => FORMATS.iter().map(|format| format.name()).collect(),
     };

@@ -192,6 +192,11 @@ fn hints(error: &quipu_ledger::Error) -> Vec<String> {
             return Vec::new();
         }
         Error::Conflict { .. } => "nothing was written; read the new entries, then append again",
+        Error::Summary { .. } => "nothing was written; the session is as it was",
+        Error::TooLong { .. } => {
+            "nothing was written; use a model with a larger window, or shorten the last message with a \
+             `context_edit`"
+        }
         Error::Collected { .. } => "`quipu session fork` creates a copy that can be written to",
         Error::KeyUsed { .. } => {
             "nothing was written; a retry needs the same body, and another entry needs another key"

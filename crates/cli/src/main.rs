@@ -24,6 +24,7 @@ mod routing;
 mod service;
 mod settings;
 mod shell;
+mod summarisers;
 mod zone;
 
 use std::process::ExitCode;

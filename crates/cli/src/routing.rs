@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use quipu_transcript::routing::openclaw;
 use quipu_transcript::routing::settings::{FileSettings, Settings as Routing};
 
-use crate::config::{LARGEST, Store};
+use crate::config::{LARGEST, Store, SummariserConfig};
 use crate::error::{CommandError, Result};
 use crate::paths::resolve;
 use crate::settings::Origin;
@@ -19,6 +19,8 @@ pub(crate) struct StoreSettings {
     pub(crate) file_settings: FileSettings,
     /// The `openclaw.json` that it names.
     pub(crate) openclaw_config: Option<PathBuf>,
+    /// The summariser of compactions.
+    pub(crate) summariser: SummariserConfig,
     /// The path of quipu's own file.
     pub(crate) origin: Origin,
 }
@@ -43,6 +45,7 @@ impl StoreSettings {
         Ok(StoreSettings {
             file_settings: store.file_settings,
             openclaw_config: named.transpose()?,
+            summariser: store.summariser,
             origin: Origin::File(file.display().to_string()),
         })
     }

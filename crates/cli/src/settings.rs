@@ -37,7 +37,9 @@ pub(crate) struct Settings {
     pub(crate) prices: Setting<BTreeMap<String, Price>>,
     /// Limits of a plan.
     pub(crate) limits: Setting<Limits>,
-    /// Routing, resets and admission of the session store.
+    /// The tokens that models take, from the configuration.
+    pub(crate) windows: Setting<BTreeMap<String, u64>>,
+    /// Routing, resets, admission and compaction of the session store.
     pub(crate) store: StoreSettings,
     /// Unknown keys of the configuration file.
     pub(crate) unknown: Vec<UnknownKey>,
@@ -116,6 +118,7 @@ pub(crate) fn load(global: &Global) -> Result<Settings> {
         roots: roots::find(&config, &in_file(file), folder, home, &here)?,
         prices: Setting { value: config.prices, origin: in_file(file) },
         limits: Setting { value: config.limits, origin: in_file(file) },
+        windows: Setting { value: config.windows, origin: in_file(file) },
         store: StoreSettings::new(config.store, file, home)?,
         unknown: config.unknown,
         config: path,

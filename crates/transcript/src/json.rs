@@ -9,6 +9,7 @@
 
 pub(crate) mod object;
 mod stringify;
+pub(crate) mod strings;
 mod values;
 
 use std::borrow::Cow;

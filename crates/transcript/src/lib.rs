@@ -40,6 +40,7 @@
 //! format answers), [`record`] (bytes to entries, damaged ones included), then one format.
 //! [`story`] is what a person reads of a session.
 
+pub mod compaction;
 pub mod context;
 pub mod entry;
 pub mod format;

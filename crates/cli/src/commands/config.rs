@@ -38,6 +38,8 @@ use crate::settings::Origin;
 ///
 ///   [limits]         # of your plan, for each window of `quipu usage blocks`
 ///   block_usd = 50
+///   [models]         # tokens that a model takes
+///   "my-model" = { context_window = 32768 }
 ///
 ///   [store]          # which messages belong to one session
 ///   dm_scope = "main"
@@ -45,6 +47,11 @@ use crate::settings::Origin;
 ///
 ///   [store.admission]          # who may write to an agent
 ///   owners = ["telegram:821071206"]
+///
+///   [store.compaction]         # when a session is summarised, and by what
+///   reserve_tokens_floor = 24000
+///   keep_recent_tokens = 20000
+///   summariser = "digest"      # or "command"
 ///
 /// Example:
 ///   quipu config show
@@ -196,6 +203,11 @@ fn show(context: &mut Context) -> Result<()> {
     let block_tokens = limits.value.block_tokens.map(Value::Number);
     for (name, value) in [("block_usd", block_usd), ("block_tokens", block_tokens)] {
         lines.extend(value.map(|value| (format!("limits.{name}"), value, &limits.origin)));
+    }
+    let windows = &settings.windows;
+    for (model, tokens) in &windows.value {
+        let key = format!("models.{model}.context_window");
+        lines.push((key, Value::Number(*tokens), &windows.origin));
     }
     let store = store::lines(&settings.store)?;
     lines.extend(store.iter().map(|(key, value, origin)| (key.clone(), value.clone(), origin)));

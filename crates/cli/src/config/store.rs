@@ -8,23 +8,39 @@ use quipu_transcript::routing::admission::{
     DirectPolicy, FileAdmission, FilePolicies, GroupPolicy, sender_id,
 };
 use quipu_transcript::routing::reset::{ResetMode, ResetRule, ResetType};
-use quipu_transcript::routing::settings::{DmScope, FileSettings, GroupScope, main_key};
+use quipu_transcript::routing::settings::{
+    Compaction, DmScope, FileSettings, GroupScope, main_key,
+};
 use toml::{Table, Value};
 
 use super::{UnknownKey, nearest, string, wrong_type};
 use crate::error::{CommandError, Result};
+use crate::summarisers::KINDS;
 
 /// The contents of the table.
 #[derive(Debug, Default)]
 pub(crate) struct Store {
     /// `openclaw_config`, as written.
     pub(crate) openclaw_config: Option<PathBuf>,
+    /// The summariser of compactions.
+    pub(crate) summariser: SummariserConfig,
     /// All other settings.
     pub(crate) file_settings: FileSettings,
 }
 
+/// What makes summaries.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct SummariserConfig {
+    /// Its kind: one of [`KINDS`].
+    pub(crate) kind: Option<&'static str>,
+    /// The program of the kind `command`, and its arguments.
+    pub(crate) command: Vec<String>,
+    /// The seconds that the program has.
+    pub(crate) timeout_seconds: Option<u64>,
+}
+
 /// Keys of the table.
-const KEYS: [&str; 7] = [
+const KEYS: [&str; 8] = [
     "openclaw_config",
     "main_key",
     "dm_scope",
@@ -32,6 +48,7 @@ const KEYS: [&str; 7] = [
     "identity_links",
     "reset",
     "admission",
+    "compaction",
 ];
 
 /// Reads the table.
@@ -63,6 +80,9 @@ pub(super) fn read(value: &Value, path: &Path, unknown: &mut Vec<UnknownKey>) ->
             "identity_links" => found.identity_links = Some(reader.links(&key, value)?),
             "reset" => reader.resets(&key, value, found)?,
             "admission" => found.admission = reader.admission(&key, value)?,
+            "compaction" => {
+                found.compaction = reader.compaction(&key, value, &mut store.summariser)?;
+            }
             _ => reader.unknown("store", name, &KEYS),
         }
     }
@@ -113,8 +133,12 @@ impl Reader<'_> {
         }
     }
 
-    fn words(&self, key: &str, value: &Value, hint: &str) -> Result<Vec<String>> {
-        let wrong = |value: &Value| wrong_type(key, self.path, "a list of ids", value).hint(hint);
+    fn ids(&self, key: &str, value: &Value, hint: &str) -> Result<Vec<String>> {
+        self.words(key, value, "a list of ids", hint)
+    }
+
+    fn words(&self, key: &str, value: &Value, wanted: &str, hint: &str) -> Result<Vec<String>> {
+        let wrong = |value: &Value| wrong_type(key, self.path, wanted, value).hint(hint);
         let Value::Array(values) = value else { return Err(wrong(value)) };
         let word = |value: &Value| value.as_str().map(str::to_owned).ok_or_else(|| wrong(value));
         values.iter().map(word).collect()
@@ -131,7 +155,7 @@ impl Reader<'_> {
         let mut links = BTreeMap::new();
         for (name, value) in self.table(key, value)? {
             let hint = format!("write `{name} = [\"telegram:821071206\", \"discord:99\"]`");
-            links.insert(name.clone(), self.words(&format!("{key}.{name}"), value, &hint)?);
+            links.insert(name.clone(), self.ids(&format!("{key}.{name}"), value, &hint)?);
         }
         Ok(links)
     }
@@ -185,6 +209,51 @@ impl Reader<'_> {
             }
         }
         Ok(rule)
+    }
+
+    fn compaction(
+        &mut self,
+        key: &str,
+        value: &Value,
+        summariser: &mut SummariserConfig,
+    ) -> Result<Compaction> {
+        const KEYS: [&str; 6] = [
+            "reserve_tokens",
+            "reserve_tokens_floor",
+            "keep_recent_tokens",
+            "summariser",
+            "command",
+            "timeout_seconds",
+        ];
+        let mut found = Compaction::default();
+        for (name, value) in self.table(key, value)? {
+            let below = format!("{key}.{name}");
+            let tokens = || -> Result<Option<u64>> {
+                let hint = "use a number of tokens, at least 0";
+                Ok(u64::try_from(self.number(&below, value, 0, i64::MAX, hint)?).ok())
+            };
+            match name.as_str() {
+                "reserve_tokens" => found.reserve_tokens = tokens()?,
+                "reserve_tokens_floor" => found.reserve_tokens_floor = tokens()?,
+                "keep_recent_tokens" => found.keep_recent_tokens = tokens()?,
+                "summariser" => {
+                    let names: Vec<&'static str> = KINDS.iter().map(|kind| kind.name).collect();
+                    let parse = |word: &str| names.iter().copied().find(|name| *name == word);
+                    summariser.kind = Some(self.choice(&below, value, &names, parse)?);
+                }
+                "command" => {
+                    let hint = "write `command = [\"program\", \"argument\"]`";
+                    summariser.command = self.words(&below, value, "a list of words", hint)?;
+                }
+                "timeout_seconds" => {
+                    let hint = "use a number of seconds from 1 to 3600";
+                    let seconds = self.number(&below, value, 1, 3600, hint)?;
+                    summariser.timeout_seconds = u64::try_from(seconds).ok();
+                }
+                _ => self.unknown(key, name, &KEYS),
+            }
+        }
+        Ok(found)
     }
 
     fn admission(&mut self, key: &str, value: &Value) -> Result<FileAdmission> {
@@ -242,7 +311,7 @@ impl Reader<'_> {
     fn owners(&self, key: &str, value: &Value) -> Result<BTreeSet<(Channel, String)>> {
         let hint = "write `owners = [\"telegram:821071206\"]`: the channel, and the id there";
         let mut owners = BTreeSet::new();
-        for word in self.words(key, value, hint)? {
+        for word in self.ids(key, value, hint)? {
             let owner = word
                 .split_once(':')
                 .and_then(|(channel, id)| Some((Channel::parse(channel).ok()?, sender_id(id)?)));

@@ -10,6 +10,7 @@ mod backup;
 mod behind;
 mod closed;
 mod commands;
+mod compact;
 #[cfg(target_os = "linux")]
 mod completions;
 mod config;

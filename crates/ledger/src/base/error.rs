@@ -281,6 +281,24 @@ pub enum Error {
         leaf: Option<String>,
     },
 
+    /// There is no summary, so that the session was not compacted. Nothing was written.
+    #[error("the summariser `{summariser}` failed: {why}")]
+    Summary {
+        /// The summariser.
+        summariser: String,
+        /// The reason, without any text of the transcript.
+        why: String,
+    },
+
+    /// A model refused the context, and what has to stay does not fit either. Nothing was written.
+    #[error("what has to stay in the context has {tokens} tokens, and {limit} fit")]
+    TooLong {
+        /// The tokens of the last messages, as the model counts them.
+        tokens: u64,
+        /// The tokens that fit.
+        limit: u64,
+    },
+
     /// An entry with another body was appended under the same idempotency key. Nothing was written.
     #[error("the idempotency key `{key}` was used for entry {entry}, which has another body")]
     KeyUsed {

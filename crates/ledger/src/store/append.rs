@@ -92,6 +92,9 @@ pub struct Appended {
     /// True if the entry was stored already, under the same key.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub repeated: bool,
+    /// True if a compaction is due, by the limits of [`super::Store::set_compaction`].
+    #[serde(rename = "compactionDue", skip_serializing_if = "std::ops::Not::not")]
+    pub compaction_due: bool,
 }
 
 impl Appender<'_> {
@@ -102,7 +105,8 @@ impl Appender<'_> {
     }
 
     pub(super) fn append_checked(&self, entry: &NewEntry, begins_turn: bool) -> Result<Appended> {
-        let request = AppendRequest { entry, conditions: self.conditions, begins_turn };
+        let conditions = self.conditions;
+        let request = AppendRequest { entry, conditions, begins_turn, continues: None };
         self.session.store.core().append_unprojected(&self.session.native, &request)
     }
 }
@@ -144,8 +148,10 @@ impl Core {
                 let view = View { conn: tx, session, state: Some(state) };
                 let CheckedEntry { id, parent, line, .. } = match check(&view, request, key)? {
                     Ok(checked) => checked,
-                    Err(before) => return Ok(Some((before, 0))),
+                    Err(before) => return Ok(Some((before, 0, None))),
                 };
+                let from = cursor;
+                let is_at_leaf = state.leaf_id() == parent;
                 let (seq, start) =
                     native_lines::append(tx, session.generation, line.as_bytes(), None, key)?;
                 let node = Node::appended(request.entry, id.clone(), parent, seq);
@@ -154,12 +160,19 @@ impl Core {
                 state.advance(tx, session, AppendedEntry { node, leaf_target, cursor })?;
                 let leaf = state.leaf_id();
                 let lag = seq.0 - projected.to;
-                Ok(Some((Appended { id, seq, leaf, repeated: false }, lag)))
+                let appended = Appended { id, seq, leaf, repeated: false, compaction_due: false };
+                Ok(Some((appended, lag, Some((from, cursor, line, is_at_leaf)))))
             });
             match done {
-                Ok(Some((appended, lag))) => {
+                Ok(Some((mut appended, lag, written))) => {
                     if lag > 0 {
                         self.projector.schedule(&self.ledger, lag);
+                    }
+                    if let Some((from, to, line, is_at_leaf)) = written {
+                        self.sizes.advance(session, (from, to), &line, is_at_leaf);
+                        // The entry is stored, even if its session cannot be read now.
+                        let is_due = self.is_compaction_due(session, to);
+                        appended.compaction_due = is_due.unwrap_or_default();
                     }
                     return Ok(appended);
                 }
@@ -180,6 +193,8 @@ pub(super) struct AppendRequest<'a> {
     pub(super) conditions: Append<'a>,
     /// True if an unanswered user message at the leaf becomes a sibling of this entry.
     pub(super) begins_turn: bool,
+    /// The entry that the leaf has to come after, without a compaction or a reset between them.
+    pub(super) continues: Option<&'a str>,
 }
 
 /// An entry that passed every check.
@@ -201,15 +216,15 @@ pub(super) fn append(
     let view = View::projected(tx, session);
     let key = conditions.stored_key()?;
     let key = key.as_deref();
-    let checked = match check(&view, &AppendRequest { entry, conditions, begins_turn: false }, key)?
-    {
+    let request = AppendRequest { entry, conditions, begins_turn: false, continues: None };
+    let checked = match check(&view, &request, key)? {
         Ok(checked) => checked,
         Err(before) => return Ok(before),
     };
     let seq = work.record(session, checked.line.as_bytes(), key, None)?;
     work.save_sessions()?;
     let leaf = view.leaf()?.map(|leaf| leaf.id);
-    Ok(Appended { id: checked.id, seq, leaf, repeated: false })
+    Ok(Appended { id: checked.id, seq, leaf, repeated: false, compaction_due: false })
 }
 
 /// Returns the entry to write, or the result of an earlier append with the same key.
@@ -230,7 +245,11 @@ fn check(
         Expect::Root => leaf.is_none(),
         Expect::Entry(id) => leaf.as_ref().is_some_and(|leaf| leaf.id == id),
     };
-    if !as_expected {
+    let continues = match request.continues {
+        Some(entry) => continues(view, leaf.clone(), entry)?,
+        None => true,
+    };
+    if !as_expected || !continues {
         return Err(Error::Conflict {
             session: session.id.clone(),
             leaf: leaf.map(|leaf| leaf.id),
@@ -265,6 +284,22 @@ fn check(
         false => entry.line(&id, parent.as_deref(), now),
     };
     Ok(Ok(CheckedEntry { id, parent, line }))
+}
+
+/// Returns whether the path to the leaf goes through an entry, without a compaction or a reset after
+/// it.
+fn continues(view: &View<'_>, leaf: Option<Node>, entry: &str) -> Result<bool> {
+    let mut at = leaf;
+    while let Some(node) = at {
+        if node.id == entry {
+            return Ok(true);
+        }
+        if matches!(&*node.type_name, "compaction" | "reset") {
+            return Ok(false);
+        }
+        at = node.parent.map(|parent| view.find(&parent)).transpose()?.flatten();
+    }
+    Ok(false)
 }
 
 /// Returns the call of the last answer on the path that has no result yet. Fails unless there is
@@ -342,7 +377,7 @@ fn earlier_append(view: &View<'_>, key: &str, entry: &NewEntry) -> Result<Option
         return Err(Error::KeyUsed { key, entry: id });
     }
     let leaf = view.leaf()?.map(|leaf| leaf.id);
-    Ok(Some(Appended { id, seq, leaf, repeated: true }))
+    Ok(Some(Appended { id, seq, leaf, repeated: true, compaction_due: false }))
 }
 
 /// Returns an id that no entry of the session has: eight hex digits, or a UUID if the tried ones

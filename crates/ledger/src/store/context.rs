@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 
-use quipu_transcript::context::{At, Context, Reader, Session, pairing};
+use quipu_transcript::context::{At, Context, PathEntries, Reader, Session, pairing};
 use rusqlite::Connection;
 
 use super::core::Core;
@@ -153,5 +153,19 @@ impl Core {
         let Context { messages, leaf, model, thinking_level } = plan.fill(&line);
         let (messages, _) = pairing::pair(messages);
         Ok(Context { leaf, model, thinking_level, messages })
+    }
+
+    /// Returns the entries that the context of the session's leaf comes from.
+    pub(super) fn path_entries(&mut self, session: &NativeSession) -> Result<PathEntries> {
+        let snapshot = Snapshot::of(self.ledger.conn())?;
+        let Some(cached) = self.cache.current_session(self.ledger.conn(), session.generation)?
+        else {
+            drop(snapshot);
+            let read = &mut |ledger: &_| query::context::path_entries(ledger, session.row);
+            return Ok(self.read_caught_up(read)?.unwrap_or_default());
+        };
+        let line = |number: usize| cached.lines.get(number).map(AsRef::as_ref);
+        let plan = cached.session.path_plan(At::Leaf);
+        Ok(plan.map(|plan| plan.fill(&line)).unwrap_or_default())
     }
 }

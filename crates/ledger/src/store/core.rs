@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use rusqlite::Transaction;
 
 use super::context::Cache;
+use super::due::Sizes;
 use super::projector::Projector;
 use super::unprojected::Unprojected;
 use super::work::Work;
@@ -28,6 +29,7 @@ pub(super) struct Core {
     pub(super) fold: Fold,
     pub(super) data_version: i64,
     pub(super) cache: Cache,
+    pub(super) sizes: Sizes,
     pub(super) unprojected: Unprojected,
     pub(super) projector: Projector,
 }
@@ -43,6 +45,7 @@ impl Core {
             fold: Fold::default(),
             data_version: -1,
             cache: Cache::default(),
+            sizes: Sizes::default(),
             unprojected: Unprojected::default(),
             projector: Projector::default(),
         })
@@ -149,6 +152,7 @@ impl Core {
     pub(super) fn drop_cached(&mut self) {
         self.fold.drop_cache();
         self.unprojected.drop_cached();
+        self.sizes.drop_cached();
     }
 }
 

@@ -106,6 +106,12 @@ impl Store {
     }
 }
 
+/// Returns the lines that a fork of a session at its leaf would have.
+pub(super) fn lines_of_fork(ledger: &Ledger, from: SessionRow) -> Result<Vec<String>> {
+    let (lines, _) = path(ledger, from, None)?;
+    Ok(lines.into_iter().map(|line| line.text).collect())
+}
+
 /// Returns the lines of the path to `at`, and the number of messages that pi's format cannot
 /// express.
 fn path(ledger: &Ledger, from: SessionRow, at: Option<&str>) -> Result<(Vec<NewLine>, u64)> {

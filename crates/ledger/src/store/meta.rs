@@ -60,6 +60,8 @@ impl Session {
             };
             bind(work, session, &key, patch.clone())
         })?;
+        // The window may be another one now.
+        self.store.core().sizes.drop_cached();
         self.store.read_caught_up(&mut |ledger| of(ledger.conn(), session))
     }
 }
@@ -254,7 +256,7 @@ const SUMMED_FIELDS: [&str; 5] =
 struct Counts {
     has_entry: bool,
     sums: [i64; 5],
-    /// The number of tokens in the context at the model's last answer.
+    /// The number of tokens in the context at the model's last answer, or after a compaction since.
     last: Option<i64>,
     has_answer: bool,
 }
@@ -289,16 +291,25 @@ impl Counts {
                 Ok([row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?])
             })?;
         sums[4] = compactions;
-        let last = conn
+        let last: Option<(i64, i64)> = conn
             .prepare_cached(
-                "SELECT u.input + u.output + u.cache_read + u.cache_write
+                "SELECT e.id, u.input + u.output + u.cache_read + u.cache_write
                    FROM entry_rows e JOIN usage_rows u ON u.entry = e.id
                    JOIN kinds k ON k.id = e.kind
                   WHERE e.session = ?1 AND e.id >= ?2 AND k.role = 'assistant' AND NOT k.is_mirror
                   ORDER BY e.id DESC LIMIT 1",
             )?
-            .query_row((session, first), |row| row.get(0))
+            .query_row((session, first), |row| Ok((row.get(0)?, row.get(1)?)))
             .optional()?;
+        // A compaction has made the context smaller than at the last answer.
+        let compacted: Option<i64> = conn
+            .prepare_cached(
+                "SELECT tokens_after FROM compaction_rows
+                  WHERE session = ?1 AND id > ?2 AND tokens_after > 0 ORDER BY id DESC LIMIT 1",
+            )?
+            .query_row((session, last.map_or(first.0 - 1, |(entry, _)| entry)), |row| row.get(0))
+            .optional()?;
+        let last = compacted.or(last.map(|(_, tokens)| tokens));
         Ok(Counts { has_entry, sums, last, has_answer })
     }
 }

@@ -7,8 +7,11 @@
 //! projection.
 
 mod append;
+mod compact;
 mod context;
 mod core;
+mod due;
+mod events;
 mod fork;
 mod import;
 mod keys;
@@ -32,6 +35,11 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 pub use self::append::{Append, Appended, Expect};
+pub use self::compact::{
+    Compact, Compacted, CompactionPlan, CompactionSettings, Digest, Headroom, MAX_SUMMARY_BYTES,
+    Reason, Summariser, WindowFrom, headroom_of, plan_compaction_of,
+};
+pub use self::events::{Phase, StoreEvent};
 pub use self::fork::{Fork, Forked};
 pub use self::keys::registry;
 pub use self::look::{
@@ -48,6 +56,7 @@ pub use quipu_transcript::native::Entry;
 
 use self::context::Cache;
 use self::core::Core;
+use self::events::Listeners;
 use self::work::Work;
 use crate::Result;
 use crate::file::ledger::Ledger;
@@ -76,6 +85,7 @@ use crate::file::ledger::Ledger;
 #[derive(Debug, Clone)]
 pub struct Store {
     core: Arc<Mutex<Core>>,
+    listeners: Listeners,
 }
 
 impl Store {
@@ -86,7 +96,8 @@ impl Store {
 
     /// Returns a store that writes to an open ledger.
     pub fn of(ledger: Ledger) -> Result<Store> {
-        Ok(Store { core: Arc::new(Mutex::new(Core::of(ledger)?)) })
+        let core = Arc::new(Mutex::new(Core::of(ledger)?));
+        Ok(Store { core, listeners: Listeners::default() })
     }
 
     /// Opens the ledger again for reading, with everything that was appended so far.

@@ -55,6 +55,7 @@ mod sessions;
 mod spec;
 mod sql;
 mod store;
+mod store_compact;
 mod store_crowd;
 mod store_import;
 mod store_rebuild;

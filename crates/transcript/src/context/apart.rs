@@ -12,7 +12,7 @@ const MAX_THREADS: usize = 4;
 
 /// Applies `work` to the items and returns the results in order. `weight` returns the bytes of an
 /// item.
-pub(super) fn map<T: Sync, R: Send>(
+pub(crate) fn map<T: Sync, R: Send>(
     items: &[T],
     weight: impl Fn(&T) -> usize,
     work: impl Fn(&[T]) -> R + Sync,

@@ -10,8 +10,9 @@
 //! between the agents' own readers and ours are listed in docs/store.md. [`pairing`] is a separate
 //! step after that.
 
-mod apart;
+pub(crate) mod apart;
 mod claude;
+pub(crate) mod entries;
 mod layout;
 mod look;
 pub(crate) mod messages;
@@ -30,6 +31,7 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 
 use crate::json::object::{Object, list, text};
+pub use entries::{PathEntries, PathPlan};
 pub use layout::{Laid, LaidFile, Layout};
 pub use plan::Plan;
 pub use reader::Reader;
@@ -226,6 +228,18 @@ impl Session {
         let sets_thinking = kinds.any(|kind| matches!(kind, Kind::Thinking(_)));
         let plan = plan::of_path(&self.rows, &self.models, &tree, tree.leaf, &path);
         Some((plan, sets_thinking))
+    }
+
+    /// Returns the plan for all entries that the context of an entry comes from, also those without
+    /// a message. `None` if there is no such entry, or for a reader whose lines are not entries.
+    pub fn path_plan(&self, at: At<'_>) -> Option<PathPlan> {
+        let tree = self.tree();
+        let leaf = match at {
+            At::Leaf => tree.leaf,
+            At::Root => None,
+            At::Entry(id) => Some(tree.find(&self.rows, id)?),
+        };
+        entries::plan(&self.rows, &self.models, &tree, leaf)
     }
 
     fn tree(&self) -> Tree {

@@ -51,10 +51,27 @@ struct Call {
     is_synthetic: bool,
 }
 
-/// Moves results after their calls. Takes time linear in the length of the messages.
-pub fn pair(messages: Vec<Message>) -> (Vec<Message>, Repairs) {
+/// The calls of some messages, and which results answer them.
+struct Links {
+    callers: HashMap<usize, Caller>,
+    /// True for each message that is a result.
+    is_result: Vec<bool>,
+    repairs: Repairs,
+}
+
+/// Returns the messages that answer a call of another one: the index of the message with the call,
+/// and that of the result.
+pub(crate) fn answers(messages: &[Message]) -> Vec<(usize, usize)> {
+    let callers = link(messages).callers.into_iter();
+    callers
+        .flat_map(|(caller, Caller { calls, .. })| {
+            calls.into_iter().filter_map(move |call| Some((caller, call.result?)))
+        })
+        .collect()
+}
+
+fn link(messages: &[Message]) -> Links {
     let mut repairs = Repairs::default();
-    let mut messages: Vec<Option<Message>> = messages.into_iter().map(Some).collect();
     let mut callers: HashMap<usize, Caller> = HashMap::new();
     // For each id, the last message that called it, and the index of the call in it.
     let mut last_call: HashMap<String, (usize, usize)> = HashMap::new();
@@ -62,8 +79,7 @@ pub fn pair(messages: Vec<Message>) -> (Vec<Message>, Repairs) {
     // The first call of `last` that a result without an id may answer.
     let mut open = 0;
     let mut is_result = vec![false; messages.len()];
-    for index in 0..messages.len() {
-        let Some(Some(message)) = messages.get_mut(index) else { continue };
+    for (index, message) in messages.iter().enumerate() {
         match read(message) {
             Some(Part::Calls(caller)) => {
                 for (place, call) in caller.calls.iter().enumerate() {
@@ -108,6 +124,13 @@ pub fn pair(messages: Vec<Message>) -> (Vec<Message>, Repairs) {
             None => {}
         }
     }
+    Links { callers, is_result, repairs }
+}
+
+/// Moves results after their calls. Takes time linear in the length of the messages.
+pub fn pair(messages: Vec<Message>) -> (Vec<Message>, Repairs) {
+    let Links { mut callers, is_result, mut repairs } = link(&messages);
+    let mut messages: Vec<Option<Message>> = messages.into_iter().map(Some).collect();
     let mut out = Vec::with_capacity(messages.len());
     for index in 0..messages.len() {
         if is_result.get(index) == Some(&true) {

@@ -117,7 +117,15 @@ impl Plan {
     }
 
     /// Returns the context of a session whose lines are all available.
-    pub fn fill<'a>(mut self, line: &(dyn Fn(usize) -> Option<&'a str> + Sync)) -> Context {
+    pub fn fill<'a>(self, line: &(dyn Fn(usize) -> Option<&'a str> + Sync)) -> Context {
+        self.fill_marked(line).0
+    }
+
+    /// Returns the context, and after each line of [`Plan::lines`] the number of messages so far.
+    pub(crate) fn fill_marked<'a>(
+        mut self,
+        line: &(dyn Fn(usize) -> Option<&'a str> + Sync),
+    ) -> (Context, Vec<usize>) {
         let line = |step: &Step| line(step.line).unwrap_or_default();
         let steps: Vec<Step> = std::mem::take(&mut self.steps).into();
         let looked_at = apart::map(
@@ -127,11 +135,13 @@ impl Plan {
                 steps.iter().map(|step| step.quick(line(step))).collect()
             },
         );
+        let mut marks = Vec::with_capacity(steps.len());
         for (step, quick) in steps.into_iter().zip(looked_at.into_iter().flatten()) {
             let line = line(&step);
             self.take(step, line, quick);
+            marks.push(self.context.messages.len());
         }
-        self.finish()
+        (self.finish(), marks)
     }
 
     /// Adds the text of the line that was needed next.

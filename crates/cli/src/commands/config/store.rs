@@ -101,6 +101,21 @@ pub(super) fn lines(store: &StoreSettings) -> Result<Vec<Line>> {
             add(&format!("compaction.{key}"), Value::Number(value), &is_set);
         }
     }
+    let summariser = &store.summariser;
+    let own = |key: &str| (format!("store.compaction.{key}"), store.origin.clone());
+    let mut summaries: Vec<Line> = Vec::new();
+    if let Some(kind) = summariser.kind {
+        let (key, origin) = own("summariser");
+        summaries.push((key, word(kind), origin));
+    }
+    if !summariser.command.is_empty() {
+        let (key, origin) = own("command");
+        summaries.push((key, Value::Words(summariser.command.clone()), origin));
+    }
+    if let Some(seconds) = summariser.timeout_seconds {
+        let (key, origin) = own("timeout_seconds");
+        summaries.push((key, Value::Number(seconds), origin));
+    }
     if let Some(flush) = compaction.memory_flush {
         add("compaction.memory_flush", Value::Flag(flush), &|found| {
             found.compaction.memory_flush.is_some()
@@ -111,5 +126,6 @@ pub(super) fn lines(store: &StoreSettings) -> Result<Vec<Line>> {
             found.compaction.memory_flush_prompt.is_some()
         });
     }
+    lines.extend(summaries);
     Ok(lines)
 }

@@ -2,12 +2,16 @@
 
 use std::io::{BufRead, Read};
 
-use quipu_ledger::store::{Append, Appended, Entry, Expect};
+use quipu_ledger::store::{
+    Append, Appended, Compact, Compacted, CompactionSettings, Entry, Expect, Session, Summariser,
+};
 use quipu_transcript::native::NewEntry;
+use serde::Serialize;
 
 use super::super::Context;
 use super::{AppendArgs, open_to_write, print_appended};
 use crate::error::{CommandError, Kind, Result};
+use crate::summarisers;
 
 /// Limit for one line of standard input, in bytes.
 const LONGEST: u64 = 64 << 20;
@@ -19,6 +23,10 @@ const LONGEST: u64 = 64 << 20;
 /// custom, custom_message, label, session_info, usage, context_edit, leaf,
 /// reset), or a bare message. Prints {id, seq, leaf} for each entry once it is on
 /// disk. Stops at the first line that is refused; entries printed before it stay.
+///
+/// With --auto-compact, a session that exceeds its limit is compacted before the
+/// entry is printed, which then has the compaction too, and the new leaf. If that
+/// fails, the entry is stored anyway, and printed with `compactionDue`.
 ///
 /// Examples:
 ///   echo '{"role":"assistant","content":"hi"}' | quipu session append 640a
@@ -32,6 +40,14 @@ pub(crate) struct Args {
 
     #[command(flatten)]
     how: AppendArgs,
+
+    /// Compact the session when that is due, before the entry is printed
+    #[arg(long)]
+    auto_compact: bool,
+
+    /// The number of tokens that the model takes
+    #[arg(long, value_name = "TOKENS", requires = "auto_compact", value_parser = clap::value_parser!(u64).range(1..))]
+    window: Option<u64>,
 }
 
 /// Begin a turn with a user's message
@@ -80,6 +96,10 @@ pub(crate) struct MirrorArgs {
 
 pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
     let session = open_to_write(context, &args.id)?;
+    let compactor = match args.auto_compact {
+        true => Some(Compactor::new(context, &session, args.window)?),
+        false => None,
+    };
     let mut input = std::io::stdin().lock();
     let mut leaf: Option<Option<String>> = None;
     let mut number = 0_u64;
@@ -111,18 +131,73 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
         let part = if number == 1 { 0 } else { number };
         let how = Append { expected_leaf, key: args.how.key.as_deref(), part };
         let appended = session.with(how).append(Entry::json(text));
-        let appended =
-            print_appended(context, appended).map_err(closed_output_fails).map_err(|error| {
-                match number {
-                    1 => error,
-                    number => error.about(format!("line {number}")),
-                }
-            })?;
+        let appended = match (appended, &compactor) {
+            (Ok(appended), Some(compactor)) => compactor.print(context, &session, appended),
+            (appended, _) => print_appended(context, appended),
+        };
+        let appended = appended.map_err(closed_output_fails).map_err(|error| match number {
+            1 => error,
+            number => error.about(format!("line {number}")),
+        })?;
         // Flushed, because the caller may wait for this answer before it sends the next line.
         context.output.flush().map_err(|error| closed_output_fails(error.into()))?;
         // Other entries may follow one that was already there. The next line continues from the
         // leaf right after it.
         leaf = Some(if appended.repeated { leaf_after(text, appended) } else { appended.leaf });
+    }
+}
+
+/// Compacts a session when an append reports that it is due.
+struct Compactor {
+    settings: CompactionSettings,
+    summariser: Box<dyn Summariser>,
+}
+
+/// An appended entry with the compaction that followed it.
+#[derive(Serialize)]
+struct WithCompaction<'a> {
+    #[serde(flatten)]
+    appended: &'a Appended,
+    compaction: &'a Compacted,
+}
+
+impl Compactor {
+    fn new(context: &Context, session: &Session, window: Option<u64>) -> Result<Compactor> {
+        let settings = super::compaction_settings(context, window)?;
+        session.store().set_compaction(Some(settings.clone()));
+        let summariser = summarisers::configured(&context.settings.store.summariser)?;
+        Ok(Compactor { settings, summariser })
+    }
+
+    /// Compacts the session if that is due, and prints the entry.
+    fn print(
+        &self,
+        context: &mut Context,
+        session: &Session,
+        mut appended: Appended,
+    ) -> Result<Appended> {
+        let compacted = match appended.compaction_due {
+            true => {
+                let wanted = Compact { is_due: true, ..Compact::default() };
+                session.compact_now(&self.settings, &wanted, &*self.summariser)
+            }
+            false => Ok(None),
+        };
+        match compacted {
+            Ok(Some(compacted)) => {
+                appended.compaction_due = false;
+                appended.leaf.clone_from(&compacted.appended.leaf);
+                let compaction = &compacted;
+                context.output.json(&WithCompaction { appended: &appended, compaction })?;
+                return Ok(appended);
+            }
+            Ok(None) => {}
+            Err(error) => {
+                let why = error.to_string();
+                context.output.warn(&format!("the session was not compacted: {why}"), None);
+            }
+        }
+        print_appended(context, Ok(appended))
     }
 }
 

@@ -1,11 +1,14 @@
 //! `quipu session context`: the messages for the model.
 
 use quipu_ledger::Error;
+use quipu_ledger::Message;
 use quipu_ledger::query::SessionContext;
+use quipu_transcript::compaction::{self, Fitted};
+use serde::Serialize;
 use serde_json::Value;
 
 use super::super::Context;
-use crate::error::Result;
+use crate::error::{CommandError, Kind, Result};
 use crate::output::{Column, ID_LETTERS, ShortIds, Style, Text, count};
 use crate::reading;
 
@@ -15,7 +18,9 @@ use crate::reading;
 /// OpenClaw. The last compaction replaces the entries before it, edits are
 /// applied, and every tool call is followed by its result.
 ///
-/// `--json` prints one object: leaf, model, thinkingLevel and messages.
+/// `--json` prints one object: leaf, model, thinkingLevel and messages. With
+/// --budget it also has tokens and shortened, the number of shortened results.
+/// If the messages do not fit anyway, the exit code is 1. Nothing is stored.
 ///
 /// Examples:
 ///   quipu session context 640a --json
@@ -30,6 +35,10 @@ pub(crate) struct Args {
     /// Use this entry instead of the session's leaf; `#7` is the entry on line 7
     #[arg(long, value_name = "ENTRY", allow_hyphen_values = true)]
     leaf: Option<String>,
+
+    /// Shorten the oldest tool results until the messages have at most this many tokens
+    #[arg(long, value_name = "TOKENS")]
+    budget: Option<u64>,
 }
 
 /// Characters shown of a message.
@@ -60,8 +69,15 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
         let warning = format!("{messages} above 32 MiB: their texts are cut after 64 KiB");
         context.output.warn(&warning, None);
     }
+    let (seen, fitted) = match args.budget {
+        Some(budget) => fit(seen, budget),
+        None => (seen, None),
+    };
+    let is_over =
+        fitted.as_ref().zip(args.budget).is_some_and(|(size, budget)| size.tokens > budget);
     if context.is_json {
-        return Ok(context.output.json(&seen.context)?);
+        context.output.json(&Printed { context: &seen.context, size: fitted })?;
+        return within(is_over);
     }
     let session =
         row.map(|row| quipu_ledger::query::summary_of(&ledger, row)).transpose()?.flatten();
@@ -70,29 +86,75 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
     // An open snapshot keeps the write-ahead log from shrinking, and a pager may be open for hours.
     drop(ledger);
     context.output.page()?;
-    summary(context, &ids.of(id.as_deref().unwrap_or(&args.id)), &seen)?;
+    summary(context, &ids.of(id.as_deref().unwrap_or(&args.id)), &seen, fitted)?;
     let messages = &seen.context.messages;
     if messages.is_empty() {
-        return Ok(());
+        return within(is_over);
     }
     // The columns have no titles; the empty title line separates the table.
-    let rows = messages.iter().enumerate().map(|(index, message)| {
-        // A message that is not a tree is printed as it is.
-        let value = serde_json::from_str(message.json()).unwrap_or(Value::Null);
-        let (role, style) = role_of(&value);
-        vec![
-            Text::styled(Style::Dim, (index + 1).to_string()),
-            Text::styled(style, role),
-            Text::plain(short(&text_of(&value))),
-        ]
-    });
+    let rows = messages.iter().enumerate().map(|(index, message)| message_row(index, message));
     let columns = [Column::numbers(""), Column::words(""), Column::title("")];
     let rows = rows.collect();
-    Ok(context.output.table(0, &columns, rows)?)
+    context.output.table(0, &columns, rows)?;
+    within(is_over)
+}
+
+/// The size of a context that was shortened.
+#[derive(Debug, Clone, Copy, Serialize)]
+struct Size {
+    tokens: u64,
+    shortened: usize,
+}
+
+/// A context as `--json` prints it.
+#[derive(Serialize)]
+struct Printed<'a> {
+    #[serde(flatten)]
+    context: &'a quipu_ledger::Context,
+    #[serde(flatten)]
+    size: Option<Size>,
+}
+
+/// Shortens tool results until the context fits.
+fn fit(seen: SessionContext, budget: u64) -> (SessionContext, Option<Size>) {
+    let messages = seen.context.messages;
+    let Fitted { messages, tokens, shortened } = compaction::fit(messages, budget);
+    let context = quipu_ledger::Context { messages, ..seen.context };
+    (SessionContext { context, ..seen }, Some(Size { tokens, shortened }))
+}
+
+/// Fails if the context is too long for its budget.
+fn within(is_over: bool) -> Result<()> {
+    match is_over {
+        false => Ok(()),
+        true => {
+            let mut error = CommandError::new("the context does not fit into the budget")
+                .hint("`quipu session compact` replaces its beginning by a summary");
+            error.kind = Kind::NoMatch;
+            Err(error)
+        }
+    }
+}
+
+/// Returns the line of a message: its number, its role and its text.
+pub(super) fn message_row(index: usize, message: &Message) -> Vec<Text> {
+    // A message that is not a tree is printed as it is.
+    let value = serde_json::from_str(message.json()).unwrap_or(Value::Null);
+    let (role, style) = role_of(&value);
+    vec![
+        Text::styled(Style::Dim, (index + 1).to_string()),
+        Text::styled(style, role),
+        Text::plain(short(&text_of(&value))),
+    ]
 }
 
 /// Prints facts about the whole context.
-fn summary(context: &mut Context, id: &str, seen: &SessionContext) -> Result<()> {
+fn summary(
+    context: &mut Context,
+    id: &str,
+    seen: &SessionContext,
+    size: Option<Size>,
+) -> Result<()> {
     let length = count(seen.context.messages.len() as u64, "message");
     let headline = Text::plain("session ").with(Style::Bold, id).and(format!(": {length}"));
     context.output.line(headline)?;
@@ -106,6 +168,11 @@ fn summary(context: &mut Context, id: &str, seen: &SessionContext) -> Result<()>
         facts.push(("model", Text::plain(words.cloned().collect::<Vec<_>>().join(" "))));
     }
     facts.push(("thinking", Text::plain(&seen.context.thinking_level)));
+    if let Some(Size { tokens, shortened }) = size {
+        let results = count(shortened as u64, "result");
+        let size = format!("{}, {results} shortened", count(tokens, "token"));
+        facts.push(("size", Text::plain(size)));
+    }
     let repairs = seen.repairs;
     let repaired = [
         (repairs.added, "added"),

@@ -2,8 +2,10 @@
 
 mod append;
 mod branch;
+mod compact;
 mod context;
 mod fork;
+mod headroom;
 mod keys;
 mod label;
 mod leaf;
@@ -16,7 +18,7 @@ use std::path::Path;
 
 use quipu_ledger::Ledger;
 use quipu_ledger::ids::SessionRow;
-use quipu_ledger::store::{Append, Appended, Expect, Session, Store};
+use quipu_ledger::store::{Append, Appended, CompactionSettings, Expect, Session, Store};
 
 use super::Context;
 use crate::error::{CommandError, Kind, Result};
@@ -48,6 +50,8 @@ enum Action {
     Append(append::Args),
     Mirror(append::MirrorArgs),
     Context(context::Args),
+    Headroom(headroom::Args),
+    Compact(compact::Args),
     Branch(branch::Args),
     Leaf(leaf::Args),
     Fork(fork::Args),
@@ -72,6 +76,8 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
         Action::Append(args) => append::run(args, context),
         Action::Mirror(args) => append::mirror(args, context),
         Action::Context(args) => context::run(args, context),
+        Action::Headroom(args) => headroom::run(args, context),
+        Action::Compact(args) => compact::run(args, context),
         Action::Branch(args) => branch::run(args, context),
         Action::Leaf(args) => leaf::run(args, context),
         Action::Fork(args) => fork::run(args, context),
@@ -181,6 +187,15 @@ fn print_appended(
             Err(error)
         }
     }
+}
+
+/// Returns the settings of compactions, for a window that the caller names.
+fn compaction_settings(context: &Context, window: Option<u64>) -> Result<CompactionSettings> {
+    Ok(CompactionSettings {
+        rules: context.settings.store.routing()?.settings.compaction,
+        window,
+        windows: context.settings.windows.value.clone(),
+    })
 }
 
 /// Returns the working folder for the header of a new session.

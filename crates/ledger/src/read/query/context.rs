@@ -9,7 +9,9 @@ pub(crate) mod recent;
 use std::cmp::Reverse;
 use std::collections::HashMap;
 
-use quipu_transcript::context::{At, Context, Plan, Reader, Session, pairing};
+use quipu_transcript::context::{
+    At, Context, PathEntries, PathPlan, Plan, Reader, Session, pairing,
+};
 use quipu_transcript::format::{self, Archive};
 use quipu_transcript::record::DECODE_LIMIT;
 use quipu_transcript::shorten::Shortened;
@@ -77,6 +79,18 @@ pub fn context_of(
     })
 }
 
+/// Returns the entries that the context of a session's leaf comes from. `None` if the session's
+/// lines are not entries of pi's format.
+pub(crate) fn path_entries(ledger: &Ledger, session: SessionRow) -> Result<Option<PathEntries>> {
+    let conn = ledger.conn();
+    let _snapshot = Snapshot::of(conn)?;
+    let Some(newest) = transcript_generations(conn, session)?.into_iter().next() else {
+        return Ok(Some(PathEntries::default()));
+    };
+    let selected = newest.select(conn, &|session| session.path_plan(At::Leaf))?;
+    Ok(selected.map(|(entries, _)| entries))
+}
+
 /// One generation of a file that holds the session.
 pub(crate) struct TranscriptGeneration {
     id: GenerationId,
@@ -138,8 +152,17 @@ impl TranscriptGeneration {
         conn: &Connection,
         at: At<'_>,
     ) -> Result<Option<(Context, usize)>> {
+        self.select(conn, &|session| session.plan(at))
+    }
+
+    /// Returns what a plan selects from these lines, and the number of its lines that are cut.
+    fn select<P: LinePlan>(
+        &self,
+        conn: &Connection,
+        plan: &dyn Fn(&Session) -> Option<P>,
+    ) -> Result<Option<(P::Filled, usize)>> {
         if self.size <= MAX_BYTES_IN_MEMORY {
-            return self.context_at_once(conn, at);
+            return self.select_at_once(conn, plan);
         }
         let mut session = Session::new(self.reader);
         let mut long = Vec::new();
@@ -149,15 +172,20 @@ impl TranscriptGeneration {
             }
             session.push(&String::from_utf8_lossy(line));
         })?;
-        let Some(plan) = session.plan(at) else { return Ok(None) };
+        let Some(plan) = plan(&session) else { return Ok(None) };
         drop(session);
-        let cut = cut(&plan, &long);
-        let lines = self.needed_lines(conn, &plan)?;
-        Ok(Some((plan.fill(&|line| lines.get(&line).map(String::as_str)), cut)))
+        let needed = plan.needed();
+        let cut = cut(&needed, &long);
+        let lines = self.needed_lines(conn, &needed)?;
+        Ok(Some((plan.filled(&|line| lines.get(&line).map(String::as_str)), cut)))
     }
 
-    /// Returns the same as [`TranscriptGeneration::context`], for lines that fit into memory.
-    fn context_at_once(&self, conn: &Connection, at: At<'_>) -> Result<Option<(Context, usize)>> {
+    /// Returns the same as [`TranscriptGeneration::select`], for lines that fit into memory.
+    fn select_at_once<P: LinePlan>(
+        &self,
+        conn: &Connection,
+        plan: &dyn Fn(&Session) -> Option<P>,
+    ) -> Result<Option<(P::Filled, usize)>> {
         let mut bytes = Vec::with_capacity(usize::try_from(self.size).unwrap_or_default());
         let mut take = |part: &[u8]| {
             bytes.extend_from_slice(part);
@@ -179,17 +207,16 @@ impl TranscriptGeneration {
         }
         let mut session = Session::new(self.reader);
         session.extend(&lines);
-        let plan = session.plan(at);
-        Ok(plan.map(|plan| {
-            let cut = cut(&plan, long.as_slice());
-            (plan.fill(&|line| lines.get(line).copied()), cut)
+        Ok(plan(&session).map(|plan| {
+            let cut = cut(&plan.needed(), long.as_slice());
+            (plan.filled(&|line| lines.get(line).copied()), cut)
         }))
     }
 
     /// Returns the lines that a plan needs, by number.
-    fn needed_lines(&self, conn: &Connection, plan: &Plan) -> Result<HashMap<usize, String>> {
+    fn needed_lines(&self, conn: &Connection, needed: &[usize]) -> Result<HashMap<usize, String>> {
         let mut needed_lines: HashMap<usize, String> =
-            plan.lines().map(|line| (line, String::new())).collect();
+            needed.iter().map(|line| (*line, String::new())).collect();
         let mut number = 0;
         self.split(conn, DECODE_LIMIT, &mut |line, _| {
             if let Some(needed_line) = needed_lines.get_mut(&number) {
@@ -290,9 +317,42 @@ impl Splitter {
     }
 }
 
-/// Returns the number of lines of a plan that were shortened.
-fn cut(plan: &Plan, long: &[usize]) -> usize {
-    plan.lines().filter(|line| long.binary_search(line).is_ok()).count()
+/// Returns the number of needed lines that were shortened.
+fn cut(needed: &[usize], long: &[usize]) -> usize {
+    needed.iter().filter(|line| long.binary_search(line).is_ok()).count()
+}
+
+/// A plan that names the lines it needs.
+trait LinePlan {
+    type Filled;
+
+    fn needed(&self) -> Vec<usize>;
+
+    fn filled<'a>(self, line: &(dyn Fn(usize) -> Option<&'a str> + Sync)) -> Self::Filled;
+}
+
+impl LinePlan for Plan {
+    type Filled = Context;
+
+    fn needed(&self) -> Vec<usize> {
+        self.lines().collect()
+    }
+
+    fn filled<'a>(self, line: &(dyn Fn(usize) -> Option<&'a str> + Sync)) -> Context {
+        self.fill(line)
+    }
+}
+
+impl LinePlan for PathPlan {
+    type Filled = PathEntries;
+
+    fn needed(&self) -> Vec<usize> {
+        self.lines().collect()
+    }
+
+    fn filled<'a>(self, line: &(dyn Fn(usize) -> Option<&'a str> + Sync)) -> PathEntries {
+        self.fill(line)
+    }
 }
 
 /// Returns a line with its long strings cut.

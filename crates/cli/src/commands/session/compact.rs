@@ -1,0 +1,238 @@
+//! `quipu session compact`: replace the beginning of a context by a summary.
+
+use quipu_ledger::Message;
+use quipu_ledger::store::{
+    Compact, Compacted, CompactionPlan, CompactionSettings, Fork, Reason, Store, plan_compaction_of,
+};
+use quipu_transcript::compaction::Files;
+use serde::Serialize;
+use serde_json::json;
+
+use super::super::Context;
+use super::context::message_row;
+use super::{compaction_settings, open_to_read, open_to_write};
+use crate::error::{CommandError, Kind, Result};
+use crate::output::{Column, Style, Text, count, number};
+use crate::summarisers;
+
+/// Replace the beginning of a session's context by a summary
+///
+/// Appends one `compaction` entry; nothing is deleted. Recent messages stay, a
+/// call stays with its results, and a turn that is too long is split. The
+/// summariser is that of the configuration; without one, quipu selects lines of
+/// the conversation itself, without a model. No other writer waits meanwhile.
+///
+/// With `--reason overflow --tokens N`, a model has refused the context and
+/// counted N tokens: as much as fits is kept.
+///
+/// Examples:
+///   quipu session compact agent:main:main
+///   quipu session compact 640a --dry-run
+///   quipu session compact 640a --reason overflow --tokens 201388
+///   quipu session compact 640a --fork
+#[derive(Debug, clap::Args)]
+#[command(verbatim_doc_comment)]
+pub(crate) struct Args {
+    /// A session id or an unambiguous beginning of one, a session key, or `last`
+    #[arg(value_name = "ID", allow_hyphen_values = true)]
+    id: String,
+
+    /// What the summary should be about
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
+    instructions: Option<String>,
+
+    /// Tokens of recent messages to keep [default: keep_recent_tokens of the configuration]
+    #[arg(long, value_name = "TOKENS")]
+    keep: Option<u64>,
+
+    /// Why it is compacted
+    #[arg(
+        long,
+        value_name = "REASON",
+        default_value = "manual",
+        requires_if("overflow", "tokens")
+    )]
+    reason: Why,
+
+    /// The size of the context as the model counted it that refused it
+    #[arg(long, value_name = "TOKENS", value_parser = clap::value_parser!(u64).range(1..))]
+    tokens: Option<u64>,
+
+    /// The number of tokens that the model takes
+    #[arg(long, value_name = "TOKENS", value_parser = clap::value_parser!(u64).range(1..))]
+    window: Option<u64>,
+
+    /// Compact a fork of the session, which may be a collected one, and print its id
+    #[arg(long)]
+    fork: bool,
+
+    /// Print what would be summarised, and write nothing
+    #[arg(long)]
+    dry_run: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Why {
+    /// A person or a runtime asks for it
+    Manual,
+    /// A model refused the context
+    Overflow,
+}
+
+pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
+    if args.tokens.is_some() && args.reason == Why::Manual {
+        return Err(CommandError::new("--tokens needs --reason overflow")
+            .hint("it is the size of a context that a model refused"));
+    }
+    let mut settings = compaction_settings(context, args.window)?;
+    settings.rules.keep_recent_tokens = args.keep.or(settings.rules.keep_recent_tokens);
+    let instructions = args.instructions.as_deref();
+    let wanted = Compact { instructions, refused: args.tokens, is_due: false };
+    if args.dry_run {
+        return dry_run(args, context, &settings, &wanted);
+    }
+    let summariser = summarisers::configured(&context.settings.store.summariser)?;
+    let compacted = if args.fork {
+        let store = Store::open(&context.settings.ledger.value)?;
+        let fork = Fork::default();
+        let made = store.compact_fork(&args.id, &fork, &settings, &wanted, &*summariser)?;
+        made.map(|(forked, compacted)| (forked.session.id().to_owned(), compacted))
+    } else {
+        let session = open_to_write(context, &args.id)?;
+        let compacted = session.compact_now(&settings, &wanted, &*summariser);
+        let compacted = compacted.map_err(|error| conflict(context, error))?;
+        compacted.map(|compacted| (session.id().to_owned(), compacted))
+    };
+    match compacted {
+        Some((session, compacted)) => print(context, args, &session, &compacted),
+        None => nothing(context),
+    }
+}
+
+/// Prints the current leaf if the session has changed meanwhile.
+fn conflict(context: &mut Context, error: quipu_ledger::Error) -> CommandError {
+    let leaf = match &error {
+        quipu_ledger::Error::Conflict { leaf, .. } => Some(leaf.clone()),
+        _ => None,
+    };
+    let mut error = CommandError::from(error);
+    if let Some(leaf) = leaf {
+        error.kind = Kind::NoMatch;
+        if let Err(unprinted) = context.output.json(&json!({"error": "conflict", "leaf": leaf})) {
+            return unprinted.into();
+        }
+    }
+    error
+}
+
+fn nothing(context: &mut Context) -> Result<()> {
+    if context.is_json {
+        return Ok(context.output.json(&json!({"compacted": false}))?);
+    }
+    Ok(context.output.line("nothing to compact: every message stays")?)
+}
+
+fn print(context: &mut Context, args: &Args, session: &str, compacted: &Compacted) -> Result<()> {
+    if context.is_json {
+        let mut value = serde_json::to_value(compacted).unwrap_or_default();
+        value["compacted"] = true.into();
+        value["session"] = session.into();
+        return Ok(context.output.json(&value)?);
+    }
+    let headline = match args.fork {
+        true => Text::plain("compacted the fork ").with(Style::Bold, session),
+        false => Text::plain("compacted session ").with(Style::Bold, session),
+    };
+    context.output.line(headline)?;
+    let mut facts = vec![
+        ("entry", Text::plain(&compacted.appended.id)),
+        ("kept from", Text::plain(&compacted.first_kept_entry_id)),
+        ("before", Text::plain(count(compacted.tokens_before, "token"))),
+    ];
+    match compacted.tokens_after {
+        Some(after) => facts.push(("after", Text::plain(count(after, "token")))),
+        None => facts.push(("after", Text::plain("the same compaction was made before"))),
+    }
+    Ok(context.output.facts(2, &facts)?)
+}
+
+fn dry_run(
+    args: &Args,
+    context: &mut Context,
+    settings: &CompactionSettings,
+    wanted: &Compact<'_>,
+) -> Result<()> {
+    let (ledger, row) = open_to_read(context, &args.id)?;
+    let planned = plan_compaction_of(&ledger, row, settings, wanted)?;
+    // An open snapshot keeps the write-ahead log from shrinking, and a pager may be open for hours.
+    drop(ledger);
+    let Some(planned) = planned else { return nothing(context) };
+    if context.is_json {
+        return Ok(context.output.json(&DryRun::of(&planned))?);
+    }
+    let plan = &planned.plan;
+    context.output.page()?;
+    let headline = Text::plain("session ").with(Style::Bold, &planned.session);
+    context.output.line(headline.and(" would be compacted"))?;
+    let summarised = (plan.history.len() + plan.turn_prefix.len()) as u64;
+    let mut facts = vec![
+        ("before", Text::plain(count(plan.tokens_before, "token"))),
+        ("summarised", Text::plain(count(summarised, "message"))),
+    ];
+    if plan.is_split_turn {
+        let apart = count(plan.turn_prefix.len() as u64, "message");
+        facts.push(("split turn", Text::plain(format!("{apart} of it are summarised apart"))));
+    }
+    facts.push(("kept from", Text::plain(&plan.first_kept)));
+    let kept = count(plan.tokens_kept, "token");
+    let most = number(plan.summary_tokens);
+    facts.push(("after", Text::plain(format!("{kept}, and a summary of at most {most}"))));
+    context.output.facts(2, &facts)?;
+    let messages = plan.history.iter().chain(&plan.turn_prefix);
+    let rows = messages.enumerate().map(|(index, message)| message_row(index, message)).collect();
+    let columns = [Column::numbers(""), Column::words(""), Column::title("")];
+    Ok(context.output.table(0, &columns, rows)?)
+}
+
+/// A plan as `--json` prints it. Messages keep their digits.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct DryRun<'a> {
+    dry_run: bool,
+    session: &'a str,
+    reason: Reason,
+    first_kept_entry_id: &'a str,
+    is_split_turn: bool,
+    compacted_count: u64,
+    tokens_before: u64,
+    tokens_kept: u64,
+    summary_tokens: u64,
+    keep: u64,
+    previous_summary: Option<&'a str>,
+    history: &'a [Message],
+    turn_prefix: &'a [Message],
+    #[serde(flatten)]
+    files: &'a Files,
+}
+
+impl<'a> DryRun<'a> {
+    fn of(planned: &'a CompactionPlan) -> DryRun<'a> {
+        let plan = &planned.plan;
+        DryRun {
+            dry_run: true,
+            session: &planned.session,
+            reason: planned.reason,
+            first_kept_entry_id: &plan.first_kept,
+            is_split_turn: plan.is_split_turn,
+            compacted_count: plan.compacted_count,
+            tokens_before: plan.tokens_before,
+            tokens_kept: plan.tokens_kept,
+            summary_tokens: plan.summary_tokens,
+            keep: plan.budget.keep,
+            previous_summary: plan.previous_summary.as_deref(),
+            history: &plan.history,
+            turn_prefix: &plan.turn_prefix,
+            files: &plan.files,
+        }
+    }
+}

@@ -1,0 +1,275 @@
+//! `quipu session headroom` and `quipu session compact`.
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::home::Home;
+
+fn repository(path: &str) -> String {
+    fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path)).unwrap()
+}
+
+/// Returns a home with the session of docs/compaction.md.
+fn example() -> Home {
+    let home = Home::empty();
+    home.run("session new --id example");
+    append(&home, &repository("docs/examples/compaction.jsonl"));
+    home
+}
+
+fn append(home: &Home, lines: &str) {
+    let appended = home.feed(&["session", "append", "example"], lines);
+    assert_eq!(appended.code, 0, "{appended}");
+}
+
+/// Configures a program as the summariser, with a second to answer.
+fn with_program(home: &Home, script: &str) {
+    home.write("script.sh", script);
+    let config = format!(
+        "[store.compaction]\nsummariser = 'command'\ncommand = ['sh', '{}']\ntimeout_seconds = 1\n",
+        home.path("script.sh").display()
+    );
+    home.write(".config/quipu/config.toml", config);
+}
+
+/// The page shows these commands and their output, with every number.
+#[test]
+fn r80_the_worked_example_is_true() {
+    let page = repository("docs/compaction.md");
+    let (_, example) = page.split_once("## A worked example").unwrap();
+    let home = Home::empty();
+    let mut checked = 0;
+    for block in example.split("```console\n").skip(1) {
+        let (block, _) = block.split_once("```").unwrap();
+        for command in block.split("$ quipu ").skip(1) {
+            let (command, expected) = command.split_once('\n').unwrap();
+            if command.starts_with("session append") {
+                append(&home, &repository("docs/examples/compaction.jsonl"));
+                continue;
+            }
+            let run = home.run(command);
+            assert_eq!(run.code, 0, "{run}");
+            let lines = |text: &str| -> Vec<String> {
+                let text = text.lines().filter(|line| !line.is_empty());
+                // The id of the new entry is random.
+                text.filter(|line| !line.starts_with("  entry")).map(str::to_owned).collect()
+            };
+            assert_eq!(lines(&run.stdout), lines(expected), "{command}");
+            checked += 1;
+        }
+    }
+    assert!(checked >= 5, "{checked}");
+    let context = home.run("session context example --json").json();
+    let summary = context["messages"][0]["summary"].as_str().unwrap();
+    assert!(page.contains(summary), "docs/compaction.md has another summary:\n{summary}");
+}
+
+#[test]
+fn headroom_names_what_is_missing() {
+    let home = Home::empty();
+    home.run("session new --id example");
+    append(&home, r#"{"role":"user","content":"hello"}"#);
+    let unknown = home.run("session headroom example").stdout;
+    let expected = "session example: 2 tokens in 1 message\n  window  not known without a model, so \
+                    that nothing is due\n";
+    assert_eq!(unknown, expected);
+    let json = home.run("session headroom example --window 9223372036854775808 --json").json();
+    assert_eq!(json["limit"], 9_223_372_036_854_751_808_u64);
+    assert_eq!((&json["tokens"], &json["isDue"]), (&2.into(), &false.into()));
+    assert_eq!(home.run("session headroom example --window 0").code, 2);
+    home.write(
+        ".config/quipu/config.toml",
+        "[models]\n'parrot' = { context_window = 100 }\n[store.compaction]\nreserve_tokens_floor = 10\nreserve_tokens = 20\n",
+    );
+    append(&home, r#"{"role":"assistant","content":"hi","provider":"none","model":"parrot"}"#);
+    let known = home.run("session headroom example").stdout;
+    assert!(known.contains("window    100 from [models] of the configuration\n"), "{known}");
+    assert!(known.contains("reserved  20\n  due       above 80 tokens: 77 more\n"), "{known}");
+}
+
+#[test]
+fn what_cannot_be_compacted_stays() {
+    let home = example();
+    let nothing = home.run("session compact example --window 90000 --json");
+    assert_eq!(nothing.json(), serde_json::json!({"compacted": false}));
+    assert_eq!(
+        home.run("session compact example --window 90000").stdout,
+        "nothing to compact: every message stays\n"
+    );
+    for wrong in ["--tokens 5", "--reason overflow", "--reason never", "--window 0", "--keep -1"] {
+        assert_eq!(home.run(&format!("session compact example {wrong}")).code, 2, "{wrong}");
+    }
+    let refused =
+        home.run("session compact example --window 100 --reason overflow --tokens 999999");
+    assert_eq!(refused.code, 2);
+    assert!(refused.stderr.contains("and 50 fit"), "{refused}");
+    let done = home.run("session compact example --window 900 --json").json();
+    assert_eq!((&done["compacted"], &done["session"]), (&true.into(), &"example".into()));
+    let again = home.run("session compact example --window 900 --json").json();
+    assert_eq!(again["compacted"], false);
+}
+
+#[test]
+fn instructions_choose_lines() {
+    let home = example();
+    home.run("session compact example --keep 30 --instructions memchr");
+    let context = home.run("session context example --json").json();
+    let summary = context["messages"][0]["summary"].as_str().unwrap();
+    assert!(summary.contains("## Focus\n- I decided to search"), "{summary}");
+}
+
+#[test]
+fn a_program_makes_the_summary() {
+    let home = example();
+    with_program(&home, "grep -c '^.User]: \\|^.Assistant]: '; echo done");
+    let done = home.run("session compact example --keep 30 --json").json();
+    assert_eq!(done["compacted"], true);
+    let context = home.run("session context example --json").json();
+    let summary = context["messages"][0]["summary"].as_str().unwrap();
+    assert!(summary.starts_with("4\ndone\n\n<modified-files>\nsrc/parser.rs"), "{summary}");
+}
+
+/// Whatever the program does, the session stays as it was, and no process is left behind.
+#[test]
+fn a_program_that_fails_changes_nothing() {
+    let home = example();
+    let before = home.run("session context example --json").json();
+    for (script, why) in [
+        ("exit 3", "exit status: 3"),
+        ("kill -9 $$", "signal: 9"),
+        ("true", "it returned nothing"),
+        ("sleep 600", "no answer after 1 seconds"),
+        ("trap '' TERM INT HUP; sleep 600; echo late", "no answer after 1 seconds"),
+        ("printf '\\377\\376'", "not UTF-8"),
+        ("head -c 2000000 /dev/zero", "it printed more than 1048576 bytes"),
+        ("yes", "it printed more than 1048576 bytes"),
+    ] {
+        with_program(&home, script);
+        let failed = home.run("session compact example --window 900");
+        assert_eq!(failed.code, 2, "{script}: {failed}");
+        assert!(failed.stderr.contains("the summariser `command` failed"), "{script}: {failed}");
+        assert!(failed.stderr.contains(why), "{script}: {failed}");
+        assert!(!failed.stderr.contains("parser"), "{script}: {failed}");
+    }
+    assert_eq!(home.run("session context example --json").json(), before);
+    // A child that stays behind keeps the output open; it is ended with its group.
+    with_program(&home, "sleep 600 & echo $! > \"$HOME/child\"; echo summary");
+    let done = home.run("session compact example --window 900 --json");
+    assert_eq!(done.json()["compacted"], true, "{done}");
+    let child = fs::read_to_string(home.path("child")).unwrap();
+    let stat = fs::read_to_string(format!("/proc/{}/stat", child.trim()));
+    assert!(stat.is_err() || stat.unwrap().contains(") Z "), "the child still runs");
+    home.write(".config/quipu/config.toml", "[store.compaction]\nsummariser = 'command'\n");
+    let none = home.run("session compact example --window 900");
+    assert!(none.code == 2 && none.stderr.contains("has no program"), "{none}");
+}
+
+#[test]
+fn a_collected_session_needs_a_fork() {
+    let home = Home::small();
+    home.run("sync");
+    let id = "00000001-0000-4000-8000-000000000001";
+    let refused = home.run(&format!("session compact {id} --keep 0"));
+    assert_eq!(refused.code, 2, "{refused}");
+    let dry = home.run(&format!("session compact {id} --keep 0 --dry-run --json")).json();
+    assert_eq!(dry["dryRun"], true);
+    let done = home.run(&format!("session compact {id} --keep 0 --fork --json")).json();
+    assert_eq!(done["tokensBefore"], dry["tokensBefore"]);
+    let fork = done["session"].as_str().unwrap();
+    let context: Value = home.run(&format!("session context {fork} --json")).json();
+    assert_eq!(context["messages"][0]["role"], "compactionSummary");
+}
+
+#[test]
+fn settings_of_compactions_are_shown_and_checked() {
+    let home = Home::empty();
+    home.write(
+        "openclaw.json",
+        "{agents: {defaults: {compaction: {reserveTokens: 5, keepRecentTokens: 6}}}}",
+    );
+    home.write(
+        ".config/quipu/config.toml",
+        "[models]\nm = { context_window = 7 }\n[store]\nopenclaw_config = '~/openclaw.json'\n\
+         [store.compaction]\nkeep_recent_tokens = 8\nsummariser = 'command'\ncommand = ['a', 'b']\n",
+    );
+    let shown = home.run("config show --json").json_lines();
+    let value = |key: &str| {
+        shown.iter().find(|line| line["key"] == key).map(|line| line["value"].clone()).unwrap()
+    };
+    assert_eq!(value("models.m.context_window"), 7);
+    assert_eq!(value("store.compaction.reserve_tokens"), 5);
+    assert_eq!(value("store.compaction.keep_recent_tokens"), 8);
+    assert_eq!(value("store.compaction.summariser"), "command");
+    assert_eq!(value("store.compaction.command"), serde_json::json!(["a", "b"]));
+    for (config, why) in [
+        ("[store.compaction]\nsummariser = 'oracle'", "use one of \"digest\", \"command\""),
+        ("[store.compaction]\nkeep_recent_tokens = -1", "at least 0"),
+        ("[store.compaction]\ncommand = 'a'", "must be a list of words"),
+        ("[store.compaction]\ntimeout_seconds = 0", "from 1 to 3600"),
+        ("[models]\nm = 7", "context_window = 32768"),
+        ("[models]\nm = { context_window = 0 }", "is 0"),
+    ] {
+        home.write(".config/quipu/config.toml", config);
+        let refused = home.run("session keys");
+        assert!(refused.code == 2 && refused.stderr.contains(why), "{config}: {refused}");
+    }
+    home.write(
+        ".config/quipu/config.toml",
+        "[store.compaction]\nkeep_tokens = 1\n[models.m]\nwindow = 1",
+    );
+    let warned = home.run("session keys").stderr;
+    assert!(warned.contains("store.compaction.keep_tokens") && warned.contains("models.m.window"));
+}
+
+/// A runtime appends, and its session is compacted when that is due.
+#[test]
+fn r80_appends_compact_by_themselves() {
+    let home = example();
+    let append = |line: &str, more: &[&str]| {
+        let arguments =
+            [&["session", "append", "example", "--auto-compact", "--window", "900"], more];
+        home.feed(&arguments.concat(), line)
+    };
+    let two = "{\"role\":\"assistant\",\"content\":\"Measured.\"}\n{\"role\":\"user\",\"content\":\"Thanks.\"}\n";
+    // The next line continues from the compaction.
+    let lines = append(two, &["--expect-leaf", "00000009"]).json_lines();
+    assert_eq!(lines[0]["leaf"], lines[0]["compaction"]["id"]);
+    assert_eq!(lines[0]["compaction"]["tokensBefore"], 498);
+    assert!(lines[1]["compaction"].is_null() && lines[1]["compactionDue"].is_null());
+    let context = home.run("session context example --json").json();
+    let roles: Vec<&str> = context["messages"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|message| message["role"].as_str().unwrap())
+        .collect();
+    assert_eq!((roles[0], roles.last().copied()), ("compactionSummary", Some("user")));
+    // Without a summary, the entry is stored anyway.
+    with_program(&home, "exit 1");
+    let long = format!("{{\"role\":\"user\",\"content\":\"{}\"}}", "x".repeat(4000));
+    let failed = append(&long, &[]);
+    assert_eq!(
+        (failed.code, failed.json()["compactionDue"].as_bool()),
+        (0, Some(true)),
+        "{failed}"
+    );
+    assert!(failed.stderr.contains("the session was not compacted"), "{failed}");
+    let plain = home.feed(&["session", "append", "example"], &long);
+    assert!(plain.json()["compactionDue"].is_null());
+}
+
+#[test]
+fn a_context_fits_into_a_budget() {
+    let home = example();
+    let json = home.run("session context example --budget 300 --json").json();
+    assert_eq!((&json["shortened"], json["tokens"].as_u64() <= Some(300)), (&1.into(), true));
+    let shown = home.run("session context example --budget 320").stdout;
+    assert!(shown.contains("1 result shortened"), "{shown}");
+    let over = home.run("session context example --budget 10 --json");
+    assert_eq!(over.code, 1, "{over}");
+    assert!(over.stderr.contains("does not fit into the budget"), "{over}");
+    let plain = home.run("session context example --json").json();
+    assert!(plain["tokens"].is_null() && plain["messages"][2]["quipuShortened"].is_null());
+}

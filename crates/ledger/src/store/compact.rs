@@ -1,0 +1,524 @@
+//! Compacts sessions: plans without a lock, has a summary made, and appends one entry.
+//!
+//! No lock is held while a summary is made, so that no writer waits for a model. Entries that are
+//! appended meanwhile stay in the context. Never deletes or changes an entry.
+
+use std::collections::BTreeMap;
+
+use quipu_transcript::compaction::{self as pure, Budget, NoPlan, Request};
+use quipu_transcript::context::{At, Model, PathEntries, Reader};
+use quipu_transcript::native::NewEntry;
+use quipu_transcript::prices::plain_name;
+use quipu_transcript::routing::settings::Compaction;
+use rusqlite::OptionalExtension;
+use serde::Serialize;
+use serde_json::json;
+
+use super::append::{Append, AppendRequest, Appended};
+use super::events::{Phase, StoreEvent};
+use super::session::Session;
+use super::{Fields, Store, fork, meta_of};
+use crate::base::ids::{Seq, SessionRow};
+use crate::file::ledger::Ledger;
+use crate::read::query;
+use crate::truth::chunks::RecordReader;
+use crate::{Error, Result};
+
+/// The longest summary of one part, in bytes.
+pub const MAX_SUMMARY_BYTES: usize = 1 << 20;
+
+/// Makes the summary of a part of a session.
+///
+/// It is called without any lock, may take minutes, and may run a program. What it returns is stored
+/// as text and never interpreted.
+pub trait Summariser {
+    /// Returns its name, which the compaction records.
+    fn name(&self) -> &str;
+
+    /// Returns the summary, or the reason why there is none. The reason quotes no transcript.
+    fn summarise(&self, request: &Request<'_>) -> Result<String, String>;
+}
+
+/// The summariser without a model: it selects lines of the conversation.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Digest;
+
+impl Summariser for Digest {
+    fn name(&self) -> &'static str {
+        "digest"
+    }
+
+    fn summarise(&self, request: &Request<'_>) -> Result<String, String> {
+        let text = pure::digest(request);
+        // Nothing was said, but messages are replaced.
+        Ok(if text.is_empty() { "(nothing to report)".to_owned() } else { text })
+    }
+}
+
+/// The reason for a compaction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Reason {
+    /// A person or a runtime asked for it.
+    Manual,
+    /// A model refused the context.
+    Overflow,
+    /// The context exceeded its limit.
+    Threshold,
+}
+
+/// The settings of a compaction.
+#[derive(Debug, Clone, Default)]
+pub struct CompactionSettings {
+    /// How much is kept free, and how much stays.
+    pub rules: Compaction,
+    /// The tokens that the model takes, which overrides everything else.
+    pub window: Option<u64>,
+    /// The tokens that models take, by name.
+    pub windows: BTreeMap<String, u64>,
+}
+
+/// What a caller wants of a compaction.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Compact<'a> {
+    /// What the summary should be about.
+    pub instructions: Option<&'a str>,
+    /// The size of the context as the model counted it that refused it.
+    pub refused: Option<u64>,
+    /// True if it is made because it is due.
+    pub is_due: bool,
+}
+
+impl Compact<'_> {
+    fn reason(&self) -> Reason {
+        match (self.refused, self.is_due) {
+            (Some(_), _) => Reason::Overflow,
+            (None, true) => Reason::Threshold,
+            (None, false) => Reason::Manual,
+        }
+    }
+}
+
+/// Where the size of a window comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum WindowFrom {
+    /// The caller.
+    Call,
+    /// `contextTokens` in the session's metadata.
+    Session,
+    /// The configuration.
+    Configuration,
+    /// The list in quipu.
+    List,
+}
+
+/// How much of the model's window is used.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Headroom {
+    /// The estimated tokens of the context.
+    pub tokens: u64,
+    /// The part of them that a model counted.
+    pub counted: u64,
+    /// The number of messages in the context.
+    pub messages: usize,
+    /// The model in use.
+    pub model: Option<Model>,
+    /// The limits.
+    #[serde(flatten)]
+    pub budget: Budget,
+    /// Where the size of the window comes from; `None` if it is not known.
+    pub window_from: Option<WindowFrom>,
+    /// The tokens above which a compaction is due.
+    pub limit: Option<u64>,
+    /// The tokens until then.
+    pub left: Option<u64>,
+    /// True if a compaction is due.
+    pub is_due: bool,
+}
+
+/// A compaction that was planned for a session.
+#[derive(Debug, Clone)]
+pub struct CompactionPlan {
+    /// The id of the session.
+    pub session: String,
+    /// Why it is made.
+    pub reason: Reason,
+    /// What the summary should be about.
+    pub instructions: Option<String>,
+    /// What is summarised and what stays.
+    pub plan: pure::Plan,
+}
+
+/// A compaction that was stored.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Compacted {
+    /// The entry.
+    #[serde(flatten)]
+    pub appended: Appended,
+    /// The first entry that stays in the context.
+    pub first_kept_entry_id: String,
+    /// The number of messages on the path that do not stay.
+    pub compacted_count: u64,
+    /// The tokens of the context before it.
+    pub tokens_before: u64,
+    /// The tokens of the context after it; `None` if the same plan was stored before.
+    pub tokens_after: Option<u64>,
+}
+
+impl Session {
+    /// Returns how much of the model's window is used, and when a compaction is due.
+    ///
+    /// ```
+    /// use quipu_ledger::store::CompactionSettings;
+    /// use quipu_ledger::{Entry, Store};
+    ///
+    /// # let folder = tempfile::tempdir()?;
+    /// # let store = Store::open(folder.path().join("ledger.db"))?;
+    /// let session = store.session_or_new("agent:main:main")?;
+    /// session.append(Entry::user("hello"))?;
+    /// let settings = CompactionSettings { window: Some(200_000), ..Default::default() };
+    /// let headroom = session.headroom(&settings)?;
+    /// assert_eq!((headroom.tokens, headroom.limit), (2, Some(176_000)));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn headroom(&self, settings: &CompactionSettings) -> Result<Headroom> {
+        let entries = self.store.core().path_entries(&self.native)?;
+        Ok(headroom(&entries, settings, &self.meta_fields()?))
+    }
+
+    /// Plans a compaction. `None` if there is nothing to summarise.
+    ///
+    /// Fails with [`Error::TooLong`] if a model refused the context and not even its last message
+    /// fits.
+    pub fn plan_compaction(
+        &self,
+        settings: &CompactionSettings,
+        wanted: &Compact<'_>,
+    ) -> Result<Option<CompactionPlan>> {
+        let entries = self.store.core().path_entries(&self.native)?;
+        plan(&self.native.id, entries, settings, &self.meta_fields()?, wanted)
+    }
+
+    /// Has a summary made, and appends the compaction to the current leaf.
+    ///
+    /// If the leaf no longer comes after the planned one, or if the session was compacted or reset
+    /// meanwhile, nothing is written ([`Error::Conflict`]). The same plan is stored once: a repeated
+    /// call makes no summary and returns the first entry. If there is no usable summary, nothing is
+    /// written ([`Error::Summary`]).
+    ///
+    /// ```
+    /// use quipu_ledger::store::{Compact, CompactionSettings, Digest};
+    /// use quipu_ledger::{Entry, Store};
+    ///
+    /// # let folder = tempfile::tempdir()?;
+    /// # let store = Store::open(folder.path().join("ledger.db"))?;
+    /// let session = store.session_or_new("agent:main:main")?;
+    /// for _ in 0..9 {
+    ///     session.append(Entry::user(&"Count the knots. ".repeat(1000)))?;
+    ///     session.append(Entry::assistant("There are 7."))?;
+    /// }
+    /// let plan = session.plan_compaction(&CompactionSettings::default(), &Compact::default())?;
+    /// let compacted = session.compact(&plan.ok_or("nothing to compact")?, &Digest)?;
+    /// assert_eq!(compacted.tokens_before, 38_277);
+    /// assert_eq!(session.context()?.messages[0].role(), "compactionSummary");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn compact(&self, plan: &CompactionPlan, summariser: &dyn Summariser) -> Result<Compacted> {
+        let key = plan.key();
+        if plan.session != self.native.id {
+            return Err(Error::refused("the plan was made for another session"));
+        }
+        if let Some(before) = self.entry_of_key(&key)? {
+            return Ok(plan.compacted(before, None));
+        }
+        let emit = |phase, entry: Option<&Compacted>| {
+            self.store.listeners.emit(&StoreEvent::Compaction {
+                session: self.native.id.clone(),
+                phase,
+                reason: plan.reason,
+                tokens_before: plan.plan.tokens_before,
+                tokens_after: entry.and_then(|entry| entry.tokens_after),
+                entry: entry.map(|entry| entry.appended.id.clone()),
+            });
+        };
+        emit(Phase::Start, None);
+        let compacted = self.summarise_and_append(plan, &key, summariser);
+        match &compacted {
+            Ok(compacted) => emit(Phase::End, Some(compacted)),
+            Err(_) => emit(Phase::Failed, None),
+        }
+        compacted
+    }
+
+    fn summarise_and_append(
+        &self,
+        plan: &CompactionPlan,
+        key: &str,
+        summariser: &dyn Summariser,
+    ) -> Result<Compacted> {
+        let requests = plan.plan.requests(plan.instructions.as_deref());
+        let chunks = requests.len();
+        let mut parts = Vec::with_capacity(chunks);
+        for request in &requests {
+            parts.push(checked_summary(summariser, request)?);
+        }
+        let summary = plan.plan.summary(&parts);
+        if plan.reason == Reason::Overflow && !plan.plan.fits(&summary) {
+            let (tokens, limit) = (plan.plan.counted_after(&summary), plan.plan.budget.limit());
+            return Err(Error::TooLong { tokens, limit: limit.unwrap_or_default() });
+        }
+        let note = json!({
+            "reason": plan.reason,
+            "summariser": summariser.name(),
+            "chunks": chunks,
+            "tries": 1,
+        });
+        let entry = NewEntry::read(&plan.plan.entry(&summary, &note))?;
+        let request = AppendRequest {
+            entry: &entry,
+            conditions: Append { key: Some(key), ..Append::default() },
+            begins_turn: false,
+            continues: Some(&plan.plan.leaf),
+        };
+        let appended = self.store.core().append_unprojected(&self.native, &request);
+        match appended {
+            // Another process has stored the same plan, with another summary.
+            Err(Error::KeyUsed { .. }) => match self.entry_of_key(key)? {
+                Some(before) => Ok(plan.compacted(before, None)),
+                None => Err(Error::damaged("a key without its record")),
+            },
+            Err(error) => Err(error),
+            Ok(appended) => {
+                let after = (!appended.repeated).then(|| plan.plan.tokens_after(&summary));
+                Ok(plan.compacted(appended, after))
+            }
+        }
+    }
+
+    /// Plans a compaction and makes it. `None` if there is nothing to summarise.
+    ///
+    /// If a model refused the context and the summary is too long for it, half as much is kept, as
+    /// often as that helps.
+    pub fn compact_now(
+        &self,
+        settings: &CompactionSettings,
+        wanted: &Compact<'_>,
+        summariser: &dyn Summariser,
+    ) -> Result<Option<Compacted>> {
+        let mut settings = settings.clone();
+        loop {
+            let Some(plan) = self.plan_compaction(&settings, wanted)? else { return Ok(None) };
+            match self.compact(&plan, summariser) {
+                Err(Error::TooLong { .. }) if plan.plan.budget.keep > 0 => {
+                    settings.rules.keep_recent_tokens = Some(plan.plan.budget.keep / 2);
+                }
+                compacted => return compacted.map(Some),
+            }
+        }
+    }
+
+    fn meta_fields(&self) -> Result<Fields> {
+        let row = self.native.row;
+        self.store.read_caught_up(&mut |ledger| meta_of(ledger, row))
+    }
+
+    /// Returns the entry that was appended with an idempotency key.
+    fn entry_of_key(&self, key: &str) -> Result<Option<Appended>> {
+        let generation = self.native.generation;
+        self.store.read_caught_up(&mut |ledger| {
+            let conn = ledger.conn();
+            let seq: Option<Seq> = conn
+                .prepare_cached("SELECT seq FROM records WHERE generation = ?1 AND key = ?2")?
+                .query_row((generation, key), |row| row.get(0))
+                .optional()?;
+            let Some(seq) = seq else { return Ok(None) };
+            let line = RecordReader::new(conn).read(seq)?;
+            let id = quipu_transcript::native::id_in(&String::from_utf8_lossy(&line));
+            let leaf = super::tree::leaf(conn, self.native.row)?.map(|leaf| leaf.id);
+            let id = id.unwrap_or_default();
+            Ok(Some(Appended { id, seq, leaf, repeated: true, compaction_due: false }))
+        })
+    }
+}
+
+impl CompactionPlan {
+    /// Returns the idempotency key: the same for the same entries and the same wish.
+    fn key(&self) -> String {
+        let plan = &self.plan;
+        let parts = [
+            &*self.session,
+            &plan.leaf,
+            &plan.first_kept,
+            self.instructions.as_deref().unwrap_or(""),
+        ];
+        let mut hash = blake3::Hasher::new();
+        for part in parts {
+            hash.update(&(part.len() as u64).to_le_bytes());
+            hash.update(part.as_bytes());
+        }
+        format!("quipu.compaction:{}", hash.finalize().to_hex())
+    }
+
+    fn compacted(&self, appended: Appended, tokens_after: Option<u64>) -> Compacted {
+        Compacted {
+            appended,
+            first_kept_entry_id: self.plan.first_kept.clone(),
+            compacted_count: self.plan.compacted_count,
+            tokens_before: self.plan.tokens_before,
+            tokens_after,
+        }
+    }
+}
+
+/// Returns a summary that can be stored.
+fn checked_summary(summariser: &dyn Summariser, request: &Request<'_>) -> Result<String> {
+    let failed = |why: String| Error::Summary { summariser: summariser.name().to_owned(), why };
+    let text = summariser.summarise(request).map_err(failed)?;
+    let text = text.trim();
+    match text.len() {
+        0 => Err(failed("it returned nothing".to_owned())),
+        MAX_SUMMARY_BYTES.. => {
+            Err(failed(format!("it returned more than {MAX_SUMMARY_BYTES} bytes")))
+        }
+        _ => Ok(text.to_owned()),
+    }
+}
+
+/// Returns how much of the model's window a session uses, also for a collected one.
+pub fn headroom_of(
+    ledger: &Ledger,
+    session: SessionRow,
+    settings: &CompactionSettings,
+) -> Result<Headroom> {
+    Ok(headroom(&entries_of(ledger, session)?, settings, &meta_of(ledger, session)?))
+}
+
+/// Plans the compaction of a session, also of a collected one. A collected session has to be forked
+/// before it is compacted.
+pub fn plan_compaction_of(
+    ledger: &Ledger,
+    session: SessionRow,
+    settings: &CompactionSettings,
+    wanted: &Compact<'_>,
+) -> Result<Option<CompactionPlan>> {
+    let entries = entries_of(ledger, session)?;
+    let fields = meta_of(ledger, session)?;
+    let id = fields.get("sessionId").and_then(|id| id.as_str().map(str::to_owned));
+    plan(&id.unwrap_or_default(), entries, settings, &fields, wanted)
+}
+
+/// Returns the entries of a session's context. Those of another format are the ones that a fork
+/// would have.
+fn entries_of(ledger: &Ledger, session: SessionRow) -> Result<PathEntries> {
+    if let Some(entries) = query::context::path_entries(ledger, session)? {
+        return Ok(entries);
+    }
+    let lines = fork::lines_of_fork(ledger, session)?;
+    let lines: Vec<&str> = lines.iter().map(|line| line.trim_end()).collect();
+    let mut read = quipu_transcript::context::Session::new(Reader::OPENCLAW);
+    read.extend(&lines);
+    let plan = read.path_plan(At::Leaf);
+    Ok(plan.map(|plan| plan.fill(&|number| lines.get(number).copied())).unwrap_or_default())
+}
+
+fn plan(
+    session: &str,
+    entries: PathEntries,
+    settings: &CompactionSettings,
+    fields: &Fields,
+    wanted: &Compact<'_>,
+) -> Result<Option<CompactionPlan>> {
+    let (window, _) = window(&entries, settings, fields).unzip();
+    // A model without a known window takes less than what it refused.
+    let window = window.or(wanted.refused);
+    let budget = Budget::new(&settings.rules, window);
+    match pure::Plan::new(entries, budget, wanted.refused) {
+        Ok(plan) => Ok(Some(CompactionPlan {
+            session: session.to_owned(),
+            reason: wanted.reason(),
+            instructions: wanted.instructions.map(str::to_owned),
+            plan,
+        })),
+        Err(NoPlan::Nothing) => Ok(None),
+        Err(NoPlan::TooLong { tokens, limit }) => Err(Error::TooLong { tokens, limit }),
+    }
+}
+
+fn headroom(entries: &PathEntries, settings: &CompactionSettings, fields: &Fields) -> Headroom {
+    let (window, window_from) = window(entries, settings, fields).unzip();
+    let budget = Budget::new(&settings.rules, window);
+    let estimate = pure::estimate(entries);
+    let limit = budget.limit();
+    Headroom {
+        tokens: estimate.tokens,
+        counted: estimate.counted,
+        messages: entries.message_count(),
+        model: entries.model().cloned(),
+        budget,
+        window_from,
+        limit,
+        left: limit.map(|limit| limit.saturating_sub(estimate.tokens)),
+        is_due: budget.is_due(estimate.tokens),
+    }
+}
+
+/// Returns the tokens that the session's model takes.
+pub(super) fn window(
+    entries: &PathEntries,
+    settings: &CompactionSettings,
+    fields: &Fields,
+) -> Option<(u64, WindowFrom)> {
+    let is_some = |window: &u64| *window > 0;
+    if let Some(window) = settings.window.filter(is_some) {
+        return Some((window, WindowFrom::Call));
+    }
+    let of_session = fields.get("contextTokens").and_then(|tokens| tokens.as_u64());
+    if let Some(window) = of_session.filter(is_some) {
+        return Some((window, WindowFrom::Session));
+    }
+    let model = entries.model()?.model_id.as_deref()?;
+    let configured = settings.windows.get(model);
+    let configured = configured.or_else(|| settings.windows.get(&plain_name(model)));
+    if let Some(window) = configured.copied().filter(is_some) {
+        return Some((window, WindowFrom::Configuration));
+    }
+    pure::window_of(model).map(|window| (window, WindowFrom::List))
+}
+
+impl Store {
+    /// Sets the limits by which appends report that a compaction is due
+    /// ([`Appended::compaction_due`]). Without them, none is.
+    pub fn set_compaction(&self, settings: Option<CompactionSettings>) {
+        self.core().sizes.set(settings);
+    }
+
+    /// Returns the number of contexts whose size was counted for that. Appended entries only add to
+    /// it.
+    pub fn contexts_counted(&self) -> u64 {
+        self.core().sizes.counted()
+    }
+
+    /// Forks a session and compacts the fork, in one call: the way to continue a long collected
+    /// session. `None` if there is nothing to summarise; then nothing is forked.
+    pub fn compact_fork(
+        &self,
+        name: &str,
+        fork: &fork::Fork<'_>,
+        settings: &CompactionSettings,
+        wanted: &Compact<'_>,
+        summariser: &dyn Summariser,
+    ) -> Result<Option<(fork::Forked, Compacted)>> {
+        let row = query::find_session(&self.core().ledger, name)?;
+        let planned =
+            self.read_caught_up(&mut |ledger| plan_compaction_of(ledger, row, settings, wanted))?;
+        if planned.is_none() {
+            return Ok(None);
+        }
+        let forked = self.fork(name, fork)?;
+        let compacted = forked.session.compact_now(settings, wanted, summariser)?;
+        Ok(compacted.map(|compacted| (forked, compacted)))
+    }
+}

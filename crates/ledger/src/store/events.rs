@@ -1,0 +1,81 @@
+//! Events for listeners in this process: what the store does that takes long, or that other parts
+//! of a program want to show.
+//!
+//! A listener is called without any lock, so that it may call the store. Never carries the text of a
+//! transcript.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use serde::Serialize;
+
+use super::Store;
+use super::compact::Reason;
+
+/// Something that the store does.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(tag = "event", rename_all = "camelCase")]
+#[non_exhaustive]
+pub enum StoreEvent {
+    /// A compaction begins, is stored, or has failed.
+    #[serde(rename_all = "camelCase")]
+    Compaction {
+        /// The session.
+        session: String,
+        /// How far it is.
+        phase: Phase,
+        /// Why it is made.
+        reason: Reason,
+        /// The tokens of the context before it.
+        tokens_before: u64,
+        /// The tokens of the context after it, at its end.
+        tokens_after: Option<u64>,
+        /// The entry, at its end.
+        entry: Option<String>,
+    },
+}
+
+/// A step of work that takes long.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Phase {
+    /// It begins.
+    Start,
+    /// It is stored.
+    End,
+    /// It has failed, and nothing was stored.
+    Failed,
+}
+
+type Listener = Arc<dyn Fn(&StoreEvent) + Send + Sync>;
+
+/// The listeners of a store.
+#[derive(Clone, Default)]
+pub(super) struct Listeners(Arc<Mutex<Vec<Listener>>>);
+
+impl Listeners {
+    fn all(&self) -> MutexGuard<'_, Vec<Listener>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn emit(&self, event: &StoreEvent) {
+        // Copied, because a listener may add another one.
+        let listeners = self.all().clone();
+        for listener in listeners {
+            listener(event);
+        }
+    }
+}
+
+impl fmt::Debug for Listeners {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_tuple("Listeners").field(&self.all().len()).finish()
+    }
+}
+
+impl Store {
+    /// Calls `listener` with every event of this store, in the thread that caused it.
+    pub fn listen(&self, listener: impl Fn(&StoreEvent) + Send + Sync + 'static) {
+        self.listeners.all().push(Arc::new(listener));
+    }
+}
