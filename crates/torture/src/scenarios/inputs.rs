@@ -147,7 +147,7 @@ fn resumed(sandbox: &Sandbox, number: u64, name: &str, shells: &[&str]) -> Resul
     let folder = parent.join(format!("{number}")).join(name);
     fs::create_dir_all(&folder)?;
     // Every other transcript has a relative path.
-    let cwd = if number % 2 == 0 { folder.clone() } else { name.into() };
+    let cwd = if number.is_multiple_of(2) { folder.clone() } else { name.into() };
     let session = format!("{number:08x}-1111-4111-8111-111111111111");
     let line = json!({
         "type": "user", "uuid": session, "parentUuid": null, "sessionId": session, "cwd": cwd,
