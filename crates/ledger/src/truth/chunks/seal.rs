@@ -72,9 +72,12 @@ pub(crate) fn seal(tx: &Transaction<'_>) -> Result<()> {
         let mut start = first;
         let before = tx
             .prepare_cached(
-                "SELECT id, first_seq, raw_length FROM chunks
-                  WHERE first_seq <= ?1 AND last_seq = ?1 AND first_offset = 0
-                  ORDER BY first_seq DESC LIMIT 1",
+                // Looks at the nearest chunk only: where no chunk ends, all would be searched.
+                "SELECT id, first_seq, raw_length
+                   FROM (SELECT id, first_seq, last_seq, first_offset, raw_length
+                           FROM chunks WHERE first_seq <= ?1
+                          ORDER BY first_seq DESC LIMIT 1)
+                  WHERE last_seq = ?1 AND first_offset = 0",
             )?
             .query_row([first - 1], |row| {
                 Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?, row.get::<_, i64>(2)?))
