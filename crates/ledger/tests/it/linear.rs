@@ -230,7 +230,7 @@ fn copies_of_a_session_are_collected_in_linear_work() {
     let alike = |_| transcript(0..5);
     let apart = |number: u32| transcript(number..number + 1);
     // Enough bytes to be sealed. The headers are stored once, so that no chunk ends before a record.
-    let long = |number: u32| apart(number).replace("word", &"long ".repeat(400));
+    let long = |number: u32| apart(number).replace("word", &"long ".repeat(40));
     let backup = |number: u32| format!("{ID}.jsonl.bak-{number}-1770193116233");
     let cold = |number: u32| format!("cold/{number:064x}.jsonl");
     type Named<'n> = &'n dyn Fn(u32) -> String;
@@ -238,7 +238,7 @@ fn copies_of_a_session_are_collected_in_linear_work() {
         ("growing backups", &backup, &grow, 60),
         ("backups", &backup, &alike, 150),
         ("files with one header", &cold, &apart, 150),
-        ("files with one header and sealed records", &cold, &long, 400),
+        ("files with one header and sealed records", &cold, &long, 1200),
         ("files that are one", &cold, &alike, 150),
     ];
     for (what, name, text, few) in kinds {
