@@ -21,6 +21,16 @@ pub fn by_name(name: &str) -> Option<&'static dyn Format> {
     all().find(|format| format.name() == name)
 }
 
+/// Splits the id of a session that is named after a file into folder and file. A slash in the name
+/// of a thread does not separate folders.
+pub fn folder_and_file(session: &str) -> Option<(&str, &str)> {
+    let is_thread = all().filter_map(|format| format.without_thread(session));
+    match is_thread.into_iter().any(|id| !id.contains('/')) {
+        true => None,
+        false => session.rsplit_once('/'),
+    }
+}
+
 /// Returns whether `name` means the agent of a session: its own name (`main`), the name or title of
 /// its format or the first word of the title (`claude-code`, `Claude Code`, `claude`), or both with
 /// a slash (`OpenClaw/main`). Case is ignored.

@@ -103,8 +103,8 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
         context.output.note(&note);
     }
     if !restored_files.is_empty() {
-        let files = count(restored_files.len() as u64, "file");
-        context.output.note(&format!("restored {files} of its sub-agents and tools"));
+        let files = count(restored_files.len() as u64, "other file");
+        context.output.note(&format!("restored {files} of the session"));
     }
     if args.run {
         context.output.finish()?;

@@ -121,7 +121,13 @@ fn collected(report: &SyncReport) -> Text {
     if report.sources_changed == 0 {
         return Text::plain(format!("nothing new in {places}"));
     }
-    let of = if all_changed { places } else { format!("{} of {places}", number(changed)) };
+    let of = match (all_changed, files > 0 && report.database_sources > 0) {
+        (true, _) => places,
+        (false, false) => format!("{} of {places}", number(changed)),
+        (false, true) => {
+            format!("{} of {} ({places})", number(changed), count(report.sources, "source"))
+        }
+    };
     let read = bytes(report.bytes_read);
     // An index, or a note with an older content, changes without a new record.
     if report.records_added == 0 {

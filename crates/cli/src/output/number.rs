@@ -1,6 +1,7 @@
 //! Numbers, sizes and dates for people. Never used for JSON.
 
 use jiff::{Timestamp, Zoned};
+use quipu_transcript::format::folder_and_file;
 pub(crate) use quipu_transcript::render::{count, number};
 
 /// Formats a large number with three digits: `1.23M`.
@@ -188,7 +189,7 @@ impl ShortIds {
             id.chars().take(letters).collect::<String>()
         };
         let session = id.split_once('/').map(|(session, _)| session);
-        match id.rsplit_once('/') {
+        match folder_and_file(id) {
             // Another file in another folder has the same name.
             Some(_) if self.is_ambiguous(id) => id.to_owned(),
             Some((_, own)) if session.is_some_and(is_uuid) => {
@@ -276,5 +277,13 @@ mod tests {
     fn odd_times_are_shown() {
         assert_eq!(day(0), "1970-01-01");
         assert_eq!(day(i64::MAX), "unknown");
+    }
+
+    #[test]
+    fn a_slash_in_a_thread_is_no_folder() {
+        let id = "44444444-4444-4444-8444-444444444444";
+        assert_eq!(short_id(&format!("{id}-topic-a/b")), short_id(&format!("{id}-topic-7")));
+        assert_eq!(short_id(&format!("{id}/agent-1")), "44444444/agent-1");
+        assert_eq!(short_id("folder/file"), "file");
     }
 }

@@ -288,4 +288,7 @@ fn a_resumed_session_has_all_of_its_files() {
     assert_eq!(resumed["restored"], serde_json::Value::Null);
     assert_eq!(resumed["restored_files"].as_array().unwrap().len(), 1);
     assert_eq!(std::fs::read_to_string(home.path(&files[0].0)).unwrap(), "changed\n");
+    std::fs::remove_file(home.path(&files[3].0)).unwrap();
+    let resumed = home.run(&format!("resume {id} --no-sync"));
+    assert!(resumed.stderr.contains("restored 1 other file of the session"), "{}", resumed.stderr);
 }

@@ -107,3 +107,17 @@ fn a_key_in_two_indexes_leads_where_it_led_last() {
         assert_eq!(run.stderr.contains("an older index maps"), is_noted, "{run}");
     }
 }
+
+#[test]
+fn files_and_transcripts_in_databases_are_counted_together() {
+    let home = home();
+    let database = std::fs::read(home.path(DATABASE)).unwrap();
+    std::fs::remove_file(home.path(DATABASE)).unwrap();
+    let line = r#"{"type":"message","id":"b1","message":{"role":"user","content":"count"}}"#;
+    home.write(".openclaw/agents/main/sessions/s1.jsonl", format!("{line}\n"));
+    home.run("sync");
+    home.write(DATABASE, database);
+    let said = home.run("sync").stdout;
+    let counted = "from 2 of 3 sources (1 file on disk and 2 transcripts in databases)";
+    assert!(said.contains(counted), "{said}");
+}

@@ -40,7 +40,7 @@ const PROJECTION: &str = include_str!("schema/projection.sql");
 
 /// The version of the projection's tables. Raise it with any change to `projection.sql` or to the
 /// fold.
-const PROJECTION_SHAPE: i64 = 17;
+const PROJECTION_SHAPE: i64 = 18;
 
 /// The factor of the shape in a projection's version. Before shape 12 the versions of all decoders
 /// were added; now the table `decoders` has them.

@@ -228,7 +228,8 @@ pub struct TranscriptInPlace {
     pub path: PathBuf,
     /// True if the file was gone and has been restored.
     pub restored: bool,
-    /// Further files that were gone and have been restored: sub-agents and tool outputs.
+    /// Further files that were gone and have been restored: sub-agents, tool outputs, its
+    /// title.
     pub others: Vec<PathBuf>,
 }
 

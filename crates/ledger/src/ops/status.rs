@@ -134,7 +134,7 @@ fn format_status(
                     + coalesce((SELECT length FROM indexes i WHERE i.source = s.id), 0)
                     + coalesce((SELECT length FROM damaged d
                                  WHERE d.generation = g.id AND is_kept), 0) END), 0),
-                count(DISTINCT CASE WHEN s.is_gone THEN s.id END),
+                count(DISTINCT CASE WHEN s.is_gone AND s.kind <> 'native' THEN s.id END),
                 count(DISTINCT CASE WHEN g.number > 1 THEN s.id END),
                 count(DISTINCT CASE WHEN s.kind = 'rows' AND (g.cursor > 0 OR d.why <> '')
                                     THEN s.id END),

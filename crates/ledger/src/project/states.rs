@@ -5,6 +5,7 @@
 use std::collections::BTreeSet;
 
 use quipu_transcript::format;
+use quipu_transcript::formats::native;
 use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSqlOutput, ValueRef};
 use rusqlite::{Connection, ToSql};
 
@@ -39,9 +40,16 @@ fn state(conn: &Connection, session: SessionRow) -> Result<SessionState> {
     while best != SessionState::Live
         && let Some(row) = rows.next()?
     {
-        let archive = format::by_name(row.get_ref(0)?.as_str().unwrap_or_default())
-            .and_then(|format| format.origin(row.get_ref(1).ok()?.as_blob().ok()?).archive);
-        best = best.max(SessionState::of_file(row.get(2)?, archive));
+        let (format, is_gone) = (row.get_ref(0)?.as_str().unwrap_or_default(), row.get(2)?);
+        best = best.max(match format == native::NAME && is_gone {
+            // No file of it can be gone: an import found it deleted.
+            true => SessionState::Deleted,
+            false => {
+                let archive = format::by_name(format)
+                    .and_then(|format| format.origin(row.get_ref(1).ok()?.as_blob().ok()?).archive);
+                SessionState::of_file(is_gone, archive)
+            }
+        });
     }
     match best == SessionState::Live && is_archived(conn, session)? {
         true => Ok(SessionState::Archived),

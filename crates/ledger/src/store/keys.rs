@@ -11,21 +11,15 @@ use crate::base::ids::SessionRow;
 use crate::file::ledger::Ledger;
 use crate::wire::RegisteredKey;
 
-/// Returns all session keys of the ledger, sorted. If a session was imported, its keys lead to the
-/// native session, and those of the original are left out.
+/// Returns all session keys of the ledger, sorted. A key in several indexes is listed once, as the
+/// newest has it. If a session was imported, its keys lead to the native session.
 pub fn registry(ledger: &Ledger) -> Result<Vec<RegisteredKey>> {
     let conn = ledger.conn();
     let mut statement = conn.prepare_cached(
-        "SELECT k.key, k.session_id, k.format, k.agent, k.channel, k.fields, s.id,
-                coalesce(e.time, s.started_at), s.updated_at
-           FROM session_keys k
-           LEFT JOIN sessions s
-             ON s.format = k.format AND s.agent = k.agent AND s.session_id = k.session_id
-           LEFT JOIN entry_rows e ON e.id = s.id
-          WHERE k.format = 'native'
-             OR NOT EXISTS (SELECT 1 FROM session_keys n
-                             WHERE n.key = k.key AND n.format = 'native' AND n.agent = k.agent
-                               AND n.session_id IS k.session_id)
+        "SELECT k.key, k.session_id, k.format, k.agent, k.channel, k.fields, k.session,
+                k.created_at, s.updated_at
+           FROM newest_keys k
+           LEFT JOIN sessions s ON s.id = k.session
           ORDER BY k.key, k.format, k.source",
     )?;
     let mut rows = statement.query([])?;
@@ -60,7 +54,7 @@ pub fn registry(ledger: &Ledger) -> Result<Vec<RegisteredKey>> {
             Value::Number(number) => number.as_i64().or_else(|| Some(number.as_f64()? as i64)),
             _ => None,
         };
-        key.created_at = number("createdAt").or(row.get(7)?);
+        key.created_at = row.get(7)?;
         key.updated_at = number("updatedAt").max(row.get(8)?);
         key.input_tokens = number("inputTokens");
         key.output_tokens = number("outputTokens");

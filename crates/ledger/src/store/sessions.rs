@@ -21,7 +21,7 @@ use crate::read::query::find::LAST;
 use crate::read::query::find_session;
 use crate::read::query::native_keys::{index_of, source_of, stored_key_and_session};
 use crate::truth::journal::Event;
-use crate::truth::native_lines;
+use crate::truth::{native_lines, sources};
 use crate::{Error, Result};
 
 /// The name of the default agent, which needs no configuration.
@@ -211,7 +211,8 @@ pub(super) fn begin(
     Ok(NativeSession { row, agent: agent.to_owned(), id, source, generation, origin })
 }
 
-/// Makes `key` lead to `session`, and patches the metadata of the key.
+/// Makes `key` lead to `session`, and patches the metadata of the key. A session with a key is not
+/// deleted.
 pub(super) fn bind(
     work: &mut Work<'_, '_>,
     session: &NativeSession,
@@ -232,6 +233,23 @@ pub(super) fn bind(
         session: session.id.clone(),
         patch,
     })?;
+    set_deleted(work, session, false)
+}
+
+/// Marks a session whose agent deleted it before it was imported, or removes the mark.
+pub(super) fn set_deleted(
+    work: &mut Work<'_, '_>,
+    session: &NativeSession,
+    is_deleted: bool,
+) -> Result<()> {
+    // No file belongs to a native session, so the mark of a file that is gone is free for this.
+    if sources::set_gone(work.tx, session.source, is_deleted)? {
+        let (at, source) = (clock::now_ms(), session.source.0);
+        work.event(&match is_deleted {
+            true => Event::Gone { at, source },
+            false => Event::Back { at, source },
+        })?;
+    }
     Ok(())
 }
 

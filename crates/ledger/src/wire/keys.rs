@@ -16,7 +16,7 @@ pub struct RegisteredKey {
     /// The agent of the session; `null` where the format has no agents.
     #[serde(serialize_with = "none_if_empty")]
     pub agent: String,
-    /// The time at which the session was created, milliseconds UTC.
+    /// The first time that is known of the session, milliseconds UTC.
     pub created_at: Option<i64>,
     /// The time of the last activity.
     pub updated_at: Option<i64>,

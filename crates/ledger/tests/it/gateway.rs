@@ -121,3 +121,40 @@ fn the_order_of_archiving_and_transcript_does_not_matter() {
     home.sync();
     assert_eq!(home.all(state), ["'gone'"]);
 }
+
+/// The index moved from a file into the database, and a reset began the main session anew.
+#[test]
+fn r123_a_key_is_listed_once_as_the_newest_index_has_it() {
+    let home = Home::new();
+    let folder = ".openclaw/agents/main/sessions";
+    let index = format!("{folder}/sessions.json");
+    let line = r#"{"type":"message","id":"b1","message":{"role":"user","content":"count"}}"#;
+    home.write(&format!("{folder}/old.jsonl"), format!("{line}\n"));
+    home.write(&index, r#"{"agent:main:main": {"sessionId": "old", "updatedAt": 1}}"#);
+    home.sync();
+    let of_main = "SELECT session_id FROM session_index WHERE session_key = 'agent:main:main'";
+    assert_eq!(home.all(of_main), ["'old'"]);
+    real(&home, "gateway", DATABASE);
+    // The older index may stay for a while.
+    for is_left in [true, false] {
+        if !is_left {
+            home.remove(&index);
+        }
+        home.sync();
+        home.assert_rebuilds();
+        assert_eq!(home.all(of_main), [format!("'{PARENT}'")]);
+        let keys = quipu_ledger::store::registry(&home.open()).unwrap();
+        let listed = keys.iter().map(|key| format!("'{}'|{}", key.key, key.created_at.unwrap()));
+        let listed: Vec<String> = listed.collect();
+        let view = "SELECT session_key, created_at FROM session_index ORDER BY session_key";
+        assert_eq!(home.all(view), listed);
+        assert_eq!(listed.len(), 4, "{listed:?}");
+    }
+    // A session was created before its first record, although its key has the time of the reset.
+    let times = format!(
+        "SELECT i.created_at <= min(e.time), (i.fields ->> 'sessionStartedAt') > i.created_at
+           FROM session_index i JOIN sessions s ON s.session_id = i.session_id
+           JOIN entries e ON e.session = s.id WHERE i.session_id = '{PARENT}'"
+    );
+    assert_eq!(home.all(&times), ["1|1"]);
+}

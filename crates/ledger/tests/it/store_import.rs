@@ -309,3 +309,41 @@ fn an_index_that_is_too_large_is_reported() {
         "{import_results:?}"
     );
 }
+
+/// The database and a compressed file hold the same archive of a deleted session.
+#[test]
+fn a_deleted_session_is_imported_once_and_stays_deleted() {
+    let home = Home::new();
+    crate::rows::real(&home, "gateway", crate::rows::DATABASE);
+    let deleted = "5cda4892-86ae-4ddf-b516-0d2ba363ca07";
+    let database = rusqlite::Connection::open(home.path(crate::rows::DATABASE)).unwrap();
+    let archive: Vec<u8> = database
+        .query_row("SELECT archive_blob FROM session_transcript_archives", [], |row| row.get(0))
+        .unwrap();
+    drop(database);
+    let name = format!("{deleted}.jsonl.deleted.2026-11-16T22-55-51.475Z.daad4f92.zst");
+    home.write(&format!(".openclaw/agents/main/sessions/{name}"), archive);
+    // A plain file, and a session that the ledger knows as live.
+    let plain = format!(".openclaw/agents/main/sessions/{}.jsonl", id(1));
+    home.write(&plain, transcript(1, 2));
+    let states = || home.all("SELECT session_id, state FROM sessions WHERE format = 'native'");
+    import_results(&home, ".openclaw");
+    let native = "SELECT state FROM sessions WHERE format = 'native' AND session_id = ";
+    assert_eq!(states().len(), 6, "{:?}", states());
+    assert_eq!(home.all(&format!("{native}'{deleted}'")), ["'deleted'"]);
+    assert_eq!(home.all(&format!("{native}'{}'", id(1))), ["'live'"]);
+    home.rename(&plain, &format!("{plain}.deleted.2026-11-17T10-00-00.000Z"));
+    import_results(&home, ".openclaw");
+    assert_eq!(home.all(&format!("{native}'{}'", id(1))), ["'deleted'"]);
+    assert_eq!(states().len(), 6, "{:?}", states());
+    home.assert_rebuilds();
+    home.assert_sound();
+    // A key that leads to it makes it live again.
+    let key = format!("agent:main:explicit:{}", id(1));
+    home.rename(&format!("{plain}.deleted.2026-11-17T10-00-00.000Z"), &plain);
+    let index = json!({key: {"sessionId": id(1), "updatedAt": 1}});
+    home.write(".openclaw/agents/main/sessions/sessions.json", index.to_string());
+    import_results(&home, ".openclaw");
+    assert_eq!(home.all(&format!("{native}'{}'", id(1))), ["'live'"]);
+    home.assert_rebuilds();
+}

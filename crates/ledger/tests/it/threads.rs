@@ -227,3 +227,15 @@ fn an_import_of_a_thread_that_moved_makes_one_session() {
     drop(store);
     assert_eq!(home.all("SELECT session_id, messages FROM sessions"), ["'s1-topic-42'|3"]);
 }
+
+#[test]
+fn a_slash_in_a_thread_separates_no_folder() {
+    let home = Home::new();
+    let id = "44444444-4444-4444-8444-444444444444";
+    for thread in ["a%2Fb", "c%2Fb"] {
+        transcript(&home, &format!("{id}-topic-{thread}"));
+    }
+    home.sync_and_check();
+    let ambiguous = quipu_ledger::query::ids_with_ambiguous_prefix(&home.open(), 8).unwrap();
+    assert_eq!(ambiguous, [format!("{id}-topic-a/b"), format!("{id}-topic-c/b")]);
+}

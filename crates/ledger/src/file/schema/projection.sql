@@ -649,13 +649,42 @@ CREATE VIEW transcript AS
       LEFT JOIN (SELECT DISTINCT result FROM tool_call_rows WHERE is_error) c ON c.result = e.id
      WHERE e.form = 'message' AND e.superseded_by IS NULL;
 
+-- The row of each key in the newest index that has it. An index may remain beside the one that
+-- replaced it: a file beside a database, or the index of sessions that were imported.
+CREATE VIEW newest_keys AS
+    SELECT k.*, s.id AS session,
+           -- The first time that is known. An index has the time of the last reset, too.
+           (SELECT min(time)
+              FROM (SELECT e.time AS time
+                     UNION ALL
+                    SELECT s.started_at
+                     UNION ALL
+                    SELECT CASE typeof(value)
+                           WHEN 'text' THEN
+                               CAST(round((julianday(value) - 2440587.5) * 86400000) AS INTEGER)
+                           ELSE CAST(value AS INTEGER) END
+                      FROM json_each(k.fields) WHERE key IN ('createdAt', 'sessionStartedAt'))
+             WHERE time > 0) AS created_at
+      FROM session_keys k
+      JOIN sources f ON f.id = k.source
+      LEFT JOIN sessions s
+        ON s.format = k.format AND s.agent = k.agent AND s.session_id = k.session_id
+      LEFT JOIN entry_rows e ON e.id = s.id
+     WHERE NOT EXISTS (
+               SELECT 1
+                 FROM session_keys n JOIN sources g ON g.id = n.source
+                WHERE n.key = k.key AND n.agent = k.agent AND n.source <> k.source
+                  AND CASE WHEN n.format = k.format THEN
+                          g.root = f.root
+                          AND (f.is_gone, coalesce(n.updated_at, 0), n.source)
+                            > (g.is_gone, coalesce(k.updated_at, 0), k.source)
+                      ELSE n.format = 'native' AND n.session_id IS k.session_id END);
+
 -- The session index under the names of OpenClaw's `sessions.json`, one row for each key.
 CREATE VIEW session_index AS
     SELECT k.key AS session_key, k.session_id, k.agent AS agent_id,
            coalesce(s.updated_at, k.updated_at) AS updated_at,
-           coalesce(fields ->> 'sessionStartedAt', fields ->> 'createdAt', s.started_at)
-               AS created_at,
-           fields ->> 'sessionFile' AS session_file, k.channel, k.chat_type,
+           k.created_at, fields ->> 'sessionFile' AS session_file, k.channel, k.chat_type,
            fields ->> 'lastChannel' AS last_channel, fields ->> 'lastTo' AS last_to,
            fields ->> 'lastAccountId' AS last_account_id,
            fields ->> 'lastThreadId' AS last_thread_id, fields ->> 'groupId' AS group_id,
@@ -666,9 +695,8 @@ CREATE VIEW session_index AS
            k.total_tokens, fields ->> 'contextTokens' AS context_tokens,
            fields ->> 'compactionCount' AS compaction_count,
            fields ->> 'abortedLastRun' AS aborted_last_run, k.is_archived, k.fields
-      FROM session_keys k
-      LEFT JOIN sessions s
-        ON s.format = k.format AND s.agent = k.agent AND s.session_id = k.session_id;
+      FROM newest_keys k
+      LEFT JOIN sessions s ON s.id = k.session;
 
 -- Collected files and database sessions, with paths as text. A path that is not UTF-8 is not valid
 -- text here; `sources` has its bytes.

@@ -5,6 +5,8 @@
 
 use std::collections::BTreeMap;
 
+use quipu_transcript::format::folder_and_file;
+
 use super::empty;
 use super::originals::is_original;
 use crate::Result;
@@ -69,7 +71,7 @@ impl PrefixScan {
         if id == self.last {
             return;
         }
-        if let Some((folder, file)) = id.rsplit_once('/') {
+        if let Some((folder, file)) = folder_and_file(id) {
             // Sub-agents are distinguished by the id of their session, which is their folder.
             if folder.len() != 36 {
                 let beginning = file.chars().take(MAX_FILE_LETTERS).collect();

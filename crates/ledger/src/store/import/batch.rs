@@ -12,8 +12,8 @@ use rusqlite::{Connection, OptionalExtension};
 
 use super::super::Fields;
 use super::super::sessions::NativeSession;
-use super::super::sessions::{begin, bind};
-use super::super::work::Work;
+use super::super::sessions::{begin, bind, set_deleted};
+use super::super::work::{FORMAT, Work};
 use super::path_of;
 use super::read::{Content, Group};
 use crate::Result;
@@ -51,6 +51,8 @@ pub(super) struct Piece<'a> {
     pub(super) known: StoredSession,
     pub(super) lines: Vec<Vec<u8>>,
     pub(super) keys: Vec<IndexKey<'a>>,
+    /// True if OpenClaw has deleted the session.
+    pub(super) is_deleted: bool,
 }
 
 /// A session whose lines are stored. `is_new` holds, for each of its keys, whether the key is new.
@@ -71,7 +73,26 @@ impl Piece<'_> {
                 return Ok(true);
             }
         }
-        Ok(self.known.is_none() || !self.lines.is_empty())
+        match &self.known {
+            Some((session, _)) if self.lines.is_empty() => {
+                Ok(is_marked_deleted(conn, session)? != self.is_deleted(conn)?)
+            }
+            _ => Ok(true),
+        }
+    }
+
+    /// Returns whether the session is deleted: OpenClaw has deleted it, and no key leads to it.
+    fn is_deleted(&self, conn: &Connection) -> Result<bool> {
+        if !self.is_deleted || !self.keys.is_empty() {
+            return Ok(false);
+        }
+        let has_key: bool = conn
+            .prepare_cached(
+                "SELECT EXISTS (SELECT 1 FROM session_keys
+                                 WHERE session_id = ?1 AND format = ?2 AND agent = ?3)",
+            )?
+            .query_row((&self.id, FORMAT.name(), self.agent), |row| row.get(0))?;
+        Ok(!has_key)
     }
 
     /// Appends the lines and stores the keys; returns `None` if the session has changed since it
@@ -93,12 +114,20 @@ impl Piece<'_> {
         for line in &self.lines {
             work.record(&session, line, None, None)?;
         }
+        let is_deleted = self.is_deleted(work.tx)?;
+        set_deleted(work, &session, is_deleted)?;
         let mut is_new = Vec::new();
         for key in &self.keys {
             is_new.push(bind_new(work, &session, key.binding)?);
         }
         Ok(Some(Stored { session, is_new }))
     }
+}
+
+fn is_marked_deleted(conn: &Connection, session: &NativeSession) -> Result<bool> {
+    Ok(conn
+        .prepare_cached("SELECT is_gone FROM sources WHERE id = ?1")?
+        .query_row([session.source], |row| row.get(0))?)
 }
 
 /// Returns the length of a session in bytes; `None` if it was forgotten.

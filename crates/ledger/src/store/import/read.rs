@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use quipu_transcript::context::{CONTINUES_FIELD, OWN_ID};
 use quipu_transcript::entry::Kind;
-use quipu_transcript::format::Origin;
+use quipu_transcript::format::{Archive, Origin};
 use quipu_transcript::record;
 use serde_json::{Map, Value};
 
@@ -40,6 +40,13 @@ pub(super) type Each<'a> = dyn FnMut(usize, &[u8], bool) -> Result<()> + 'a;
 pub(super) struct Group {
     pub(super) id: String,
     pub(super) files: Vec<Transcript>,
+}
+
+impl Group {
+    /// Returns whether OpenClaw has deleted the session.
+    pub(super) fn is_deleted(&self) -> bool {
+        self.files.last().is_some_and(|file| file.archive == Some(Archive::Deleted))
+    }
 }
 
 /// The content of a session's files.
@@ -258,6 +265,17 @@ impl Folder<'_> {
             Ok(true)
         })?;
         Ok(has_more)
+    }
+
+    /// Returns a hash of all lines of a file. Files with equal lines have the same hash, compressed
+    /// or not.
+    pub(super) fn digest(&self, file: &Transcript) -> Result<[u8; 32]> {
+        let mut hasher = blake3::Hasher::new();
+        self.file_lines(file, &mut |line| {
+            hasher.update(&fingerprint(line));
+            Ok(true)
+        })?;
+        Ok(*hasher.finalize().as_bytes())
     }
 
     /// Returns the session that the header of a file names.

@@ -159,6 +159,12 @@ impl<'a, 'e> Import<'a, 'e> {
         if others.is_empty() {
             others.extend(copies.pop());
         }
+        // The database and a file may have the same archive.
+        let mut archives = HashSet::new();
+        copies.extend(others.extract_if(.., |file| {
+            file.archive.is_some()
+                && self.folder.digest(file).is_ok_and(|digest| !archives.insert(digest))
+        }));
         let mut groups = self.folder.groups(name, others);
         if copies.is_empty() {
             return Ok(groups);
@@ -232,7 +238,8 @@ impl<'a, 'e> Import<'a, 'e> {
             Some(_) => Vec::new(),
             None => vec![header(id, None, None, Timestamp(clock::now_ms())).into_bytes()],
         };
-        let piece = Piece { agent: &self.files.agent, id: id.to_owned(), known, lines, keys };
+        let (agent, id) = (&*self.files.agent, id.to_owned());
+        let piece = Piece { agent, id, known, lines, keys, is_deleted: false };
         let step = match piece.is_new(self.store.core().ledger.conn())? {
             true => Step::Store(piece),
             false => {
@@ -274,7 +281,8 @@ impl<'a, 'e> Import<'a, 'e> {
                 lines.push(line.to_owned());
                 Ok(())
             })?;
-            let piece = Piece { agent, id: group.id.clone(), known, lines, keys };
+            let (id, is_deleted) = (group.id.clone(), group.is_deleted());
+            let piece = Piece { agent, id, known, lines, keys, is_deleted };
             match piece.is_new(conn)? {
                 true => *step = Step::Store(piece),
                 false => unchanged_keys.extend(piece.keys),
@@ -356,8 +364,9 @@ impl<'a, 'e> Import<'a, 'e> {
             let mut reader = RecordReader::new(core.ledger.conn());
             compare::compare(&mut reader, &self.folder, group, &content, known)?
         };
-        let (agent, id) = (&*self.files.agent, group.id.clone());
-        let mut piece = Piece { agent, id, known, lines: Vec::new(), keys: Vec::new() };
+        let (agent, id, is_deleted) = (&*self.files.agent, group.id.clone(), group.is_deleted());
+        let (lines, no_keys) = (Vec::new(), Vec::new());
+        let mut piece = Piece { agent, id, known, lines, keys: no_keys, is_deleted };
         let (mut bytes, mut is_same) = (0, true);
         compare::new_lines(&self.folder, group, &content, skip, reports, &mut |line| {
             if is_same {

@@ -19,6 +19,10 @@ const DATABASE: &[u8] = b"openclaw-agent.sqlite";
 const DATABASE_FOLDER: &str = "a folder where OpenClaw's session database should be";
 const DATABASE_COPY: &str = "copy of OpenClaw's session database";
 
+/// The endings of the small databases beside the session database that OpenClaw only locks.
+const DATABASE_LOCKS: &[&[u8]] =
+    &[b".generation-lock.sqlite", b".generation-writer.sqlite", b".reindex-lock.sqlite"];
+
 /// Known entries next to `agents/` that are not collected, with the reasons.
 const LEFT_OUT: &[(&[u8], &str)] = &[
     (b"cron", "the scheduler's own notes"),
@@ -62,6 +66,7 @@ pub(super) fn claim(path: &[u8], node: Node) -> Claim {
             match name.strip_prefix(DATABASE) {
                 // SQLite's own files, part of the database.
                 Some(b"-wal" | b"-shm" | b"-journal") => Claim::Ignore,
+                Some(rest) if DATABASE_LOCKS.contains(&rest) => Claim::LeaveOut("lock file"),
                 _ => Claim::LeaveOut(DATABASE_COPY),
             }
         }
@@ -205,6 +210,19 @@ mod tests {
     fn session_file(name: &str, expected: Claim) {
         let path = format!("agents/main/sessions/{name}");
         assert_eq!(claim(path.as_bytes(), Node::File), expected, "{name}");
+    }
+
+    #[test]
+    fn locks_beside_the_database_are_no_copies_of_it() {
+        for (ending, why) in [
+            (".generation-lock.sqlite", "lock file"),
+            (".generation-writer.sqlite", "lock file"),
+            (".reindex-lock.sqlite", "lock file"),
+            (".bak", DATABASE_COPY),
+        ] {
+            let path = format!("agents/main/agent/openclaw-agent.sqlite{ending}");
+            assert_eq!(claim(path.as_bytes(), Node::File), Claim::LeaveOut(why), "{ending}");
+        }
     }
 
     #[test]

@@ -230,7 +230,7 @@ impl Plan<'_> {
 }
 
 /// Returns the time at which OpenClaw deleted a session, as its archive's name has it. A native
-/// session is deleted if it was imported from one that is, and no key leads to it.
+/// session is deleted if it was imported as such or from one that is, and no key leads to it.
 fn deleted(conn: &Connection, session: &Session, has_key: bool) -> Result<Option<String>> {
     if has_key || session.format == OPENCLAW && session.state != SessionState::Deleted {
         return Ok(None);
@@ -253,5 +253,6 @@ fn deleted(conn: &Connection, session: &Session, has_key: bool) -> Result<Option
         Some(time.get(..time.find('Z')? + 1)?.replace(':', "-"))
     };
     let at = session.updated_at.or(session.started_at).unwrap_or(0);
-    Ok(paths.first().map(|_| paths.iter().find_map(time).unwrap_or_else(|| names::time(at))))
+    let is_deleted = session.state == SessionState::Deleted || !paths.is_empty();
+    Ok(is_deleted.then(|| paths.iter().find_map(time).unwrap_or_else(|| names::time(at))))
 }
