@@ -77,7 +77,7 @@ fn run(setting: &Setting) -> Result<Outcome> {
     let folders = setting.times(8, 300);
     for number in 0..folders {
         let mut name: String = (0..1 + writer.below(4)).map(|_| piece(&mut writer)).collect();
-        if number % 4 == 0 {
+        if number.is_multiple_of(4) {
             name.push('\n');
         }
         resumed(&sandbox, number, &name, &shells).with_context(|| format!("folder {name:?}"))?;

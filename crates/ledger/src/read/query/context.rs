@@ -80,7 +80,7 @@ pub fn context_of(
 }
 
 /// Returns the entries that the context of a session's leaf comes from. `None` if the session's
-/// lines are not entries of pi's format.
+/// lines are not entries that can be cut.
 pub(crate) fn path_entries(ledger: &Ledger, session: SessionRow) -> Result<Option<PathEntries>> {
     let conn = ledger.conn();
     let _snapshot = Snapshot::of(conn)?;
