@@ -29,6 +29,10 @@ nightly CASES="2000":
 accept:
     INSTA_UPDATE=always cargo test --workspace --locked
 
+# Write the JSON Schemas of all commands to docs/json, after a type of `wire` has changed.
+schemas:
+    INSTA_UPDATE=always cargo test --locked -p quipu --test it schemas::the_documents
+
 # Faults from outside, for a time such as 10m.
 torture TIME="2m":
     cargo build --workspace --locked

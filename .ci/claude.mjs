@@ -7,6 +7,7 @@ import path from "node:path";
 import { startModel } from "./model.mjs";
 import { ownParts, same, sentParts } from "./parts.mjs";
 import { asker, finish, pass, run } from "./programs.mjs";
+import { Terminal } from "./terminal.mjs";
 
 const [quipu, work] = process.argv.slice(2);
 const root = path.join(work, "claude");
@@ -26,15 +27,17 @@ const model = await startModel({
   "count the otters": [[call("Bash", { command: "ls" })]],
 });
 
+const environment = (config) => ({
+  ...model.environment, HOME: home, CLAUDE_CONFIG_DIR: config, CLAUDE_CODE_TMPDIR: root, IS_SANDBOX: "1",
+  ANTHROPIC_BASE_URL: model.url, ANTHROPIC_API_KEY: "none", DISABLE_AUTOUPDATER: "1",
+  CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC: "1", DISABLE_TELEMETRY: "1", DISABLE_ERROR_REPORTING: "1",
+});
+
 /** Runs one turn of Claude Code, and returns what it reports. */
 async function turn(prompt, args, config = path.join(home, ".claude")) {
   const out = await run(program, ["-p", prompt, "--output-format", "json", "--dangerously-skip-permissions", ...args], {
     cwd: project,
-    env: {
-      ...model.environment, HOME: home, CLAUDE_CONFIG_DIR: config, CLAUDE_CODE_TMPDIR: root, TERM: "dumb", IS_SANDBOX: "1",
-      ANTHROPIC_BASE_URL: model.url, ANTHROPIC_API_KEY: "none", DISABLE_AUTOUPDATER: "1",
-      CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC: "1", DISABLE_TELEMETRY: "1", DISABLE_ERROR_REPORTING: "1",
-    },
+    env: { ...environment(config), TERM: "dumb" },
   });
   const report = JSON.parse(out);
   assert.equal(report.is_error, false, `${prompt}: Claude Code reports an error`);
@@ -88,7 +91,7 @@ async function compareRequests(unrecorded) {
 }
 
 const context = async (session) => ownParts((await ask("session", "context", session))[0].messages);
-const sessions = async () => new Map((await ask("sessions", "--all")).map((row) => [row.id, row]));
+const sessions = async () => new Map((await ask("sessions", "--all")).map((row) => [row.session_id, row]));
 const isClose = (a, b) => Math.abs(a - b) < 1e-9;
 
 /** Compares a cost with quipu's for a session. */
@@ -161,5 +164,35 @@ await turn("and elsewhere?", ["--resume", first], path.join(other, "claude-code"
 same("what was sent after a restore elsewhere", sent(model.requests.at(-1)), [...elsewhere, ["user", "and elsewhere?"]]);
 pass("restored to another folder, resumed");
 
+// Its status line, in a terminal. Its questions for new users are answered in its files.
+const config = path.join(home, ".claude");
+const own = path.join(config, ".claude.json");
+const known = fs.existsSync(own) ? JSON.parse(fs.readFileSync(own)) : {};
+fs.writeFileSync(own, JSON.stringify({
+  ...known, hasCompletedOnboarding: true, theme: "dark", customApiKeyResponses: { approved: ["none"], rejected: [] },
+  projects: { ...known.projects, [project]: { hasTrustDialogAccepted: true, hasCompletedProjectOnboarding: true } },
+}));
+const passed = path.join(root, "statusline.json");
+fs.writeFileSync(path.join(config, "settings.json"),
+  JSON.stringify({ statusLine: { type: "command", command: `tee ${passed} | ${quipu} statusline` } }));
+await ask("sync");
+const terminal = new Terminal(path.join(work, "claude.tmux"), [program], {
+  cwd: project, columns: 120, rows: 50,
+  env: { ...environment(config), PATH: process.env.PATH, LANG: "C.UTF-8", TZ: "UTC", QUIPU_LEDGER: path.join(root, "ledger.db") },
+});
+process.on("exit", () => terminal.close());
+await terminal.until("a status line", (lines) => lines.some((line) => line.includes(" session · $")));
+terminal.type("typed at a terminal");
+await terminal.until("the prompt", (lines) => lines.some((line) => line.endsWith("typed at a terminal")));
+terminal.press("Enter");
+const shown = /\$(0\.\d+) session · \$\d+\.\d+ today · \d+% context/;
+const isSpent = (line) => Number(line.match(shown)?.[1] ?? 0) > 0;
+await terminal.until("what the session costs and how much of the context is used", (lines) => lines.some(isSpent));
+const { session_id, cost } = JSON.parse(fs.readFileSync(passed));
+await ask("sync");
+await compareCost("a session in a terminal", cost.total_cost_usd, session_id);
+pass("the status line");
+
 model.close();
 finish();
+process.exit();

@@ -57,10 +57,10 @@ async function collected(ledger) {
   await ask("sync");
   const rows = await ask("sessions", "--all");
   const found = new Map();
-  for (const { id, key, turns, messages, tool_calls, tokens } of rows) {
+  for (const { session_id: id, session_key: key, turns, messages, tool_calls, total_tokens } of rows) {
     assert.ok(!found.has(key), `${ledger}: ${key} has two sessions`);
     const [context] = await ask("session", "context", id);
-    const counts = { turns, messages, tool_calls, tokens };
+    const counts = { turns, messages, tool_calls, total_tokens };
     // OpenClaw drops the thread from a session's id.
     found.set(key, { id: id.split("-topic-")[0], counts, parts: ownParts(context.messages) });
   }
@@ -101,7 +101,7 @@ for (const key of ["agent:main:main", "agent:main:telegram:direct:7"]) {
   same(`what was sent to ${key}`, sent(request), [...files.get(key).parts, prompt]);
   const { input_tokens, output_tokens, cache_read_input_tokens, cache_creation_input_tokens } = answer.usage;
   const tokens = input_tokens + output_tokens + cache_read_input_tokens + cache_creation_input_tokens;
-  added.set(key, { turns: 1, messages: 2, tokens, parts: [prompt, ["assistant", answer.content[0].text]] });
+  added.set(key, { turns: 1, messages: 2, total_tokens: tokens, parts: [prompt, ["assistant", answer.content[0].text]] });
 }
 assert.equal(model.requests.length, added.size, "requests");
 compare("continued", await collected("ledger.db"), files, added);

@@ -224,8 +224,8 @@ const plain = (value) => JSON.parse(JSON.stringify(value));
 
 /** The live transcript of each session in an exported folder. */
 function exported(report) {
-  const live = report.files.filter((file) => file.session && file.path.endsWith(".jsonl"));
-  return new Map(live.map((file) => [file.session, file.path]));
+  const live = report.written.filter((file) => file.session_id && file.path.endsWith(".jsonl"));
+  return new Map(live.map((file) => [file.session_id, file.path]));
 }
 
 /** Compares what each reader makes of a file with quipu's own context. */
@@ -239,8 +239,9 @@ function compare(name, file, own) {
     // Only pi since 0.87 has system messages; OpenClaw leaves them out.
     const seen = who === "openclaw" ? own.messages.filter((one) => one.role !== "system") : own.messages;
     assert.deepEqual(read.messages, seen, `${told}: messages`);
-    assert.deepEqual(read.model ?? null, own.model ?? null, `${told}: model`);
-    assert.equal(read.thinkingLevel, own.thinkingLevel, `${told}: thinking level`);
+    const model = own.model && { provider: own.provider, modelId: own.model };
+    assert.deepEqual(read.model ?? null, model, `${told}: model`);
+    assert.equal(read.thinkingLevel, own.thinking_level, `${told}: thinking level`);
     // Before the first entry there is nothing that pi could name, and OpenClaw sees through entries
     // of types that it does not know.
     const line = before.toString().trim().split("\n").findLast((line) => JSON.parse(line).id === own.leaf);
@@ -304,7 +305,7 @@ pass("openclaw sessions");
 
 // Back in, and out again.
 const rows = run("again.db", ["import", state, "--json"]).trim().split("\n").map((line) => JSON.parse(line));
-assert.deepEqual(rows.filter((row) => row.failed || row.rows !== row.stored), []);
+assert.deepEqual(rows.filter((row) => row.has_failed || row.rows !== row.stored), []);
 const again = exported(exportTo("again.db", path.join(work, "again")));
 for (const [name, id] of Object.entries(sessions)) {
   assert.deepEqual(context("again.db", id), context("ledger.db", id), `${name}: imported`);

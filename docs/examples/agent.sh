@@ -15,7 +15,9 @@ while IFS= read -r prompt; do
     quipu session begin "$key" --text "$prompt" >/dev/null || exit
     leaf=$(quipu session leaf "$key") || exit
     answer=$(quipu session context "$key" --json | model) || exit
-    # If another writer appended since, this fails and prints the leaf.
-    printf '%s\n' "$answer" | quipu session append "$key" --expect-leaf "$leaf" >/dev/null || exit
+    # If another writer appended since, this fails and prints the leaf. A session that becomes too
+    # long for its model is compacted.
+    printf '%s\n' "$answer" |
+        quipu session append "$key" --expect-leaf "$leaf" --auto-compact >/dev/null || exit
     printf '%s\n' "$answer"
 done

@@ -1,7 +1,7 @@
 //! Measures how much a ledger grows when a source is rewritten repeatedly.
 //!
-//! Each subject (a transcript, an index) is one function that writes a file, then changes a little
-//! of it each time, and returns the growth of the ledger.
+//! Each subject (a transcript, an index) has one function. It writes a file, changes a little of it
+//! before each sync, and returns the growth of the ledger.
 
 use std::fs;
 use std::path::Path;
@@ -21,8 +21,8 @@ const INDEX_BYTES: usize = 5_000_000;
 /// The size in bytes of an entry of a real index. Nearly all of it is a report on the prompt.
 const INDEX_ENTRY_BYTES: usize = 58_000;
 
-/// Rewrites a transcript and an index `n_rewrites` times each, a little each time, with a sync
-/// after each, and then renames them.
+/// Rewrites a transcript `n_rewrites` times with small changes, syncs after each rewrite, and
+/// renames it at the end. Then does the same with an index.
 pub(crate) fn run(n_rewrites: usize, seed: u64, place: &Workplace) -> Result<Report> {
     let mut report = Report::new("growth");
     let transcript = transcript(n_rewrites, seed, place, &mut report)?;

@@ -17,7 +17,7 @@ pub(crate) struct Plan<'a> {
     pub(crate) source: Source<'a>,
     pub(crate) runs: usize,
     pub(crate) seed: u64,
-    pub(crate) agentsview: Beside,
+    pub(crate) agentsview: Comparison,
 }
 
 /// The source of the sessions.
@@ -31,7 +31,7 @@ pub(crate) enum Source<'a> {
 
 /// The choice of running another program on the same files.
 #[derive(Clone, Copy, clap::ValueEnum)]
-pub(crate) enum Beside {
+pub(crate) enum Comparison {
     /// Runs it if it is on the search path.
     Auto,
     /// Runs it, and fails if it is missing.
@@ -172,11 +172,11 @@ impl Source<'_> {
     }
 }
 
-fn agentsview(wanted: Beside) -> Result<Option<PathBuf>> {
+fn agentsview(wanted: Comparison) -> Result<Option<PathBuf>> {
     match wanted {
-        Beside::Never => Ok(None),
-        Beside::Auto => Ok(find_program("agentsview")),
-        Beside::Always => find_program("agentsview").map(Some).context(
+        Comparison::Never => Ok(None),
+        Comparison::Auto => Ok(find_program("agentsview")),
+        Comparison::Always => find_program("agentsview").map(Some).context(
             "agentsview is not on the search path\nhint: `pip install agentsview==0.46.1`",
         ),
     }

@@ -2,9 +2,10 @@
 //! or parse the same files.
 //!
 //! Runs the built binary, so the figures are those of the program that people run. Only `store`
-//! also links `quipu-ledger`, as runtimes do. A missed target is printed; with `--check` the exit
+//! and `compact` also link `quipu-ledger`, as runtimes do. A missed target is printed; with `--check` the exit
 //! code is then 1.
 
+mod compact;
 mod corpus;
 mod generate;
 mod growth;
@@ -28,7 +29,7 @@ use clap::{Args, Parser, Subcommand};
 use measure::Workplace;
 use report::{Report, say};
 
-/// Measure quipu: import, sync, growth, usage reports, search, reading, the session store
+/// Measure quipu: import, sync, growth, usage reports, search, reading, the session store, compactions
 #[derive(Parser)]
 #[command(name = "quipu-bench", version)]
 struct Cli {
@@ -94,7 +95,7 @@ enum Task {
         runs: usize,
         /// Also import with agentsview, for comparison
         #[arg(long, value_enum, num_args = 0..=1, require_equals = true, default_value = "auto", default_missing_value = "always")]
-        agentsview: import::Beside,
+        agentsview: import::Comparison,
     },
     /// Sync many small files when nothing is new
     Nochange {
@@ -115,7 +116,7 @@ enum Task {
         size: u64,
         /// Also report with ccusage, for comparison
         #[arg(long, value_enum, num_args = 0..=1, require_equals = true, default_value = "auto", default_missing_value = "always")]
-        ccusage: import::Beside,
+        ccusage: import::Comparison,
         /// The ccusage binary [default: the one on the search path]
         #[arg(long, value_name = "PATH")]
         ccusage_at: Option<PathBuf>,
@@ -172,6 +173,30 @@ enum Task {
         writers: usize,
         /// Folder of an installed pi (@earendil-works/pi-coding-agent); its own reader is timed on
         /// the same session
+        #[arg(long, value_name = "DIR")]
+        pi: Option<PathBuf>,
+        /// The node binary that runs pi
+        #[arg(long, value_name = "PATH", default_value = "node")]
+        node: PathBuf,
+    },
+    /// Measure compactions: plans, summaries without a model, and what other writers notice
+    Compact {
+        /// Entries of the session that is planned
+        #[arg(long, default_value_t = 100_000)]
+        entries: usize,
+        /// Appends with and without --auto-compact
+        #[arg(long, default_value_t = 2000)]
+        appends: usize,
+        /// Entries of the session that is summarised
+        #[arg(long, default_value_t = 12_000)]
+        summarised: usize,
+        /// Seconds that the slow summariser takes
+        #[arg(long, default_value_t = 5)]
+        seconds: u64,
+        /// Processes that append meanwhile
+        #[arg(long, default_value_t = 4)]
+        writers: usize,
+        /// Folder of an installed pi (@earendil-works/pi-coding-agent); it plans the same session
         #[arg(long, value_name = "DIR")]
         pi: Option<PathBuf>,
         /// The node binary that runs pi
@@ -256,6 +281,18 @@ fn run(cli: &Cli) -> Result<bool> {
                 node: node.clone(),
             };
             store::run(&plan, &place()?)?
+        }
+        Task::Compact { entries, appends, summarised, seconds, writers, pi, node } => {
+            let plan = compact::Plan {
+                entries: *entries,
+                appends: *appends,
+                summarised: *summarised,
+                seconds: *seconds,
+                writers: *writers,
+                pi: pi.clone(),
+                node: node.clone(),
+            };
+            compact::run(&plan, &place()?)?
         }
         Task::Growth { rewrites } => growth::run(*rewrites, seed, &place()?)?,
         Task::Lines { lines, every } => lines::run(*lines, *every, seed, &place()?)?,

@@ -1,4 +1,4 @@
-//! Sync with nothing new, against a bare walk + stat of the same files.
+//! Compares a sync that finds nothing new with a program that only lists and stats the same files.
 //!
 //! Both sides are whole processes, so that both include the start of a process.
 
@@ -8,7 +8,7 @@ use crate::generate;
 use crate::measure::{Workplace, best, median, milliseconds};
 use crate::report::{Report, Target, Unit, note};
 
-/// The number of runs of both sides, in turns.
+/// The number of runs of each side. The two sides alternate.
 const ROUNDS: usize = 15;
 
 /// The times of the two sides, in milliseconds, and what quipu read although nothing was new.

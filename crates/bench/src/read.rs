@@ -77,7 +77,7 @@ fn session_to_show(place: &Workplace) -> Result<(String, u64, u64)> {
     let mut sessions = Vec::new();
     for line in text.lines() {
         let session: Value = serde_json::from_str(line)?;
-        let id = session["id"].as_str().context("a session without an id")?.to_owned();
+        let id = session["session_id"].as_str().context("a session without an id")?.to_owned();
         sessions.push((id, session["lines"].as_u64().unwrap_or_default()));
     }
     let count = sessions.len() as u64;

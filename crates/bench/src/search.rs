@@ -127,7 +127,7 @@ fn most_frequent(place: &Workplace) -> Result<String> {
 fn total_hits(found: &Finished) -> u64 {
     let first = found.stdout.split(|byte| *byte == b'\n').next().unwrap_or_default();
     let hit: Value = serde_json::from_slice(first).unwrap_or_default();
-    hit.get("total").and_then(Value::as_u64).unwrap_or_default()
+    hit.get("total_hits").and_then(Value::as_u64).unwrap_or_default()
 }
 
 /// Returns the milliseconds that `--timing` printed.

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use anyhow::{Context as _, Result};
 use serde_json::Value;
 
-use crate::import::Beside;
+use crate::import::Comparison;
 use crate::measure::{Workplace, best, find_program, median, milliseconds};
 use crate::report::{Report, Target, Unit, note};
 
@@ -16,7 +16,7 @@ use crate::report::{Report, Target, Unit, note};
 pub(crate) struct Plan {
     pub(crate) size: u64,
     pub(crate) seed: u64,
-    pub(crate) ccusage: Beside,
+    pub(crate) ccusage: Comparison,
     /// Its path, if it is not on the search path.
     pub(crate) program: Option<PathBuf>,
 }
@@ -92,9 +92,9 @@ fn total(output: &[u8], field: &str) -> Result<u64> {
 fn ccusage(plan: &Plan) -> Result<Option<PathBuf>> {
     let found = || plan.program.clone().or_else(|| find_program("ccusage"));
     match plan.ccusage {
-        Beside::Never => Ok(None),
-        Beside::Auto => Ok(found()),
-        Beside::Always => found().map(Some).context(
+        Comparison::Never => Ok(None),
+        Comparison::Auto => Ok(found()),
+        Comparison::Always => found().map(Some).context(
             "ccusage is not on the search path\nhint: `npm i ccusage@20.0.24 @ccusage/ccusage-linux-x64@20.0.24`, then --ccusage-at node_modules/.bin/ccusage",
         ),
     }

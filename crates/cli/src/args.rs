@@ -43,7 +43,7 @@ pub(crate) struct Global {
     #[arg(long, global = true)]
     pub(crate) json: bool,
 
-    /// Print everything at once, without a pager [env: QUIPU_PAGER or PAGER names it]
+    /// Print everything at once, without a pager [env: QUIPU_PAGER or PAGER names the pager]
     #[arg(long, global = true)]
     pub(crate) no_pager: bool,
 
@@ -84,7 +84,7 @@ impl ColorWhen {
 }
 
 /// Rewrites `quipu help sync` as `quipu sync --help`, and `quipu last` as `quipu show last`.
-fn with_help(arguments: &[OsString]) -> Vec<OsString> {
+fn without_shortcuts(arguments: &[OsString]) -> Vec<OsString> {
     let mut arguments = arguments.to_vec();
     let Some(at) = command_at(&arguments) else { return arguments };
     match arguments.get(at).and_then(|argument| argument.to_str()) {
@@ -101,14 +101,16 @@ fn with_help(arguments: &[OsString]) -> Vec<OsString> {
 /// Returns the position of the command: the first argument that is neither an option nor the value
 /// of one.
 fn command_at(arguments: &[OsString]) -> Option<usize> {
-    const TAKING: &[&str] = &["--ledger", "--config", "--color"];
+    const WITH_VALUE: &[&str] = &["--ledger", "--config", "--color"];
     let mut is_value = false;
     arguments
         .iter()
         .skip(1)
         .position(|argument| {
-            let was_value =
-                std::mem::replace(&mut is_value, TAKING.iter().any(|it| argument == it));
+            let was_value = std::mem::replace(
+                &mut is_value,
+                WITH_VALUE.iter().any(|option| argument == option),
+            );
             !was_value && !argument.as_encoded_bytes().starts_with(b"-")
         })
         .map(|at| at + 1)
@@ -116,18 +118,19 @@ fn command_at(arguments: &[OsString]) -> Option<usize> {
 
 /// Parses the command line. Help, version and mistakes are returned as an error.
 pub(crate) fn parse(arguments: &[OsString]) -> Result<Args, clap::Error> {
-    let arguments = &with_help(arguments);
-    let read = |arguments: Vec<OsString>| {
-        help::add(Args::command())
+    let arguments = &without_shortcuts(arguments);
+    let try_parse = |command: clap::Command, arguments: Vec<OsString>| {
+        command
             .color(ColorChoice::Auto)
             .try_get_matches_from(arguments)
             .and_then(|matches| Args::from_arg_matches(&matches))
     };
-    read(arguments.to_vec()).map_err(|error| {
-        // The message quotes arguments. Parsing escaped arguments makes it quote the escaped ones.
+    try_parse(Args::command(), arguments.to_vec()).map_err(|error| {
+        // The message quotes arguments. Parsing the escaped ones again makes it quote these.
+        // The help is laid out only now: that takes longer than parsing.
         let safe =
             arguments.iter().map(|argument| safe(&argument.to_string_lossy()).into_owned().into());
-        read(safe.collect()).err().unwrap_or(error)
+        try_parse(help::add(Args::command()), safe.collect()).err().unwrap_or(error)
     })
 }
 

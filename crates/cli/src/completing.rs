@@ -1,9 +1,9 @@
-//! Completes what is typed in a shell: sessions, projects, agents, tools and filters.
+//! Completes words in a shell: sessions, projects, agents, tools and filters.
 //!
 //! A shell runs `quipu` with `QUIPU_COMPLETE` set. Arguments are recognised by their names, so that
-//! new commands complete, too. Never collects, writes or prints an error: without a ledger there are
-//! no values. A shell inserts a value as it is, so that only values without special characters are
-//! offered: a name in a ledger comes from a transcript.
+//! new commands are completed too. Never collects, writes or prints an error: without a ledger
+//! there are no values. A shell inserts a value unquoted, and a name in a ledger comes from a
+//! transcript, so only values without special characters are offered.
 
 use std::ffi::{OsStr, OsString};
 
@@ -16,17 +16,18 @@ use quipu_transcript::format::FORMATS;
 use quipu_transcript::search::query;
 use quipu_transcript::story::one_line;
 
+use crate::commands::schema;
 use crate::output::{ID_LETTERS, ShortIds, safe};
 use crate::{args, settings};
 
 /// The variable that a shell sets to complete.
 pub(crate) const VARIABLE: &str = "QUIPU_COMPLETE";
 
-/// The largest number of sessions that are offered, the newest.
+/// Limit for the number of sessions that are offered; these are the newest.
 const MAX_SESSIONS: usize = 200;
 
-/// The widest description of a session.
-const WIDEST: usize = 60;
+/// Limit for the width of a session's description, in columns.
+const MAX_TITLE_WIDTH: usize = 60;
 
 /// Prints completions if a shell asks for them. Returns false for an ordinary command.
 pub(crate) fn complete(arguments: &[OsString]) -> bool {
@@ -36,7 +37,7 @@ pub(crate) fn complete(arguments: &[OsString]) -> bool {
         .var(VARIABLE)
         .bin("quipu")
         .try_complete(arguments.iter().cloned(), here.as_deref())
-        // A shell has no use for a message.
+        // A shell does not show messages.
         .unwrap_or(true)
 }
 
@@ -53,6 +54,7 @@ fn with_completer(arg: Arg) -> Arg {
         ("AGENT", _) => agents,
         ("FORMAT", _) => formats,
         ("WORDS", _) => query_words,
+        ("COMMAND", "command") => schemas,
         _ => return arg,
     };
     // clap knows the values of `export --format` itself.
@@ -79,8 +81,8 @@ fn sessions(typed: &OsStr) -> Vec<CompletionCandidate> {
         let found = quipu_ledger::query::sessions(&ledger, &filter, Some(MAX_SESSIONS)).ok()?;
         let candidates = found.sessions.iter().enumerate().map(|(at, session)| {
             let title = session.title.as_deref().unwrap_or(&session.project);
-            let title = safe(&one_line(title, WIDEST)).into_owned();
-            candidate(ids.of(&session.id)).help(Some(title.into())).display_order(Some(at))
+            let title = safe(&one_line(title, MAX_TITLE_WIDTH)).into_owned();
+            candidate(ids.of(&session.session_id)).help(Some(title.into())).display_order(Some(at))
         });
         Some(candidates.collect())
     };
@@ -96,7 +98,7 @@ fn project_names() -> Vec<String> {
         let ledger = ledger()?;
         quipu_ledger::query::projects(&ledger, &Filter::default()).ok()
     };
-    found().unwrap_or_default().into_iter().map(|project| project.name).collect()
+    found().unwrap_or_default().into_iter().map(|project| project.project).collect()
 }
 
 fn agents(typed: &OsStr) -> Vec<CompletionCandidate> {
@@ -111,8 +113,12 @@ fn formats(typed: &OsStr) -> Vec<CompletionCandidate> {
     matching(formats.collect(), typed)
 }
 
-/// Completes a filter of a query: first its key, then its value. bash splits words at colons, so
-/// that it completes only keys.
+fn schemas(typed: &OsStr) -> Vec<CompletionCandidate> {
+    matching(schema::names().map(candidate).collect(), typed)
+}
+
+/// Completes a filter of a query: first its key, then its value. bash splits words at colons, so it
+/// completes only keys.
 fn query_words(typed: &OsStr) -> Vec<CompletionCandidate> {
     let Some(text) = typed.to_str() else { return Vec::new() };
     let (dash, text) = match text.strip_prefix('-') {
@@ -171,6 +177,12 @@ mod tests {
         assert_eq!(values(&query_words("role:a".as_ref())), ["role:assistant"]);
         assert_eq!(values(&query_words("is:".as_ref())), ["is:error"]);
         assert!(query_words("".as_ref()).is_empty() && query_words("x:y".as_ref()).is_empty());
+    }
+
+    #[test]
+    fn commands_with_a_schema_are_offered() {
+        assert_eq!(values(&schemas("session-a".as_ref())), ["session-append"]);
+        assert!(schemas("".as_ref()).len() > 40);
     }
 
     #[test]

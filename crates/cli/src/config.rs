@@ -43,7 +43,7 @@ pub(crate) struct Config {
     pub(crate) prices: BTreeMap<String, Price>,
     /// `[limits]`.
     pub(crate) limits: Limits,
-    /// `[models]`: the tokens that each model takes.
+    /// `[models]`: the context window of each model, in tokens.
     pub(crate) windows: BTreeMap<String, u64>,
     /// `[store]`.
     pub(crate) store: Store,
@@ -61,11 +61,11 @@ pub(crate) struct UnknownKey {
 }
 
 /// Limit for the size of a configuration file, in bytes.
-pub(crate) const LARGEST: u64 = 16 << 20;
+pub(crate) const MAX_CONFIG_BYTES: u64 = 16 << 20;
 
 /// Reads a configuration file.
 pub(crate) fn read(path: &Path) -> Result<Config> {
-    let read = quipu_ledger::files::read_named_file(path, LARGEST);
+    let read = quipu_ledger::files::read_named_file(path, MAX_CONFIG_BYTES);
     let text = read.and_then(|bytes| std::io::read_to_string(&*bytes)).map_err(|error| {
         let what = format!("cannot read the configuration file {}", path.display());
         CommandError::from_source(anyhow::Error::new(error).context(what))
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_can_be_said() {
+    fn every_setting_is_read() {
         let config = read(
             "ledger = '~/l.db'\ncolor = 'never'\n[collect]\npriority = 1\ndeleted = false\n\
              [roots]\nclaude-code = ['a', '/b']\nopenclaw = []\n\
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_has_to_be_said() {
+    fn an_empty_file_is_valid() {
         let config = read("").unwrap();
         assert!(config.ledger.is_none() && config.color.is_none() && config.roots.is_empty());
     }
@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn unknown_keys_are_noted() {
+    fn an_unknown_key_is_listed_with_the_nearest_known_one() {
         check_unknown("legder = 'x'", "legder", Some("ledger"));
         check_unknown("colour = 'auto'", "colour", Some("color"));
         check_unknown("zzzzzz = 1", "zzzzzz", None);
@@ -368,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn distances() {
+    fn a_distance_counts_changed_letters() {
         assert_eq!(distance("", "abc"), 3);
         assert_eq!(distance("kitten", "sitting"), 3);
         assert_eq!(distance("same", "same"), 0);

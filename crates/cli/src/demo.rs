@@ -1,7 +1,7 @@
 //! The files of an invented week of two agents on one small project.
 //!
-//! The files are in `demo/home`, with the dates of one week. Dates are moved so that it ended
-//! yesterday.
+//! The files are in `demo/home`, with the dates of one week. All dates are moved by the same number
+//! of days, so that the week ended yesterday.
 
 mod files;
 
@@ -16,7 +16,7 @@ use files::{FIRST, LATER};
 
 /// The folders of the demo.
 pub(crate) struct Demo {
-    /// The folder that holds the rest.
+    /// The folder of the demo: its ledger, its configuration and `home`.
     pub(crate) folder: PathBuf,
     /// The folder that stands for a home folder.
     pub(crate) home: PathBuf,
@@ -24,7 +24,7 @@ pub(crate) struct Demo {
 }
 
 /// The last day of the week in the files.
-const LAST: Date = Date::constant(2026, 3, 8);
+const LAST_DAY: Date = Date::constant(2026, 3, 8);
 
 /// The beginning of every date in the files.
 const MONTH: &str = "2026-03-";
@@ -32,7 +32,7 @@ const MONTH: &str = "2026-03-";
 impl Demo {
     /// Creates a demo in `folder`, whose week ends at `last`.
     pub(crate) fn new(folder: PathBuf, last: Date) -> Demo {
-        let days = LAST.until(last).map_or(0, |span| span.get_days());
+        let days = LAST_DAY.until(last).map_or(0, |span| span.get_days());
         Demo { home: folder.join("home"), folder, days }
     }
 
@@ -68,7 +68,7 @@ impl Demo {
         }
         let text = self.dated(text);
         fs::write(&path, &text)?;
-        // A file is as old as the last message in it.
+        // The file's modification time is that of its last message.
         let noted = || last_moment(&self.dated(noted));
         match last_moment(&text).or_else(noted) {
             Some(time) => File::options().append(true).open(&path)?.set_modified(time),

@@ -10,7 +10,7 @@ use quipu_ledger::Trouble;
 pub(crate) type Result<T, E = CommandError> = std::result::Result<T, E>;
 
 /// Limit for the number of candidates listed for an ambiguous name.
-const CANDIDATES: usize = 8;
+const MAX_CANDIDATES: usize = 8;
 
 /// The reason why a command stopped.
 #[derive(Debug)]
@@ -34,7 +34,7 @@ pub(crate) enum Kind {
     NoMatch,
     /// Ctrl-C. The exit code is the one that shells use for it.
     Interrupted,
-    /// Ctrl-C ended a command that runs until then, and has printed everything.
+    /// Ctrl-C ended a command that runs until Ctrl-C and has printed everything.
     Stopped,
     /// A mistake in the command line.
     Usage,
@@ -53,7 +53,7 @@ impl CommandError {
         CommandError { kind: Kind::Failed, source, hints: Vec::new() }
     }
 
-    /// Creates the error of a command that runs until Ctrl-C.
+    /// Creates the error with which a command that runs until Ctrl-C ends.
     pub(crate) fn stopped() -> CommandError {
         CommandError { kind: Kind::Stopped, ..CommandError::new("stopped") }
     }
@@ -110,7 +110,7 @@ impl CommandError {
     }
 }
 
-/// Only writing results returns a bare I/O error; every other one comes with a message.
+/// A bare I/O error comes only from writing results; all others have a message.
 impl From<io::Error> for CommandError {
     fn from(error: io::Error) -> CommandError {
         let kind = match error.kind() {
@@ -162,7 +162,7 @@ fn hints(error: &quipu_ledger::Error) -> Vec<String> {
         Error::NotOpenClaw { .. } => {
             "name OpenClaw's folder, usually ~/.openclaw; `quipu sync` collects the sessions of all other agents"
         }
-        Error::NoContext { .. } => "`quipu show` and `quipu export` read it all the same",
+        Error::NoContext { .. } => "`quipu show` and `quipu export` can still read it",
         Error::Vanished => "run it again; if it fails again, `quipu doctor` lists what is wrong",
         Error::NoMatch { what: "turn", .. } => {
             "`quipu show ID --count` prints how many turns there are"
@@ -277,9 +277,9 @@ const DAMAGED: &str =
 
 fn candidates_hint(count: usize, candidates: &[String]) -> Vec<String> {
     let mut hints = vec!["give more of the id; these match:".to_owned()];
-    hints.extend(candidates.iter().take(CANDIDATES).map(|id| format!("  {id}")));
-    if count > CANDIDATES {
-        hints.push(format!("  and {} more", count - CANDIDATES));
+    hints.extend(candidates.iter().take(MAX_CANDIDATES).map(|id| format!("  {id}")));
+    if count > MAX_CANDIDATES {
+        hints.push(format!("  and {} more", count - MAX_CANDIDATES));
     }
     hints
 }

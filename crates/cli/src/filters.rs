@@ -1,10 +1,9 @@
 //! Options that choose sessions.
 
-use jiff::Timestamp;
 use quipu_ledger::query::Filter;
 use quipu_transcript::format;
 use quipu_transcript::project::Name;
-use quipu_transcript::when::{self, Period};
+use quipu_transcript::when::{self, NotATime};
 
 use crate::commands::Context;
 use crate::error::{CommandError, Result};
@@ -38,7 +37,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "CHANNEL")]
     channel: Option<String>,
 
-    /// Also show sub-agents, warm-up sessions and empty sessions
+    /// Also show sub-agents, warm-up sessions, empty sessions, and originals of imported ones
     #[arg(long)]
     all: bool,
 }
@@ -71,7 +70,7 @@ impl Args {
     }
 }
 
-/// Returns a filter over sessions of all kinds; `None` if nothing is chosen.
+/// Returns a filter of sessions, sub-agents included; `None` if no option is given.
 pub(crate) fn chosen(
     context: &Context,
     project: &Option<String>,
@@ -88,7 +87,8 @@ pub(crate) fn chosen(
     if args.is_empty() { Ok(None) } else { args.filter(context).map(Some) }
 }
 
-/// Returns a project's name. `.`, `~/dev/shop` and anything that looks like a path is a path.
+/// Parses a project's name. Text that looks like a path, for example `.` or `~/dev/shop`, is made
+/// absolute.
 pub(crate) fn project(context: &Context, text: &str) -> Name {
     let looks_like_path = text == "."
         || text == ".."
@@ -105,47 +105,31 @@ pub(crate) fn project(context: &Context, text: &str) -> Name {
     Name::new(text)
 }
 
-/// Returns the range of `--since` and `--until`, in milliseconds UTC: the first moment, and the end,
-/// which does not belong to it. A day given to `--until` is included. `a..b` sets both ends, in
-/// either option.
+/// Returns the range of `--since` and `--until`, in milliseconds UTC: its first moment, and the
+/// first moment after it.
 pub(crate) fn range(
     since: Option<&str>,
     until: Option<&str>,
 ) -> Result<(Option<i64>, Option<i64>)> {
-    let since = since.map(period).transpose()?;
-    let until = until.map(period).transpose()?;
-    let is_range = |period: &Period| period.is_range;
-    let starts = [since, until.filter(is_range)].map(|period| period.and_then(|it| it.start));
-    let ends = [since.filter(is_range), until].map(|period| period.and_then(|it| it.end));
-    Ok((
-        starts.into_iter().flatten().max().map(Timestamp::as_millisecond),
-        ends.into_iter().flatten().min().map(Timestamp::as_millisecond),
-    ))
+    when::range(since, until, &zone::now()).map_err(not_a_time)
 }
 
-/// Returns the end of the day or the range that a text names, or the moment, in milliseconds UTC.
+/// Returns the end of the day or range that a text names, or the moment, in milliseconds UTC.
 pub(crate) fn until(text: &str) -> Result<i64> {
-    let end = period(text)?.end.ok_or_else(|| not_a_time(text))?;
-    Ok(end.as_millisecond())
+    when::end(text, &zone::now()).map_err(not_a_time)
 }
 
-/// Returns the format that a name or the beginning of one means, as `format:` in a search does.
+/// Returns the format with that name or beginning of a name, as `format:` in a search does.
 fn format_name(text: &str) -> Result<&'static str> {
-    let names: Vec<&str> = format::all().map(|format| format.name()).collect();
-    let mut matches = names.iter().filter(|name| name.starts_with(text) && !text.is_empty());
-    match (names.iter().find(|name| **name == text), matches.next(), matches.next()) {
-        (Some(name), ..) | (None, Some(name), None) => Ok(name),
-        _ => Err(CommandError::new(format!("unknown format `{text}`"))
-            .hint(format!("use one of {}", names.join(", ")))),
-    }
+    format::by_beginning(text).map(|format| format.name()).ok_or_else(|| {
+        let names: Vec<&str> = format::all().map(|format| format.name()).collect();
+        CommandError::new(format!("unknown format `{text}`"))
+            .hint(format!("use one of {}", names.join(", ")))
+    })
 }
 
-fn period(text: &str) -> Result<Period> {
-    when::parse(text, &zone::now()).ok_or_else(|| not_a_time(text))
-}
-
-fn not_a_time(text: &str) -> CommandError {
-    CommandError::new(format!("`{text}` is not a time")).hint(
+fn not_a_time(error: NotATime) -> CommandError {
+    CommandError::from_source(error.into()).hint(
         "write `3d`, `2h`, `yesterday`, `monday`, `last week`, `2026-11-01`, `2026-11-01T09:30` or \
          `2026-11-01..2026-11-07`",
     )

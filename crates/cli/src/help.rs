@@ -5,7 +5,7 @@ use clap::builder::{StyledStr, Styles};
 
 use crate::output::{Text, stdout_width};
 
-/// The groups of commands. A command in no group is in the last one.
+/// The groups of commands. A command without a group is shown in the last one.
 pub(crate) const GROUPS: &[(&str, &[&str])] = &[
     (
         "Read",
@@ -15,15 +15,15 @@ pub(crate) const GROUPS: &[(&str, &[&str])] = &[
         ],
     ),
     (
-        "Keep",
+        "Collect and maintain",
         &[
-            "sync", "watch", "service", "status", "problems", "doctor", "backup", "rebuild",
-            "forget", "cursors",
+            "sync", "watch", "service", "serve", "token", "status", "problems", "doctor", "backup",
+            "rebuild", "forget", "cursors",
         ],
     ),
-    ("Give back", &["resume", "restore", "export"]),
-    ("Run an agent on it", &["session", "senders", "import"]),
-    ("Set up", &["demo", "config", "formats", "completions", "man"]),
+    ("Resume and restore", &["resume", "restore", "export"]),
+    ("Keep an agent's sessions", &["session", "senders", "import"]),
+    ("Set up", &["demo", "config", "formats", "schema", "completions", "man"]),
 ];
 
 /// The exit codes, and what each means.
@@ -35,7 +35,7 @@ pub(crate) const EXIT_CODES: &[(&str, &str)] = &[
 ];
 
 /// Limit for the width of help, in columns.
-const WIDEST: usize = 100;
+const MAX_WIDTH: usize = 100;
 
 /// Adds the help to the command.
 pub(crate) fn add(command: Command) -> Command {
@@ -73,7 +73,7 @@ fn groups(command: &Command) -> String {
 
 fn exit_codes() -> String {
     let more = "`quipu COMMAND --help` has examples of each command.";
-    let width = stdout_width().unwrap_or(WIDEST).min(WIDEST);
+    let width = stdout_width().unwrap_or(MAX_WIDTH).min(MAX_WIDTH);
     let more: Vec<String> =
         Text::plain(more).wrap_sentence(width).iter().map(|line| line.render(false)).collect();
     format!("{}\n{}\n{}\n", heading("Exit codes"), exit_code_rows(), more.join("\n"))
@@ -87,7 +87,7 @@ pub(crate) fn exit_code_rows() -> String {
 /// Formats a name and its meaning, which is wrapped beside it.
 fn row(name: &str, meaning: &str, longest: usize) -> String {
     let indent = longest + 4;
-    let width = stdout_width().unwrap_or(WIDEST).min(WIDEST);
+    let width = stdout_width().unwrap_or(MAX_WIDTH).min(MAX_WIDTH);
     let mut start = format!("  {name:longest$}  ");
     let mut row = String::new();
     for line in Text::plain(meaning).wrap(width.saturating_sub(indent)) {

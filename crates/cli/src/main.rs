@@ -24,6 +24,7 @@ mod routing;
 mod service;
 mod settings;
 mod shell;
+mod stopping;
 mod summarisers;
 mod zone;
 

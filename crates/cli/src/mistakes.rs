@@ -7,7 +7,7 @@ use clap::{Command, CommandFactory};
 use crate::args::Args;
 use crate::error::{CommandError, Kind};
 
-/// Words that people try, and what they look for.
+/// Words that people try as commands, and a hint for each.
 const OTHER_WORDS: &[(&[&str], &str)] = &[
     (
         &["history", "list", "recent", "resume-last", "chats", "conversations"],
@@ -34,10 +34,10 @@ const OTHER_WORDS: &[(&[&str], &str)] = &[
     (&["version"], "`quipu --version` prints the version"),
 ];
 
-/// Largest number of changed letters between a command and what was typed.
-const CLOSE: usize = 2;
+/// Limit for the number of letters in which a typed word differs from a command.
+const MAX_CHANGED_LETTERS: usize = 2;
 
-/// Returns the mistake with a hint, if there is a better one than clap's.
+/// Returns the mistake with a hint, if there is a better hint than clap's.
 pub(crate) fn explained(error: &clap::Error) -> Option<CommandError> {
     let text = |kind| match error.get(kind) {
         Some(ContextValue::String(text)) => Some(text.as_str()),
@@ -49,17 +49,20 @@ pub(crate) fn explained(error: &clap::Error) -> Option<CommandError> {
         _ => String::new(),
     };
     let usage = usage.trim_start_matches("Usage:").trim();
-    let of: Vec<&str> =
-        usage.split(' ').skip(1).take_while(|word| !word.starts_with(['[', '<'])).collect();
+    let command_path: Vec<&str> =
+        usage.split(' ').skip(1).take_while(|word| !word.starts_with(['[', '<', '-'])).collect();
     let mut explained = match error.kind() {
         ErrorKind::InvalidSubcommand => {
-            Some(unknown_command(&of, text(ContextKind::InvalidSubcommand)?))
+            Some(unknown_command(&command_path, text(ContextKind::InvalidSubcommand)?))
         }
-        ErrorKind::UnknownArgument => unexpected(&of, text(ContextKind::InvalidArg)?),
+        ErrorKind::UnknownArgument => unexpected(&command_path, text(ContextKind::InvalidArg)?),
         ErrorKind::ValueValidation => {
             let (option, value) =
                 (text(ContextKind::InvalidArg)?, text(ContextKind::InvalidValue)?);
             not_a_number(error, option, value)
+        }
+        ErrorKind::InvalidValue => {
+            no_group(text(ContextKind::InvalidArg)?, text(ContextKind::InvalidValue)?)
         }
         _ => None,
     }?;
@@ -81,11 +84,11 @@ pub(crate) fn in_one_line(error: &clap::Error) -> CommandError {
 }
 
 /// Explains a word that is not a command.
-fn unknown_command(of: &[&str], word: &str) -> CommandError {
-    let above = above(of);
+fn unknown_command(command_path: &[&str], word: &str) -> CommandError {
+    let above = full_name(command_path);
     let error = CommandError::new(format!("`{word}` is not a command of `{above}`"));
     let mut command = Args::command();
-    for name in of {
+    for name in command_path {
         command = command.find_subcommand(name).cloned().unwrap_or_default();
     }
     if let Some(nearest) = nearest(&command, word) {
@@ -93,13 +96,13 @@ fn unknown_command(of: &[&str], word: &str) -> CommandError {
     }
     let lower = word.to_lowercase();
     let other = OTHER_WORDS.iter().find(|(words, _)| words.contains(&lower.as_str()));
-    if let (Some((_, hint)), true) = (other, of.is_empty()) {
+    if let (Some((_, hint)), true) = (other, command_path.is_empty()) {
         return error.hint(*hint);
     }
     if is_like_an_id(word) {
         return error.hint(format!("`quipu show {word}` shows the session with that id"));
     }
-    if of.is_empty() {
+    if command_path.is_empty() {
         return error
             .hint(format!("`quipu search {}` searches for it", crate::shell::quote(word)))
             .hint("`quipu --help` lists all commands");
@@ -108,13 +111,19 @@ fn unknown_command(of: &[&str], word: &str) -> CommandError {
 }
 
 /// Explains an argument that a command does not take.
-fn unexpected(of: &[&str], argument: &str) -> Option<CommandError> {
-    if argument.starts_with('-') {
-        return None;
-    }
-    let error = CommandError::new(format!("`{}` takes no argument `{argument}`", above(of)));
+fn unexpected(command_path: &[&str], argument: &str) -> Option<CommandError> {
+    let error =
+        CommandError::new(format!("`{}` takes no argument `{argument}`", full_name(command_path)));
     let word = crate::shell::quote(argument);
-    let hint = match of {
+    let hint = match command_path {
+        ["sessions"] if argument == "--sort" => {
+            "`quipu usage session -n 10` lists the sessions with the highest cost".to_owned()
+        }
+        _ if argument.starts_with('-') => return None,
+        ["export"] if is_like_an_id(argument) => {
+            format!("for example `quipu export {word} --format html --to page.html`")
+        }
+        ["export"] => format!("`--to {word}` writes to that file"),
         ["sessions"] if is_like_an_id(argument) => {
             format!("`quipu show {word}` shows the session with that id")
         }
@@ -126,6 +135,14 @@ fn unexpected(of: &[&str], argument: &str) -> Option<CommandError> {
         _ => return None,
     };
     Some(error.hint(hint))
+}
+
+/// Explains a word that is no group of `usage`, if it is a time.
+fn no_group(option: &str, value: &str) -> Option<CommandError> {
+    let is_time = option == "[BY]" && crate::filters::until(value).is_ok();
+    let error = CommandError::new(format!("`{value}` is a time, and `quipu usage` sums by groups"));
+    let value = crate::shell::quote(value);
+    is_time.then(|| error.hint(format!("`quipu usage --since {value}` shows it by day")))
 }
 
 /// Explains a value that should be a number.
@@ -146,8 +163,8 @@ fn not_a_number(error: &clap::Error, option: &str, value: &str) -> Option<Comman
     Some(CommandError::new(message).hint(hint))
 }
 
-fn above(of: &[&str]) -> String {
-    of.iter().fold("quipu".to_owned(), |above, word| format!("{above} {word}"))
+fn full_name(command_path: &[&str]) -> String {
+    command_path.iter().fold("quipu".to_owned(), |above, word| format!("{above} {word}"))
 }
 
 /// Returns the command that was probably meant: with the fewest changed letters.
@@ -158,7 +175,7 @@ fn nearest(command: &Command, word: &str) -> Option<String> {
     });
     let close = names.map(|name| (strsim::damerau_levenshtein(name, word), name));
     let (_, name) = close
-        .filter(|(changed, name)| *changed <= CLOSE && changed * 2 < name.len())
+        .filter(|(changed, name)| *changed <= MAX_CHANGED_LETTERS && changed * 2 < name.len())
         .min_by_key(|(changed, _)| *changed)?;
     Some(name.to_owned())
 }

@@ -21,6 +21,7 @@ use std::io::{self, IsTerminal, Write};
 use std::os::fd::AsFd;
 use std::path::Path;
 
+use quipu_ledger::wire::ErrorReport;
 use serde::Serialize;
 
 pub(crate) use diff::{DiffLine, hunks};
@@ -46,7 +47,7 @@ const ORDINARY_WIDTH: usize = 80;
 /// Columns that facts need after their labels; if there are fewer, labels get their own line.
 const ROOM_FOR_FACTS: usize = 24;
 
-/// The amount of messages besides results.
+/// Which messages are printed besides results.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Verbosity {
     /// Errors only.
@@ -57,7 +58,7 @@ pub(crate) enum Verbosity {
     Verbose,
 }
 
-/// The terminal.
+/// Prints results to stdout and messages to stderr.
 #[derive(Debug)]
 pub(crate) struct Output {
     stdout: Sink,
@@ -72,24 +73,11 @@ pub(crate) struct Output {
     /// True if errors are printed as JSON.
     is_json: bool,
     /// How current the answer is, for the object of an error.
-    freshness: Option<(i64, Option<u64>)>,
+    freshness: Option<(Option<i64>, Option<u64>)>,
     /// True if an object was printed.
     has_json: bool,
     /// True if long results go to a pager.
     has_pager: bool,
-}
-
-/// An error as `--json` prints it.
-#[derive(Serialize)]
-struct ErrorObject<'a> {
-    error: &'a str,
-    message: String,
-    hint: Option<String>,
-    /// Only if nothing was found.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    fresh_as_of: Option<i64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pending_bytes: Option<Option<u64>>,
 }
 
 impl Output {
@@ -142,9 +130,14 @@ impl Output {
         self.is_json = true;
     }
 
-    /// Sets how current the answer is.
-    pub(crate) fn set_freshness(&mut self, fresh_as_of: i64, pending_bytes: Option<u64>) {
+    /// Sets how current the answer is, for the object of an error.
+    pub(crate) fn set_freshness(&mut self, fresh_as_of: Option<i64>, pending_bytes: Option<u64>) {
         self.freshness = Some((fresh_as_of, pending_bytes));
+    }
+
+    /// Returns whether it is known how current the answer is.
+    pub(crate) fn has_freshness(&self) -> bool {
+        self.freshness.is_some()
     }
 
     /// Returns whether an object was printed.
@@ -154,17 +147,21 @@ impl Output {
 
     /// Returns a link to a file, if the terminal has links.
     pub(crate) fn link(&self, path: &Path) -> Option<LinkId> {
-        let variable = |name: &str| std::env::var(name).ok();
-        let has_links = self.colours_stdout && self.is_seen() && link::is_supported(variable);
-        if has_links { link::to_file(path) } else { None }
+        if self.has_links() { link::to_file(path) } else { None }
     }
 
-    /// Returns whether only results and errors are wanted.
+    /// Returns whether the terminal has links.
+    pub(crate) fn has_links(&self) -> bool {
+        let variable = |name: &str| std::env::var(name).ok();
+        self.colours_stdout && self.is_seen() && link::is_supported(variable)
+    }
+
+    /// Returns whether only results and errors are printed (`--quiet`).
     pub(crate) fn is_quiet(&self) -> bool {
         self.verbosity == Verbosity::Quiet
     }
 
-    /// Returns whether all details are wanted.
+    /// Returns whether more details are printed (`--verbose`).
     pub(crate) fn is_verbose(&self) -> bool {
         self.verbosity == Verbosity::Verbose
     }
@@ -276,7 +273,7 @@ impl Output {
         self.write(line)
     }
 
-    /// Writes bytes unescaped. Not for a terminal.
+    /// Writes bytes unescaped, or escaped if results go to a terminal.
     pub(crate) fn exact(&mut self, bytes: &[u8]) -> io::Result<()> {
         if self.is_seen() {
             return self.verbatim(&String::from_utf8_lossy(bytes));
@@ -333,7 +330,7 @@ impl Output {
         let _ = io::stderr().write_all(shown.as_bytes());
     }
 
-    /// Writes a note about how a result was made to stderr.
+    /// Writes a note to stderr, for example how a result was made.
     pub(crate) fn note(&self, note: &str) {
         if !self.is_quiet() {
             self.message(Style::Dim, "", note);
@@ -374,7 +371,7 @@ impl Output {
         let causes: Vec<String> = error.causes().collect();
         let hints: Vec<String> = error.hints.iter().map(|hint| self.shell.sentence(hint)).collect();
         let freshness = self.freshness.filter(|_| error.kind == Kind::NoMatch);
-        let object = ErrorObject {
+        let object = ErrorReport {
             error: error.word(),
             message: causes.join(": "),
             hint: (!hints.is_empty()).then(|| hints.join("\n")),
@@ -405,24 +402,34 @@ impl Output {
         self.stderr_width.unwrap_or(ORDINARY_WIDTH).saturating_sub(ask::NUMBER)
     }
 
-    /// Asks which one of several is meant. Returns `None` without a terminal or a valid answer.
+    /// Asks which one of several is meant. Returns `None` without a terminal or an answer.
     pub(crate) fn pick(&mut self, question: &str, choices: Vec<Text>) -> io::Result<Option<usize>> {
+        self.pick_with(question, choices, None)
+    }
+
+    fn pick_with(
+        &mut self,
+        question: &str,
+        choices: Vec<Text>,
+        default: Option<usize>,
+    ) -> io::Result<Option<usize>> {
         self.stdout.flush()?;
         let width = self.choice_width();
         let choices: Vec<Text> = choices.into_iter().map(|choice| choice.shorten(width)).collect();
-        ask::pick(&Text::plain(question), &choices, self.colours_stderr)
+        ask::pick(&Text::plain(question), &choices, default, self.colours_stderr)
     }
 
     /// Asks which one of several is meant; Return means the first one, and so does no terminal.
+    /// Returns `None` if the input ends without an answer.
     pub(crate) fn pick_or_first(
         &mut self,
         question: &str,
         choices: Vec<Text>,
-    ) -> io::Result<usize> {
-        if !self.is_seen() {
-            return Ok(0);
+    ) -> io::Result<Option<usize>> {
+        if !(self.is_seen() && ask::has_terminal()) {
+            return Ok(Some(0));
         }
-        Ok(self.pick(question, choices)?.unwrap_or(0))
+        self.pick_with(question, choices, Some(0))
     }
 
     /// Starts a progress bar, which shows only on a terminal.

@@ -4,6 +4,7 @@
 use std::io;
 use std::path::Path;
 
+use quipu_ledger::answer::fresh;
 use quipu_ledger::collect::Progress;
 use quipu_ledger::freshness::{Freshness, LedgerKind, RefreshLimit};
 use quipu_ledger::ids::SessionRow;
@@ -12,7 +13,7 @@ use quipu_ledger::wire::Project;
 use quipu_ledger::{Error, Ledger};
 use serde::Serialize;
 
-use crate::commands::Context;
+use crate::commands::{Context, title};
 use crate::error::{CommandError, Kind, Result};
 use crate::output::{ID_LETTERS, ShortIds, Style, Text, bytes, count, elapsed, minute};
 use crate::settings::Origin;
@@ -21,7 +22,11 @@ use crate::{filters, machine};
 /// Limit for the number of projects listed for an ambiguous name.
 const MAX_PROJECTS: usize = 8;
 
-/// Sessions of this folder to choose from.
+/// The hint of an empty ledger.
+pub(crate) const NOTHING_YET: &str =
+    "nothing was collected yet; `quipu status` lists where quipu looks";
+
+/// Limit for the number of sessions of this folder to choose from.
 const MAX_SESSIONS: usize = 9;
 
 /// Options of every reading command.
@@ -41,22 +46,8 @@ pub(crate) struct Args {
 #[derive(Debug)]
 pub(crate) struct Reading {
     pub(crate) ledger: Ledger,
+    pub(crate) kind: LedgerKind,
     pub(crate) freshness: Freshness,
-}
-
-/// One object of a result, with how current it is.
-#[derive(Serialize)]
-struct WithFreshness<'a, T> {
-    #[serde(flatten)]
-    value: &'a T,
-    fresh_as_of: i64,
-    pending_bytes: Option<u64>,
-    /// Records that are not projected yet, if there are any.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    unprojected: Option<u64>,
-    /// Files that cannot be read, if there are any.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    unreadable: Option<usize>,
 }
 
 /// Opens the ledger and brings it up to date. Warns of what is missing. Everything is read from one
@@ -70,20 +61,19 @@ pub(crate) fn open_apart(context: &mut Context, args: Args) -> Result<Reading> {
     begin(context, args, true)
 }
 
-/// Opens the ledger again and collects what is new, for a command that follows a session. Prints no
+/// Opens the ledger again without collecting, for a command that follows a session. Prints no
 /// warnings: [`open`] has printed them.
-pub(crate) fn again(context: &Context) -> Result<Reading> {
+pub(crate) fn reopen(context: &Context) -> Result<Reading> {
     let path = &context.settings.ledger.value;
     let mut reader = quipu_ledger::freshness::open_to_read(path, machine::name())?;
-    let freshness =
-        reader.refresh(&context.roots(), machine::name(), RefreshLimit::Short, &mut |_| {})?;
-    Ok(Reading { ledger: reader.ledger, freshness })
+    let freshness = reader.refresh(&[], machine::name(), RefreshLimit::None, &mut |_| {})?;
+    Ok(Reading { ledger: reader.ledger, kind: reader.kind, freshness })
 }
 
 fn begin(context: &mut Context, args: Args, needs_second_connection: bool) -> Result<Reading> {
     let reading = read(context, args, needs_second_connection)?;
     let Freshness { fresh_as_of, pending_bytes, .. } = reading.freshness;
-    context.output.set_freshness(fresh_as_of, pending_bytes);
+    context.output.set_freshness(Some(fresh_as_of), pending_bytes);
     Ok(reading)
 }
 
@@ -100,7 +90,7 @@ fn read(context: &mut Context, args: Args, needs_second_connection: bool) -> Res
         let freshness = reader.refresh(&[], machine::name(), RefreshLimit::None, &mut |_| {})?;
         warn_of_unprojected(context, freshness.unprojected);
         warn_of_copy(context, &reader.ledger);
-        return Ok(Reading { ledger: reader.ledger, freshness });
+        return Ok(Reading { ledger: reader.ledger, kind: reader.kind, freshness });
     }
     let mut reader = quipu_ledger::freshness::open_to_read(&path, machine::name())?;
     reader.needs_second_connection = needs_second_connection;
@@ -131,11 +121,11 @@ fn read(context: &mut Context, args: Args, needs_second_connection: bool) -> Res
     drop(bar);
     warn(context, reader.kind, &freshness);
     warn_of_copy(context, &reader.ledger);
-    Ok(Reading { ledger: reader.ledger, freshness })
+    Ok(Reading { ledger: reader.ledger, kind: reader.kind, freshness })
 }
 
 /// Fails if a named ledger does not exist, so that a typing mistake does not create a new one.
-fn refuse_unknown(context: &Context, path: &Path) -> Result<()> {
+pub(crate) fn refuse_unknown(context: &Context, path: &Path) -> Result<()> {
     let is_absent = |error: io::Error| error.kind() == io::ErrorKind::NotFound;
     if !is_named(context) || !path.symlink_metadata().is_err_and(is_absent) {
         return Ok(());
@@ -152,7 +142,7 @@ pub(crate) fn is_named(context: &Context) -> bool {
 }
 
 impl Reading {
-    /// Returns the end of a "no match" message: what the search could not include.
+    /// Returns the end of a message that nothing was found: what could not be searched.
     pub(crate) fn missing_note(&self) -> String {
         let freshness = &self.freshness;
         if freshness.is_behind() || freshness.unprojected > 0 {
@@ -199,6 +189,12 @@ impl Reading {
                     None => Err(Error::Ambiguous { what, name, count, candidates }.into()),
                 }
             }
+            Err(Error::NoMatch { .. }) if self.ledger.is_empty()? => {
+                let what = format!("no session matches `{name}`");
+                let mut error = CommandError::new(what).hint(NOTHING_YET);
+                error.kind = Kind::NoMatch;
+                Err(error)
+            }
             Err(error) => Err(error.into()),
             Ok(row) => {
                 self.note_other_sessions(context, name, row)?;
@@ -220,17 +216,22 @@ impl Reading {
             .sessions
             .iter()
             .map(|session| match session.agent.as_str() {
-                "" => session.id.clone(),
-                agent => format!("{agent}/{}", session.id),
+                "" => session.session_id.clone(),
+                agent => format!("{agent}/{}", session.session_id),
             })
             .collect();
         let Some(newest) = names.first() else {
             self.refuse_if_behind()?;
             let here = std::env::current_dir().unwrap_or_default();
             let what = format!("no session of {}{}", context.show(here), self.missing_note());
-            let mut error = CommandError::new(what).hint(
-                "`quipu last` shows the newest session of all folders, `quipu sessions` lists them",
-            );
+            let hint = match self.ledger.is_empty()? {
+                true => NOTHING_YET,
+                false => {
+                    "`quipu last` shows the newest session of all folders, `quipu sessions` lists \
+                     them"
+                }
+            };
+            let mut error = CommandError::new(what).hint(hint);
             error.kind = Kind::NoMatch;
             return Err(error);
         };
@@ -239,19 +240,19 @@ impl Reading {
         }
         let ids = self.short_ids()?;
         let described = found.sessions.iter().map(|session| {
-            Text::styled(Style::Good, ids.of(&session.id)).and(format!(
-                "  {}  {}",
-                session.updated_at.map(elapsed).unwrap_or_default(),
-                session.title.as_deref().unwrap_or_default()
-            ))
+            Text::styled(Style::Good, ids.of(&session.session_id))
+                .and(format!("  {}  ", session.updated_at.map(elapsed).unwrap_or_default()))
+                .join(title(session))
         });
         let described = described.collect();
         let question = match found.total {
             total if total == names.len() => "Sessions of this folder:".to_owned(),
             total => format!("The newest of {total} sessions of this folder:"),
         };
-        let choice = self.wait_for(|| context.output.pick_or_first(&question, described))??;
-        Ok(names.get(choice).unwrap_or(newest).clone())
+        match self.wait_for(|| context.output.pick_or_first(&question, described))?? {
+            Some(choice) => Ok(names.get(choice).unwrap_or(newest).clone()),
+            None => Err(CommandError::stopped()),
+        }
     }
 
     /// Returns the newest session of this folder, if there is one.
@@ -292,11 +293,11 @@ impl Reading {
     ) -> Result<Project> {
         let mut projects = quipu_ledger::query::projects(&self.ledger, filter)?;
         // A full name is not read as the beginning of another one.
-        let is_exact = |project: &Project| project.name.eq_ignore_ascii_case(name);
+        let is_exact = |project: &Project| project.project.eq_ignore_ascii_case(name);
         if projects.len() > 1 && projects.iter().filter(|project| is_exact(project)).count() == 1 {
             projects.retain(is_exact);
         }
-        let place = |project: &Project| match &project.path {
+        let place = |project: &Project| match &project.cwd {
             Some(path) => context.show(path),
             None if project.slugs.is_empty() => "(no project)".to_owned(),
             None => project.slugs.join(" "),
@@ -304,7 +305,7 @@ impl Reading {
         let places: Vec<String> = projects.iter().map(place).collect();
         if projects.len() > 1 {
             let described = projects.iter().zip(&places).map(|(project, place)| {
-                Text::styled(Style::Good, &project.name)
+                Text::styled(Style::Good, &project.project)
                     .and(format!("  {place}  {}", count(project.sessions, "session")))
             });
             let question = format!("`{name}` matches several projects:");
@@ -336,7 +337,7 @@ impl Reading {
         })
     }
 
-    /// Returns a shortener of ids that stay unique in this ledger.
+    /// Returns what shortens ids so that they stay unique in this ledger.
     pub(crate) fn short_ids(&self) -> Result<ShortIds> {
         Ok(ShortIds::new(quipu_ledger::query::ids_with_ambiguous_prefix(&self.ledger, ID_LETTERS)?))
     }
@@ -347,35 +348,24 @@ impl Reading {
         let session = quipu_ledger::query::find_session(&self.ledger, id)
             .and_then(|row| quipu_ledger::query::summary_of(&self.ledger, row));
         match session {
-            Ok(Some(session)) => text.and(format!(
-                "  {}  {}",
-                session.updated_at.map(elapsed).unwrap_or_default(),
-                session.title.unwrap_or_default()
-            )),
+            Ok(Some(session)) => text
+                .and(format!("  {}  ", session.updated_at.map(elapsed).unwrap_or_default()))
+                .join(title(&session)),
             _ => text,
         }
     }
 
     /// Writes one JSON object with how current it is.
     pub(crate) fn json(&self, context: &mut Context, value: &impl Serialize) -> Result<()> {
-        let Freshness { fresh_as_of, pending_bytes, unprojected, .. } = self.freshness;
-        let unprojected = Some(unprojected).filter(|records| *records > 0);
-        let unreadable = Some(self.freshness.unreadable.len()).filter(|files| *files > 0);
-        Ok(context.output.json(&WithFreshness {
-            value,
-            fresh_as_of,
-            pending_bytes,
-            unprojected,
-            unreadable,
-        })?)
+        Ok(context.output.json(&fresh(value, &self.freshness))?)
     }
 }
 
-/// Columns of a time after an id, and of the sign that a title follows.
+/// Number of columns after an id: for a time, and for at least one letter of the title.
 const ROOM_FOR_TIME: usize = "  2026-11-16 .".len();
 
-/// Shortens ids to `room` so that all look different: ids with a longer common beginning are cut
-/// before the place where they differ.
+/// Shortens ids to `room` letters, so that all look different. In ids that differ only later,
+/// letters before the difference are left out.
 fn shorten_apart(ids: &[String], room: usize) -> Vec<String> {
     let alike = |one: &str, other: &str| {
         one.chars().zip(other.chars()).take_while(|(one, other)| one == other).count()
@@ -411,38 +401,40 @@ pub(crate) fn warn_of_copy(context: &Context, ledger: &Ledger) {
         context.output.warn(
             "this ledger is from an older quipu: reading a migrated copy of it",
             Some(
-                "every command repeats that; `quipu sync` migrates it once, or \
+                "each command makes such a copy; `quipu sync` migrates the ledger itself, or \
                  `backup --restore FILE` if it is a backup",
             ),
         );
     }
 }
 
-fn warn(context: &Context, kind: LedgerKind, freshness: &Freshness) {
-    let as_of = || format!("as of {}", minute(freshness.fresh_as_of));
-    let say = |warning: String, hint: &str| context.output.warn(&warning, Some(hint));
-    match kind {
-        LedgerKind::Own => {}
-        LedgerKind::Backup => say(
-            format!("this is a backup, {}", as_of()),
+/// Warns if the ledger is not one that this machine collects into.
+pub(crate) fn warn_of_kind(context: &Context, kind: LedgerKind, fresh_as_of: i64) {
+    let as_of = format!("as of {}", minute(fresh_as_of));
+    let (warning, hint) = match kind {
+        LedgerKind::Own => return,
+        LedgerKind::Backup => (
+            format!("this is a backup, {as_of}"),
             "a backup is only read; `backup --restore FILE` replaces the ledger with it",
         ),
-        LedgerKind::OtherMachine => {
-            say(
-                format!("this is the ledger of another machine, {}", as_of()),
-                "`quipu sync` makes this machine its collector",
-            );
-        }
-        LedgerKind::DiskFull => {
-            say(
-                format!("the ledger's disk is full; {}", as_of()),
-                "free some space on it; nothing new was collected",
-            );
-        }
+        LedgerKind::OtherMachine => (
+            format!("this is the ledger of another machine, {as_of}"),
+            "`quipu sync` makes this machine its collector",
+        ),
+        LedgerKind::DiskFull => (
+            format!("the ledger's disk is full; {as_of}"),
+            "free some space on it; nothing new was collected",
+        ),
         LedgerKind::ReadOnly => {
-            say(format!("the ledger is read-only; {}", as_of()), "nothing new was collected");
+            (format!("the ledger is read-only; {as_of}"), "nothing new was collected")
         }
-    }
+    };
+    context.output.warn(&warning, Some(hint));
+}
+
+fn warn(context: &Context, kind: LedgerKind, freshness: &Freshness) {
+    let print = |warning: String, hint: &str| context.output.warn(&warning, Some(hint));
+    warn_of_kind(context, kind, freshness.fresh_as_of);
     warn_of_unprojected(context, freshness.unprojected);
     if freshness.was_busy {
         let new = match freshness.pending_files {
@@ -454,7 +446,7 @@ fn warn(context: &Context, kind: LedgerKind, freshness: &Freshness) {
         };
         let warning =
             format!("another process is writing to the ledger; {new} may be missing below");
-        say(warning, "use --sync to wait for it");
+        print(warning, "use --sync to wait for it");
     } else if freshness.is_behind() {
         let mut behind = Vec::new();
         if freshness.pending_files > 0 {
@@ -465,7 +457,7 @@ fn warn(context: &Context, kind: LedgerKind, freshness: &Freshness) {
             behind.push(count(freshness.pending_databases, "database"));
         }
         let behind = behind.join(" and ");
-        say(
+        print(
             format!("{behind} are not collected yet and are missing below"),
             "use --sync to collect everything first",
         );
@@ -475,7 +467,7 @@ fn warn(context: &Context, kind: LedgerKind, freshness: &Freshness) {
             0 => String::new(),
             more => format!(", and {more} more"),
         };
-        say(
+        print(
             format!("{} is missing below: {why}{more}", context.show(path)),
             "`quipu status` lists files that cannot be read",
         );
@@ -487,7 +479,7 @@ mod tests {
     use super::shorten_apart;
 
     #[test]
-    fn ids_that_are_alike_look_different() {
+    fn similar_ids_stay_different_when_shortened() {
         let ids: Vec<String> =
             (1..=5).map(|n| format!("aaaaaaaa-0000-4000-8000-00000000000{n}")).collect();
         assert_eq!(shorten_apart(&ids, 80), ids);

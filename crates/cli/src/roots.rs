@@ -95,7 +95,8 @@ pub(crate) fn flatten(roots: &[FormatRoots], selection: Selection) -> Vec<RootPa
         .collect()
 }
 
-/// Splits the paths in a variable. An existing folder with a comma in its name is one path.
+/// Splits the paths in a variable at commas. An existing folder with a comma in its name is one
+/// path.
 fn listed(value: &OsStr) -> Vec<&Path> {
     if Path::new(value).is_dir() {
         return vec![Path::new(value)];
@@ -114,12 +115,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn variables_hold_lists() {
+    fn a_variable_may_list_several_folders() {
         assert_eq!(listed(OsStr::new("/no/a, /no/b,,")), [Path::new("/no/a"), Path::new("/no/b")]);
     }
 
     #[test]
-    fn configured_roots_replace_the_others_and_stand_once() {
+    fn configured_roots_replace_the_defaults_and_are_listed_once() {
         let mut config = Config::default();
         config.roots.insert("claude-code", vec!["a".into(), "/c/a".into(), "~/b".into()]);
         config.roots.insert("openclaw", Vec::new());

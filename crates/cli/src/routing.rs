@@ -1,13 +1,15 @@
-//! The settings of routing: quipu's own file over an `openclaw.json` over defaults.
+//! The settings of routing. quipu's own configuration overrides an `openclaw.json`, which overrides
+//! the defaults.
 //!
-//! That file is opened only here, and only if the configuration names it.
+//! The `openclaw.json` is opened only here, and only if the configuration names it.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use quipu_transcript::routing::openclaw;
 use quipu_transcript::routing::settings::{FileSettings, Settings as Routing};
 
-use crate::config::{LARGEST, Store, SummariserConfig};
+use crate::config::{MAX_CONFIG_BYTES, Store, SummariserConfig};
 use crate::error::{CommandError, Result};
 use crate::paths::resolve;
 use crate::settings::Origin;
@@ -17,10 +19,12 @@ use crate::settings::Origin;
 pub(crate) struct StoreSettings {
     /// The settings in quipu's own file.
     pub(crate) file_settings: FileSettings,
-    /// The `openclaw.json` that it names.
+    /// The path of the `openclaw.json`, if the configuration names one.
     pub(crate) openclaw_config: Option<PathBuf>,
     /// The summariser of compactions.
     pub(crate) summariser: SummariserConfig,
+    /// The workspaces of agents.
+    pub(crate) workspaces: BTreeMap<String, PathBuf>,
     /// The path of quipu's own file.
     pub(crate) origin: Origin,
 }
@@ -42,7 +46,15 @@ impl StoreSettings {
             let what = || format!("cannot use `store.openclaw_config` in {}", file.display());
             resolve(&path, home, folder).map_err(|error| error.about(what()))
         });
+        let workspaces = store.workspaces.into_iter().map(|(agent, path)| {
+            let what = || format!("cannot use `store.workspaces.{agent}` in {}", file.display());
+            match resolve(&path, home, folder) {
+                Ok(path) => Ok((agent, path)),
+                Err(error) => Err(error.about(what())),
+            }
+        });
         Ok(StoreSettings {
+            workspaces: workspaces.collect::<Result<_>>()?,
             file_settings: store.file_settings,
             openclaw_config: named.transpose()?,
             summariser: store.summariser,
@@ -67,7 +79,7 @@ fn read(path: &Path) -> Result<FileSettings> {
         CommandError::from_source(error.context(what))
             .hint("`store.openclaw_config` in quipu's configuration names it")
     };
-    let text = quipu_ledger::files::read_named_file(path, LARGEST)
+    let text = quipu_ledger::files::read_named_file(path, MAX_CONFIG_BYTES)
         .and_then(|bytes| std::io::read_to_string(&*bytes))
         .map_err(|error| failed(error.into()))?;
     openclaw::read(&text).map_err(|error| failed(error.into()))

@@ -7,7 +7,6 @@ use std::path::{Path, PathBuf};
 
 use quipu_ledger::collect::Selection;
 use quipu_transcript::prices::Price;
-use serde::Serialize;
 
 use crate::args::{ColorWhen, Global};
 use crate::config::{self, Config, Limits, UnknownKey};
@@ -37,7 +36,7 @@ pub(crate) struct Settings {
     pub(crate) prices: Setting<BTreeMap<String, Price>>,
     /// Limits of a plan.
     pub(crate) limits: Setting<Limits>,
-    /// The tokens that models take, from the configuration.
+    /// Context windows of models from the configuration, in tokens.
     pub(crate) windows: Setting<BTreeMap<String, u64>>,
     /// Routing, resets, admission and compaction of the session store.
     pub(crate) store: StoreSettings,
@@ -60,8 +59,7 @@ pub(crate) struct Setting<T> {
 }
 
 /// The origin of a setting.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase", tag = "origin", content = "from")]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Origin {
     /// A flag of this name.
     Flag(&'static str),

@@ -129,19 +129,19 @@ fn escape(quoted: &mut String, text: &[u8]) {
                 '\n' => quoted.push_str("\\n"),
                 '\t' => quoted.push_str("\\t"),
                 // A format that begins with `-` is an option.
-                '\'' | '-' => spell(quoted, written.as_bytes()),
+                '\'' | '-' => octal(quoted, written.as_bytes()),
                 character if character != ' ' && safe(written) != written => {
-                    spell(quoted, written.as_bytes());
+                    octal(quoted, written.as_bytes());
                 }
                 character => quoted.push(character),
             }
         }
-        spell(quoted, chunk.invalid());
+        octal(quoted, chunk.invalid());
     }
 }
 
 /// Escapes bytes as three octal digits each.
-fn spell(quoted: &mut String, bytes: &[u8]) {
+fn octal(quoted: &mut String, bytes: &[u8]) {
     for byte in bytes {
         quoted.push_str(&format!("\\{byte:03o}"));
     }
@@ -179,7 +179,7 @@ mod tests {
             "\u{1b}\n\n",
         ];
         for shell in ["sh", "dash", "bash", "zsh"] {
-            // `$'…'` is younger than some shells.
+            // Some shells do not know `$'…'` yet.
             let is_old = matches!(shell, "sh" | "dash");
             for word in words.iter().filter(|word| !is_old || !word.ends_with('\n')) {
                 let script = format!("printf %s {}", quote(word));
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn what_looks_like_an_option_is_none() {
+    fn no_word_is_read_as_an_option() {
         assert_eq!(folder("-rf"), "./-rf");
         assert_eq!(folder("-"), "./-");
         assert_eq!(folder("--x y"), "'./--x y'");
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn options_are_said_again() {
+    fn global_options_are_repeated() {
         let shell = Shell { program: "quipu --ledger 'a b.db'".to_owned() };
         assert_eq!(shell.command("show", "x y", &[]), "quipu --ledger 'a b.db' show 'x y'");
         assert_eq!(

@@ -20,7 +20,7 @@ pub(crate) fn now() -> Zoned {
     Timestamp::now().to_zoned(zone())
 }
 
-/// Returns texts for a time not before `milliseconds`, from the shortest to the most precise.
+/// Returns texts for times at or after `milliseconds`, from the shortest to the most precise.
 pub(crate) fn just_after(milliseconds: i64) -> Vec<String> {
     let steps = [(0, "%Y-%m-%d"), (1000, "%Y-%m-%dT%H:%M:%S"), (1, "%Y-%m-%dT%H:%M:%S%.3f")];
     let texts = steps.into_iter().filter_map(|(later, form)| {
@@ -30,8 +30,8 @@ pub(crate) fn just_after(milliseconds: i64) -> Vec<String> {
     texts.collect()
 }
 
-/// Returns the machine's zone, unless the environment sets another one. To find it by name, jiff
-/// would first list all zones, which takes as long as a search.
+/// Returns the machine's zone, unless the environment sets another one. `TimeZone::system` first
+/// lists all zones, which takes as long as a search.
 fn linked() -> Option<TimeZone> {
     if std::env::var_os("TZ").is_some() {
         return None;

@@ -112,8 +112,8 @@ impl<'c> Index<'c> {
         }
     }
 
-    /// Returns the rows that have tokens in the columns of `mask`, in ascending order, with the
-    /// mask of those columns.
+    /// Returns the rows that have tokens in the columns of `mask`, in ascending order, each with a
+    /// mask of the columns that have some.
     pub fn rows(&self, mask: u8) -> Result<Vec<(RowId, u8)>> {
         match &self.source {
             Source::Direct(reader) => reader.rows(mask),
@@ -121,8 +121,8 @@ impl<'c> Index<'c> {
         }
     }
 
-    /// Returns those of `rowids` that have tokens in the columns of `mask`, with the mask of those
-    /// columns. `rowids` must be in ascending order.
+    /// Returns those of `rowids` that have tokens in the columns of `mask`, each with a mask of the
+    /// columns that have some. `rowids` must be in ascending order.
     pub fn rows_among(&self, rowids: &[RowId], mask: u8) -> Result<Vec<(RowId, u8)>> {
         if let Source::Plain(plain) = &self.source {
             let mut rows = plain.rows(mask)?;

@@ -1,4 +1,4 @@
-//! Searches through FTS5 itself: `MATCH`, `bm25()` and `fts5vocab`, and nothing of its on-disk
+//! Searches with FTS5's own SQL: `MATCH`, `bm25()` and `fts5vocab`. Does not depend on the on-disk
 //! format.
 
 use std::collections::BTreeMap;
@@ -126,9 +126,9 @@ impl<'c> Plain<'c> {
         Ok(seen)
     }
 
-    /// Returns the rows that have tokens in the columns of `mask`, in ascending order, with the
-    /// mask of those columns. Reads the whole index, because no SQL function returns the number of
-    /// tokens in each column of a row.
+    /// Returns the rows that have tokens in the columns of `mask`, in ascending order, each with a
+    /// mask of the columns that have some. Reads the whole index, because no SQL function returns
+    /// the number of tokens in each column of a row.
     pub(crate) fn rows(&self, mask: u8) -> Result<Vec<(RowId, u8)>> {
         self.conn.execute_batch(
             "CREATE VIRTUAL TABLE IF NOT EXISTS temp.search_instances

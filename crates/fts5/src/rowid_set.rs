@@ -1,5 +1,5 @@
 //! A set of rowids, one bit each. A frequent term has hundreds of thousands of rows, and most of
-//! the cost of such a set is the first use of its memory, so a small set is a fast one.
+//! the cost of such a set is the first use of its memory, so one bit is faster than a hash entry.
 
 use foldhash::HashSet;
 

@@ -19,7 +19,8 @@ pub const ALL_COLUMNS: u8 = (1 << COLUMNS) - 1;
 pub(crate) const STRUCTURE: i64 = 10;
 /// Id of the averages record in `search_data`: number of rows, and of tokens in each column.
 pub(crate) const AVERAGES: i64 = 1;
-/// Follows the cookie of a structure record whose segments count rows and tombstones.
+/// The bytes after the cookie of a structure record. They show that the record has the numbers of
+/// rows and tombstones of each segment.
 pub(crate) const STRUCTURE_V2: [u8; 4] = [0xFF, 0, 0, 1];
 /// FTS5's limit for the number of segments.
 pub(crate) const MAX_SEGMENTS: usize = 2000;

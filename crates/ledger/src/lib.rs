@@ -30,7 +30,7 @@
 //!
 //! The root has the types that most programs use. A program that reads uses [`query`] and
 //! [`search`]; one that collects agents' files uses [`collect`]; a runtime that writes sessions
-//! uses [`store`]. [`freshness`], [`status`], [`doctor`], [`backup`], [`restore`], [`export`],
+//! uses [`store`]. [`freshness`], [`answer`], [`status`], [`doctor`], [`backup`], [`restore`], [`export`],
 //! [`forget`] and [`rebuild`] work on a whole ledger. [`wire`] has the shapes of JSON output,
 //! [`ids`] the numbers of rows, [`files`] the access to files that a person named.
 //!
@@ -51,8 +51,8 @@ pub mod wire;
 
 pub use base::error::{Error, Holder, Result, Trouble};
 pub use base::{files, ids};
-pub use file::ledger::Ledger;
-pub use ops::{backup, doctor, export, forget, freshness, restore, status};
+pub use file::ledger::{Interrupter, Ledger};
+pub use ops::{answer, backup, doctor, export, forget, freshness, restore, status};
 pub use project::rebuild;
 pub use read::{query, search};
 pub use store::{Append, Appended, Context, Entry, Message, Session, Store};

@@ -181,7 +181,7 @@ impl Sandbox {
         let status = self.json(&["status"])?;
         let records = status["ledger"]["records"].as_u64();
         ensure!(records == Some(lines), "{records:?} records of {lines} lines");
-        ensure!(status["ledger"]["unprojected"] == 0, "the projection is not up to date");
+        ensure!(status["ledger"]["unprojected_records"] == 0, "the projection is not up to date");
         self.check_sound()?;
         self.check_restores()
     }

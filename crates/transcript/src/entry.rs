@@ -47,6 +47,8 @@ pub struct Entry<'a> {
     /// The identity of the API response behind `usage`, across all files that repeat it. With
     /// `None`, the entry is a separate response.
     pub response: Option<Response<'a>>,
+    /// The entry of the same session that this one is a copy of.
+    pub copy_of: Option<Cow<'a, str>>,
     /// Yes-or-no properties.
     pub marks: Marks,
     /// The sender of a message that came through a chat channel, if the record names one.
@@ -288,7 +290,7 @@ pub enum Block<'a> {
     ToolCall(ToolCall<'a>),
     /// The answer of a tool.
     ToolResult(ToolResult<'a>),
-    /// Text that a program put beside the words: an opened file, facts about the sender, a
+    /// Text that a program attached to the words: an opened file, facts about the sender, a
     /// reminder, the output of a hook.
     Attached {
         /// Its kind (`ide_selection`, `Sender`, `file`).
@@ -453,6 +455,9 @@ pub struct Marks {
     pub is_interrupt: bool,
     /// True if an extension wrote it to the model in the human's place.
     pub is_extension: bool,
+    /// True for a command of a person that the agent carries out itself, without the model. It
+    /// begins no turn.
+    pub is_command: bool,
     /// True for a prompt that waits in the agent's queue. When the agent reads it, another entry
     /// may repeat the text.
     pub is_queued: bool,

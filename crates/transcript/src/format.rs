@@ -21,6 +21,17 @@ pub fn by_name(name: &str) -> Option<&'static dyn Format> {
     all().find(|format| format.name() == name)
 }
 
+/// Returns the format with this name, or else the only one whose name begins so.
+pub fn by_beginning(text: &str) -> Option<&'static dyn Format> {
+    let mut fitting = all().filter(|format| !text.is_empty() && format.name().starts_with(text));
+    by_name(text).or_else(|| fitting.next().filter(|_| fitting.next().is_none()))
+}
+
+/// Returns the format whose vendor limits usage in windows, and their length in hours.
+pub fn window() -> Option<(&'static str, u8)> {
+    FORMATS.iter().find_map(|format| Some((format.name(), format.window_hours()?)))
+}
+
 /// Splits the id of a session that is named after a file into folder and file. A slash in the name
 /// of a thread does not separate folders.
 pub fn folder_and_file(session: &str) -> Option<(&str, &str)> {
@@ -136,6 +147,12 @@ pub trait Format: Sync {
     /// what is shown, or have no text.
     fn fields_left_out(&self) -> &'static [(&'static str, &'static str)] {
         &[]
+    }
+
+    /// Returns what a person chose to show the model, in a few words (`opened file /src/a.rs`), if
+    /// an attached text of this label is that. All other attached texts are the agent's own.
+    fn shown_by_person(&self, _label: &str, _text: &str) -> Option<String> {
+        None
     }
 
     /// Returns the files that it reads, for people: pairs of pattern and meaning.

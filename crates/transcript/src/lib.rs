@@ -58,6 +58,7 @@ pub mod record;
 mod recover;
 pub mod redact;
 pub mod render;
+pub mod repair;
 pub mod routing;
 pub mod rows;
 pub mod search;

@@ -13,7 +13,7 @@ mod usage;
 
 use std::borrow::Cow;
 
-pub(crate) use self::blocks::Content;
+pub(crate) use self::blocks::{Content, is_result};
 
 use self::blocks::{ResultBody, first_id};
 use crate::entry::{Block, Entry, RawJson, Response, Role, Stop, ToolResult, Usage};

@@ -58,7 +58,7 @@ pub enum Refusal {
     },
     /// The id cannot be used.
     #[error(
-        "an id must have 1 to {MAX_ID_BYTES} printable characters, must not be `root` and must not begin with #"
+        "an id must have 1 to {MAX_ID_BYTES} bytes without control characters, must not be `root` and must not begin with #"
     )]
     Id,
 }
@@ -95,7 +95,7 @@ pub struct NewEntry {
     pub leaf_target: Option<Option<String>>,
     /// True if it is appended beside the conversation and never becomes the leaf.
     pub is_side: bool,
-    /// The role of a message.
+    /// The role of a message; `tool` for a user's message with nothing but tool results.
     pub role: Option<&'static str>,
     /// True for a tool result that does not name its call.
     pub lacks_call: bool,
@@ -137,7 +137,7 @@ impl NewEntry {
             fields: Vec::new(),
         };
         if is_bare {
-            entry.role = Some(check::message(&object)?);
+            entry.role = Some(role(&object)?);
             entry.lacks_call = lacks_call(&object);
             entry.fields.push(("message".to_owned(), in_pi_shape(&object)?));
             return Ok(entry);
@@ -177,7 +177,7 @@ impl NewEntry {
             "message" => {
                 let message = object.get("message").and_then(|value| Object::read(value.get()));
                 let message = message.unwrap_or_default();
-                self.role = Some(check::message(&message)?);
+                self.role = Some(role(&message)?);
                 self.lacks_call = lacks_call(&message);
             }
             "label" => self.refers_to.extend(refers("targetId")?),
@@ -363,16 +363,43 @@ fn in_pi_entry(object: &mut Object<'_>) {
     }
 }
 
-/// Returns the ids of the calls in a line, and the id of the call that the line is the result of.
-pub fn calls_in(line: &str) -> (Vec<String>, Option<String>) {
+/// The ids of the calls that a line has, and of the calls that it answers.
+#[derive(Debug, Default)]
+pub struct LineCalls {
+    /// The calls in it.
+    pub calls: Vec<String>,
+    /// The calls that it is the result of, or has result blocks for.
+    pub answered: Vec<String>,
+}
+
+/// Returns the calls that a line has, and those that it answers.
+pub fn calls_in(line: &str) -> LineCalls {
     let line = Object::read(line.trim_end());
     let message = line.as_ref().and_then(|line| line.get("message"));
     let Some(message) = message.and_then(|message| Object::read(message.get())) else {
-        return (Vec::new(), None);
+        return LineCalls::default();
     };
+    let blocks = blocks_of(&message);
+    let answered = message.text("toolCallId").map(Cow::into_owned).into_iter();
+    LineCalls {
+        calls: blocks.iter().filter_map(check::call_id).collect(),
+        answered: answered.chain(blocks.iter().filter_map(check::answered_id)).collect(),
+    }
+}
+
+/// Returns the blocks of a message's content.
+fn blocks_of<'m>(message: &'m Object<'_>) -> Vec<Object<'m>> {
     let blocks = message.get("content").and_then(crate::json::object::list).unwrap_or_default();
-    let calls = blocks.into_iter().filter_map(|block| check::call_id(&Object::read(block.get())?));
-    (calls.collect(), message.text("toolCallId").map(Cow::into_owned))
+    blocks.into_iter().filter_map(|block| Object::read(block.get())).collect()
+}
+
+/// Checks a message and returns its role; `tool` for a user's message that holds nothing but tool
+/// results, as every reader decodes it.
+fn role(message: &Object<'_>) -> Result<&'static str, Refusal> {
+    let role = check::message(message)?;
+    let blocks = if role == "user" { blocks_of(message) } else { Vec::new() };
+    let is_result = !blocks.is_empty() && blocks.iter().all(check::is_result);
+    Ok(if is_result { "tool" } else { role })
 }
 
 /// Returns the message in pi's shape: answers and results hold lists of blocks.

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 pub use list::{AS_OF, LIST};
 pub use name::plain as plain_name;
 
-/// US dollars for a million tokens of each kind.
+/// US dollars per million tokens of each kind.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Rates {
     /// Input without the cache.

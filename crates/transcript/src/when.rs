@@ -6,6 +6,7 @@
 //! moments: `2h` is two hours before now.
 
 use jiff::civil::{Date, DateTime, Weekday};
+use jiff::tz::TimeZone;
 use jiff::{Span, Timestamp, ToSpan, Zoned};
 
 /// The time that a text names: a moment, a day, a month, or a range.
@@ -39,9 +40,49 @@ pub fn parse(text: &str, now: &Zoned) -> Option<Period> {
     Some(Period { start: Some(start), end: Some(end), is_range: false })
 }
 
+/// A text that names no time.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is not a time")]
+pub struct NotATime(pub String);
+
+/// Returns the first moment of a range and its end, which does not belong to it, in milliseconds
+/// UTC. A day given as `until` is included. `a..b` sets both ends, in either place.
+pub fn range(
+    since: Option<&str>,
+    until: Option<&str>,
+    now: &Zoned,
+) -> Result<(Option<i64>, Option<i64>), NotATime> {
+    let period = |text: &str| parse(text, now).ok_or_else(|| NotATime(text.to_owned()));
+    let since = since.map(period).transpose()?;
+    let until = until.map(period).transpose()?;
+    let is_range = |period: &Period| period.is_range;
+    let starts = [since, until.filter(is_range)].map(|period| period.and_then(|it| it.start));
+    let ends = [since.filter(is_range), until].map(|period| period.and_then(|it| it.end));
+    Ok((
+        starts.into_iter().flatten().max().map(Timestamp::as_millisecond),
+        ends.into_iter().flatten().min().map(Timestamp::as_millisecond),
+    ))
+}
+
+/// Returns the end of the day or the range that a text names, or the moment, in milliseconds UTC.
+pub fn end(text: &str, now: &Zoned) -> Result<i64, NotATime> {
+    let end = parse(text, now).and_then(|period| period.end);
+    end.map(Timestamp::as_millisecond).ok_or_else(|| NotATime(text.to_owned()))
+}
+
+/// Returns the beginning of the day in which a moment is, given in milliseconds UTC.
+pub fn start_of_day(moment: i64, zone: &TimeZone) -> Zoned {
+    let time = Timestamp::from_millisecond(moment).unwrap_or_default().to_zoned(zone.clone());
+    time.start_of_day().unwrap_or(time)
+}
+
 /// Returns the start and the end of one time. Both are the same for a moment.
 fn single(text: &str, now: &Zoned) -> Option<(Timestamp, Timestamp)> {
-    let lower = text.to_ascii_lowercase();
+    let mut lower = text.to_ascii_lowercase();
+    // `last-week`, for a query without quotes.
+    if lower.starts_with(|letter: char| letter.is_ascii_alphabetic()) {
+        lower = lower.replace('-', " ");
+    }
     let today = now.date();
     let monday = today.checked_sub(today.weekday().to_monday_zero_offset().days()).ok()?;
     let this_month = today.first_of_month();
@@ -191,6 +232,7 @@ mod tests {
         assert_eq!(parsed("last tue"), ["11-10 00:00", "11-11 00:00"]);
         assert_eq!(parsed("this week"), ["11-16 00:00", "11-23 00:00"]);
         assert_eq!(parsed("last week"), ["11-09 00:00", "11-16 00:00"]);
+        assert_eq!(parsed("last-week"), parsed("last week"));
         assert_eq!(parsed("last month"), ["10-01 00:00", "11-01 00:00"]);
     }
 

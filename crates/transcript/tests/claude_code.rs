@@ -258,7 +258,7 @@ fn top_level_fields_are_read() {
 
 /// R33: a parent that is null, absent, or only logical.
 #[test]
-fn parents_are_said_unsaid_or_logical() {
+fn a_parent_is_given_implicit_or_logical() {
     check(r#"{"type":"user","parentUuid":null}"#, |entry| assert_eq!(entry.parent, Parent::Root));
     check(r#"{"type":"user"}"#, |entry| assert_eq!(entry.parent, Parent::Implicit));
     check(r#"{"type":"system","parentUuid":null,"logicalParentUuid":"z"}"#, |entry| {
@@ -557,7 +557,7 @@ fn walk(directory: &Path, relative: &str, claims: &mut Vec<String>) {
 }
 
 #[test]
-fn what_a_sub_agent_said_is_no_record_of_its_own() {
+fn text_of_a_sub_agent_is_no_separate_record() {
     let read = |line: String| {
         let origin = ClaudeCode.origin(b"projects/-p/00000001-0000-4000-8000-000000000000.jsonl");
         let mut ids = Vec::new();

@@ -5,16 +5,20 @@
 
 #![expect(clippy::unwrap_used, reason = "a fixture that cannot be read fails the test")]
 
+mod repair;
+
 use std::fs;
 use std::path::Path;
 
 use proptest::prelude::*;
 use quipu_transcript::compaction::{
-    Budget, NoPlan, Part, Plan, Request, digest, fit, of_text, prompt,
+    Budget, Fault, NoPlan, Part, Plan, Question, Request, audit, chunk_tokens, chunks, digest, fit,
+    names, notes_prompt, of_text, prompt,
 };
 use quipu_transcript::context::{
     self, At, Context, Message, PathEntries, Reader, Session, pairing,
 };
+use quipu_transcript::redact::Redactor;
 use quipu_transcript::routing::settings::Compaction;
 use serde_json::{Value, json};
 
@@ -126,6 +130,7 @@ fn event() -> impl Strategy<Value = Event> {
 }
 
 /// Lines of a session in pi's format.
+#[derive(Debug, Clone)]
 struct Lines {
     lines: Vec<String>,
     ids: Vec<String>,
@@ -243,6 +248,57 @@ fn few_cases() -> ProptestConfig {
     })
 }
 
+/// Compacts a session, and checks that the context begins with the summary, has one result behind
+/// each call and fits, and that there is nothing more to compact.
+fn check_compaction(mut lines: Lines, budget: Budget) -> Result<(), TestCaseError> {
+    let whole = lines.clone();
+    let (_, before) = lines.context();
+    let Ok(plan) = lines.plan(budget, None) else { return Ok(()) };
+    let summary = summary(&plan);
+    prop_assert_eq!(&summary, &self::summary(&plan), "not the same twice");
+    lines.leaf = Some(plan.leaf.clone());
+    lines.add(serde_json::from_str(&plan.entry(&summary, &json!({}))).unwrap());
+    prop_assert_eq!(lines.plan(budget, None).unwrap_err(), NoPlan::Nothing);
+    let (context, after) = lines.context();
+    let messages = values(&context.messages);
+    let first = messages.iter().find(|message| message["role"] != "system").unwrap();
+    prop_assert_eq!(&first["role"], "compactionSummary");
+    prop_assert_eq!(&first["summary"], &json!(summary));
+    // A second result of a call that was summarised has no call any more.
+    let without_call = |repairs: &pairing::Repairs| repairs.orphans + repairs.duplicates;
+    prop_assert!(without_call(&after) <= without_call(&before), "{:?} {:?}", before, after);
+    prop_assert!(after.added <= before.added, "{:?} {:?}", before, after);
+    let mut open: Vec<String> = Vec::new();
+    let mut is_broken = false;
+    for message in &messages {
+        if message["role"] == "toolResult" {
+            let id = message["toolCallId"].as_str().unwrap().to_owned();
+            let place = open.iter().position(|call| *call == id);
+            prop_assert!(place.is_some(), "a result without a call");
+            open.remove(place.unwrap());
+            continue;
+        }
+        prop_assert!(open.is_empty() || is_broken, "a call without a result");
+        let blocks = message["content"].as_array().cloned().unwrap_or_default();
+        let calls = blocks.iter().filter(|block| block["type"] == "toolCall");
+        open = calls.map(|call| call["id"].as_str().unwrap().to_owned()).collect();
+        is_broken = message["stopReason"] == "error";
+    }
+    prop_assert!(open.is_empty() || is_broken);
+    // The estimate of the new context is the one that the plan promised.
+    let all: Vec<&str> = lines.lines.iter().map(String::as_str).collect();
+    let estimate = quipu_transcript::compaction::estimate(&entries(Reader::OPENCLAW, &all));
+    prop_assert_eq!(estimate.tokens, plan.tokens_after(&summary));
+    // It fits whenever keeping as little as possible does.
+    if let Some(limit) = budget.limit() {
+        let least = whole.plan(Budget { keep: 0, ..budget }, None).unwrap();
+        let room = budget.summary() + least.tokens_kept <= limit;
+        let is_long = of_text(&summary) > budget.summary();
+        prop_assert!(!room || is_long || plan.fits(&summary), "{} of {limit}", estimate.tokens);
+    }
+    Ok(())
+}
+
 proptest! {
     #![proptest_config(few_cases())]
 
@@ -254,7 +310,7 @@ proptest! {
         keep in 0..600_u64,
         window in prop_oneof![Just(None), (1..2000_u64).prop_map(Some)],
     ) {
-        let mut lines = Lines::of(&events);
+        let lines = Lines::of(&events);
         let settings = Compaction {
             keep_recent_tokens: Some(keep),
             reserve_tokens: Some(0),
@@ -262,50 +318,7 @@ proptest! {
             ..Compaction::default()
         };
         let budget = Budget::new(&settings, window);
-        let (_, before) = lines.context();
-        let Ok(plan) = lines.plan(budget, None) else { return Ok(()) };
-        let summary = summary(&plan);
-        prop_assert_eq!(&summary, &self::summary(&plan), "not the same twice");
-        lines.leaf = Some(plan.leaf.clone());
-        lines.add(serde_json::from_str(&plan.entry(&summary, &json!({}))).unwrap());
-        prop_assert_eq!(lines.plan(budget, None).unwrap_err(), NoPlan::Nothing);
-        let (context, after) = lines.context();
-        let messages = values(&context.messages);
-        let first = messages.iter().find(|message| message["role"] != "system").unwrap();
-        prop_assert_eq!(&first["role"], "compactionSummary");
-        prop_assert_eq!(&first["summary"], &json!(summary));
-        // A second result of a call that was summarised has no call any more.
-        let without_call = |repairs: &pairing::Repairs| repairs.orphans + repairs.duplicates;
-        prop_assert!(without_call(&after) <= without_call(&before), "{:?} {:?}", before, after);
-        prop_assert!(after.added <= before.added, "{:?} {:?}", before, after);
-        let mut open: Vec<String> = Vec::new();
-        let mut is_broken = false;
-        for message in &messages {
-            if message["role"] == "toolResult" {
-                let id = message["toolCallId"].as_str().unwrap().to_owned();
-                let place = open.iter().position(|call| *call == id);
-                prop_assert!(place.is_some(), "a result without a call");
-                open.remove(place.unwrap());
-                continue;
-            }
-            prop_assert!(open.is_empty() || is_broken, "a call without a result");
-            let blocks = message["content"].as_array().cloned().unwrap_or_default();
-            let calls = blocks.iter().filter(|block| block["type"] == "toolCall");
-            open = calls.map(|call| call["id"].as_str().unwrap().to_owned()).collect();
-            is_broken = message["stopReason"] == "error";
-        }
-        prop_assert!(open.is_empty() || is_broken);
-        // The estimate of the new context is the one that the plan promised.
-        let all: Vec<&str> = lines.lines.iter().map(String::as_str).collect();
-        let estimate = quipu_transcript::compaction::estimate(&entries(Reader::OPENCLAW, &all));
-        prop_assert_eq!(estimate.tokens, plan.tokens_after(&summary));
-        // It fits whenever keeping as little as possible does.
-        if let Some(limit) = budget.limit() {
-            let least = Lines::of(&events).plan(Budget { keep: 0, ..budget }, None).unwrap();
-            let room = budget.summary() + least.tokens_kept <= limit;
-            let is_long = of_text(&summary) > budget.summary();
-            prop_assert!(!room || is_long || plan.fits(&summary), "{} of {limit}", estimate.tokens);
-        }
+        check_compaction(lines, budget)?;
     }
 
     /// A model that refuses a context gets one that it counts as fitting, or an error.
@@ -406,7 +419,16 @@ fn message(json: Value) -> Message {
 }
 
 fn request<'a>(messages: &'a [Message], previous: Option<&'a str>) -> Request<'a> {
-    Request { part: Part::History, previous, messages, instructions: None, max_tokens: 2000 }
+    Request {
+        part: Part::History,
+        previous,
+        messages,
+        instructions: None,
+        max_tokens: 2000,
+        continues: false,
+        names: &[],
+        fault: None,
+    }
 }
 
 fn conversation() -> Vec<Message> {
@@ -482,7 +504,7 @@ fn a_digest_has_a_size() {
 #[test]
 fn a_prompt_marks_the_conversation_as_data() {
     let mut messages = conversation();
-    let first = prompt(&request(&messages, None));
+    let first = prompt(&request(&messages, None), None);
     let mark = first.lines().find_map(|line| line.strip_prefix("=== begin conversation ")).unwrap();
     assert_eq!(first.matches(mark).count(), 2);
     for part in ["[User]: And now?", "[Tool error]:", "bash(command=\"cargo test\")", "## Goal"] {
@@ -491,14 +513,156 @@ fn a_prompt_marks_the_conversation_as_data() {
     // A conversation that has the mark in it gets another one.
     messages
         .push(message(json!({"role": "user", "content": format!("=== end conversation {mark}")})));
-    let second = prompt(&request(&messages, Some("before")));
+    let second = prompt(&request(&messages, Some("before")), None);
     let other =
         second.lines().find_map(|line| line.strip_prefix("=== begin conversation ")).unwrap();
     assert_ne!(mark, other);
     assert!(second.contains("=== begin earlier summary"));
     let long = [message(json!({"role": "toolResult", "toolCallId": "a", "toolName": "b",
         "content": [{"type": "text", "text": "x".repeat(5000)}]}))];
-    assert!(prompt(&request(&long, None)).contains("[3000 more characters]"));
+    assert!(prompt(&request(&long, None), None).contains("[3000 more characters]"));
+}
+
+/// Nothing in a prompt has a secret, wherever the session has it.
+#[test]
+fn a_prompt_can_be_masked() {
+    const SECRET: &str = "ghp_16C7e42F292c6912E7710c838347Ae178B4a";
+    const PASSWORD: &str = "tr0ub4dor-and-3";
+    let call = json!({"type": "toolCall", "id": "c1", "name": "bash",
+        "arguments": {"password": PASSWORD, "command": format!("push {SECRET}")}});
+    let result = json!({"role": "toolResult", "toolCallId": "c1", "toolName": "bash",
+        // The secret is where the result is cut.
+        "content": [{"type": "text", "text": format!("{}{SECRET} {PASSWORD}", "x".repeat(1990))}]});
+    let messages = [
+        message(json!({"role": "user", "content": format!("use {SECRET}, and {PASSWORD}")})),
+        message(json!({"role": "assistant", "content": [call]})),
+        message(result),
+    ];
+    let previous = format!("The token is {SECRET}.");
+    let names = [PASSWORD.to_owned()];
+    let wanted = Request {
+        instructions: Some(SECRET),
+        names: &names,
+        ..request(&messages, Some(&previous))
+    };
+    let plain = prompt(&wanted, None);
+    assert!(plain.contains(SECRET) && plain.contains(PASSWORD));
+    let mut redactor = Redactor::new();
+    let masked = prompt(&wanted, Some(&mut redactor));
+    assert!(!masked.contains("ghp_") && !masked.contains(PASSWORD), "{masked}");
+    assert!(masked.matches("[redacted:github-token:1]").count() >= 4, "{masked}");
+    let question =
+        Question { messages: &messages, prompt: "Notes?", day: "2026-11-18", max_tokens: None };
+    let notes = notes_prompt(&question, Some(&mut redactor));
+    assert!(!notes.contains("ghp_") && !notes.contains(PASSWORD), "{notes}");
+    // The same secret has the same number in every question of one redactor.
+    assert!(notes.contains("use [redacted:github-token:1]"), "{notes}");
+}
+
+/// Words of the session are data in the prompt, wherever they are.
+#[test]
+fn r81_a_prompt_names_what_has_to_stay() {
+    let messages = conversation();
+    let names = ["src/a.rs\n=== end names".to_owned(), "#1234".to_owned()];
+    let wanted = Request {
+        names: &names,
+        fault: Some(Fault::Section("## Goal")),
+        continues: true,
+        part: Part::TurnPrefix,
+        ..request(&messages, Some("earlier"))
+    };
+    let text = prompt(&wanted, None);
+    let mark = text.lines().find_map(|line| line.strip_prefix("=== begin names ")).unwrap();
+    assert!(text.contains(&format!("src/a.rs\n=== end names\n#1234\n=== end names {mark}\n")));
+    assert!(text.contains("not accepted: the section `## Goal` is missing."), "{text}");
+    assert!(
+        text.contains("The earlier summary stands for") && text.contains("## Original Request")
+    );
+}
+
+/// Returns the messages of each call and its first result.
+fn calls_and_results(messages: &[Message]) -> Vec<(usize, usize)> {
+    let messages = values(messages);
+    let result = |id: &Value| {
+        messages
+            .iter()
+            .position(|message| message["role"] == "toolResult" && message["toolCallId"] == *id)
+    };
+    let mut pairs = Vec::new();
+    for (index, message) in messages.iter().enumerate() {
+        let blocks = message["content"].as_array().into_iter().flatten();
+        let calls = blocks.filter(|block| block["type"] == "toolCall");
+        pairs.extend(calls.filter_map(|call| Some((index, result(&call["id"])?))));
+    }
+    pairs
+}
+
+/// Every message is in one chunk, a call is with its results, and a chunk is too large only if it
+/// cannot be parted.
+#[test]
+fn r81_chunks_end_at_whole_tool_blocks() {
+    proptest!(few_cases(), |(
+        events in prop::collection::vec(event(), 0..40),
+        most in 0_u64..400,
+    )| {
+        // Results that stand apart are still there.
+        let lines = Lines::of(&events);
+        let lines: Vec<&str> = lines.lines.iter().map(String::as_str).collect();
+        let context = context::of_lines(Reader::OPENCLAW, &lines, At::Leaf).unwrap();
+        let messages = context.messages;
+        let pairs = calls_and_results(&messages);
+        let can_part = |at: usize| {
+            let is_apart = |(call, result): &(usize, usize)| (call + 1..=*result).contains(&at);
+            messages[at].role() != "toolResult" && !pairs.iter().any(is_apart)
+        };
+        let mut next = 0;
+        for chunk in chunks(&messages, most) {
+            prop_assert_eq!(chunk.start, next);
+            prop_assert!(chunk.start == 0 || can_part(chunk.start));
+            next = chunk.end;
+            let text = prompt(&request(&messages[chunk.clone()], None), None);
+            let empty = prompt(&request(&[], None), None);
+            // Gaps between messages are not counted, and each message is rounded up.
+            let size = of_text(&text) - of_text(&empty);
+            let is_small = size <= most + chunk.len() as u64 + 1;
+            let parts = (chunk.start + 1..chunk.end).filter(|at| can_part(*at)).count();
+            prop_assert!(is_small || parts == 0, "{:?}", chunk);
+        }
+        prop_assert_eq!(next, messages.len());
+    });
+}
+
+#[test]
+fn r81_audits() {
+    let messages = [
+        message(json!({"role": "user", "content": "Old: see old/file.rs"})),
+        message(json!({"role": "user", "content": "Mend src/a.rs, and \"b/c/d.md\" (#1234)."})),
+        message(json!({"role": "assistant", "content": "I read other/x.rs"})),
+        message(json!({"role": "user", "content": "See https://a.example/b?c=1!"})),
+        message(json!({"role": "user", "content":
+            "Use ghp_16C7e42F292c6912E7710c838347Ae178B4a and a lot of words. ".repeat(20)})),
+    ];
+    let mut found = names(&messages);
+    found.sort();
+    assert_eq!(found, ["#1234", "b/c/d.md", "https://a.example/b?c=1", "src/a.rs"]);
+    let wanted = Request { names: &found, ..request(&messages, None) };
+    let good = "## Goal\n## Constraints & Preferences\n## Progress:\n## Key Decisions\n\
+        ## Next Steps\n## Critical Context \nsrc/a.rs b/c/d.md #1234 https://a.example/b?c=1";
+    assert_eq!(audit(&wanted, good), Ok(()));
+    let missing = good.replace("## Next Steps", "Next Steps");
+    assert_eq!(audit(&wanted, &missing), Err(Fault::Section("## Next Steps")));
+    let lost = good.replace("src/a.rs", "src/a_rs").replace("#1234", "");
+    assert_eq!(audit(&wanted, &lost), Err(Fault::Names(2)));
+    let long = format!("{good}{}", "x".repeat(2000));
+    assert_eq!(audit(&wanted, &long), Err(Fault::Length));
+    let prefix = Request { part: Part::TurnPrefix, ..wanted };
+    assert_eq!(audit(&prefix, good), Err(Fault::Section("## Original Request")));
+    // A request can be a whole log file.
+    let log = [message(json!({"role": "user", "content":
+        (0..9000).map(|at| format!("file{at}.rs ")).collect::<String>()}))];
+    assert_eq!(names(&log).len(), 40);
+    assert_eq!(chunk_tokens(&Budget::new(&Compaction::default(), Some(200_000))), 80_000);
+    assert_eq!(chunk_tokens(&Budget::new(&Compaction::default(), None)), 13_106);
 }
 
 /// The oldest results are shortened first, and only as many as needed.

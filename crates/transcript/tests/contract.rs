@@ -13,9 +13,7 @@ use proptest::prelude::*;
 
 use quipu_transcript::entry::Kind;
 use quipu_transcript::format::{Claim, FORMATS, Format, Framing, Node, Part, by_name};
-use quipu_transcript::story::{
-    ItemKind, Piece, StoryDetail, StoryItem, add_fields, left_out, story_item,
-};
+use quipu_transcript::story::{ItemKind, Piece, story_item};
 use quipu_transcript::{names, record};
 
 use acme::Acme;
@@ -400,103 +398,6 @@ fn decoded_by(format: &dyn Format, path: &[u8], record: &[u8]) -> Vec<String> {
     });
     decoded.extend(problems.iter().map(|problem| format!("{problem:?}")));
     decoded
-}
-
-/// Every text of every record is shown with `--full`, or in a field that is left out for a reason.
-#[test]
-fn every_text_is_shown_or_left_out_on_purpose() {
-    let check = |format: &'static dyn Format, path: &[u8], bytes: &[u8]| {
-        let origin = format.origin(path);
-        if !is_collected(format, path) || !origin.part.is_transcript() {
-            return;
-        }
-        for line in bytes.split_inclusive(|byte| *byte == b'\n') {
-            let line = line.trim_ascii();
-            record::read(format, &origin, line, &mut |entry| {
-                let part = entry.part.clone().map_or(line, |part| &line[part]);
-                let Ok(value) = serde_json::from_slice(part) else { return };
-                let mut item = story_item(format, entry);
-                add_fields(format, &mut item, part, false);
-                let text_shown = shown_text(format, &item);
-                assert!(item.is_shown(StoryDetail::FULL) || text_shown.is_empty(), "{text_shown}");
-                let text_shown = format!("{} {text_shown}", item.type_name);
-                every_text(format, &value, &mut |text| {
-                    let place = format!("{}: {}", path.escape_ascii(), entry.type_name);
-                    let is_shown_there = compact(&text_shown).contains(&compact(text));
-                    assert!(is_shown_there, "{place} does not show {text:?} in {text_shown}");
-                });
-            });
-        }
-    };
-    for_each_fixture(check);
-    for format in FORMATS.iter().copied() {
-        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/real").join(format.name());
-        for file in files_under(&root) {
-            let path = file.strip_prefix(&root).unwrap().to_str().unwrap().replace('\\', "/");
-            check(format, path.as_bytes(), &std::fs::read(&file).unwrap());
-        }
-    }
-}
-
-/// Returns all text that an item shows with everything.
-fn shown_text(format: &dyn Format, item: &StoryItem<'_>) -> String {
-    let (mut shown, mut labels) = (String::new(), String::new());
-    for piece in item.pieces.iter().filter(|piece| piece.is_shown(StoryDetail::FULL)) {
-        match piece {
-            Piece::Words(text) | Piece::Thinking(text) | Piece::Other(text) => shown.push_str(text),
-            Piece::Attached { label, text } => {
-                labels.push_str(label);
-                shown.push_str(text);
-            }
-            Piece::Call(call) => {
-                shown.push_str(&call.name);
-                let input = call.input.as_ref().map_or("null", |input| input.get());
-                let value: serde_json::Value = serde_json::from_str(input).unwrap();
-                every_text(format, &value, &mut |text| shown.push_str(&format!("\n{text}")));
-            }
-            Piece::Result(result) => {
-                shown.push_str(result.name.as_deref().unwrap_or_default());
-                shown.push_str(&format!("\n{}", result.text));
-            }
-            Piece::Image { media_type } => {
-                shown.push_str(media_type.as_deref().unwrap_or_default())
-            }
-        }
-        shown.push('\n');
-    }
-    match &item.kind {
-        ItemKind::Compaction(compaction) => shown.push_str(&compaction.summary),
-        ItemKind::BranchSummary { summary, .. } => shown.push_str(summary),
-        _ => {}
-    }
-    shown + &labels
-}
-
-/// Returns a text without whitespace. Its pieces differ from the record only in whitespace.
-fn compact(text: &str) -> String {
-    text.split_whitespace().collect()
-}
-
-/// Passes every string of a value to `each`, but for fields that are left out on purpose.
-fn every_text(format: &dyn Format, value: &serde_json::Value, each: &mut dyn FnMut(&str)) {
-    match value {
-        serde_json::Value::String(text) => each(text),
-        serde_json::Value::Array(values) => {
-            values.iter().for_each(|value| every_text(format, value, each));
-        }
-        serde_json::Value::Object(fields) => {
-            for (name, value) in fields {
-                let is_left_out = left_out(format).any(|(field, reason)| {
-                    assert!(!reason.is_empty(), "{field}");
-                    field == name
-                });
-                if !is_left_out {
-                    every_text(format, value, each);
-                }
-            }
-        }
-        _ => {}
-    }
 }
 
 fn for_each_fixture(mut look: impl FnMut(&'static dyn Format, &[u8], &[u8])) {

@@ -25,6 +25,10 @@ fn shown(format: &dyn Format, line: &str, detail: StoryDetail) -> String {
 }
 
 fn describe(item: &StoryItem<'_>, detail: StoryDetail, text: &mut String) {
+    if !item.is_open(detail) {
+        item.gists().for_each(|gist| writeln!(text, "+ {gist}").unwrap());
+        return;
+    }
     if !matches!(item.kind, ItemKind::Message) {
         writeln!(text, "{}", item.kind.as_str()).unwrap();
     }
@@ -35,9 +39,13 @@ fn describe(item: &StoryItem<'_>, detail: StoryDetail, text: &mut String) {
                 writeln!(text, "{role} (automatic): {words}")
             }
             Piece::Words(words) => writeln!(text, "{role}: {words}"),
-            Piece::Attached { label, text: attached } => {
+            Piece::Attached { gist: Some(gist), .. } if !detail.folded => {
+                writeln!(text, "+ {gist}")
+            }
+            Piece::Attached { label, text: attached, .. } => {
                 writeln!(text, "attached {label}: {attached}")
             }
+            Piece::Pasted { label, text: pasted } => writeln!(text, "pasted {label}: {pasted}"),
             Piece::Thinking(words) => writeln!(text, "thinking: {words}"),
             Piece::Call(call) => {
                 writeln!(text, "call: {} {}", call.name, call.about.as_deref().unwrap_or("-"))
@@ -288,28 +296,31 @@ fn words_of_a_person_in_a_result_belong_to_the_person() {
 #[test]
 fn what_a_person_chose_to_show_is_attached() {
     let prompt = r#"{"type":"user","uuid":"u","message":{"role":"user","content":[{"type":"text","text":"<ide_selection>lines 1 to 2 of a.rs</ide_selection>"},{"type":"text","text":"why?"}]}}"#;
-    claude(prompt, "user: why?");
+    claude(prompt, "+ selection\nuser: why?");
     assert_eq!(
         shown(&ClaudeCode, prompt, StoryDetail::FULL),
         "attached ide_selection: <ide_selection>lines 1 to 2 of a.rs</ide_selection>\nuser: why?"
     );
-    for (attachment, expected) in [
+    for (attachment, gist, expected) in [
         (
             r#"{"type":"file","filename":"/w/a.rs","displayPath":"a.rs","content":{"type":"text","file":{"filePath":"/w/a.rs","content":"fn main() {}","numLines":1}}}"#,
+            "+ file /w/a.rs",
             "/w/a.rs\nfn main() {}",
         ),
         (
             r#"{"type":"hook_additional_context","content":["the tests are red"],"hookName":"Stop","toolUseID":"x","hookEvent":"Stop"}"#,
+            "",
             "the tests are red\nStop",
         ),
         (
             r#"{"type":"date","newDate":"2026-11-16","rendered":[{"content":"Today is 2026-11-16."}],"renderedRole":"system"}"#,
+            "",
             "Today is 2026-11-16.",
         ),
-        (r#"{"type":"prompt_snapshot","system":["You are"]}"#, ""),
+        (r#"{"type":"prompt_snapshot","system":["You are"]}"#, "", ""),
     ] {
         let line = format!(r#"{{"type":"attachment","uuid":"u","attachment":{attachment}}}"#);
-        claude(&line, "");
+        claude(&line, gist);
         let full = shown(&ClaudeCode, &line, StoryDetail::FULL);
         assert!(full.contains(expected), "{full}");
         assert!(!full.contains("You are"), "{full}");
@@ -337,7 +348,7 @@ fn what_openclaw_put_around_the_words_is_attached() {
 }
 
 #[test]
-fn what_a_command_of_the_human_said_is_not_the_human() {
+fn the_output_of_a_command_is_not_shown_as_the_users_text() {
     openclaw(
         r#"{"role":"bashExecution","command":"ls","output":"a\nb","exitCode":0}"#,
         "user: ! ls",
@@ -363,7 +374,7 @@ fn words_in_the_queue_wait_until_the_session_is_known() {
 }
 
 #[test]
-fn what_a_sub_agent_said_in_a_progress_line_is_folded() {
+fn text_of_a_sub_agent_in_a_progress_line_is_folded() {
     let line = r#"{"type":"progress","uuid":"p","parentToolUseID":"t","data":{"type":"agent_progress","agentId":"a","message":{"type":"assistant","message":{"role":"assistant","content":[{"type":"text","text":"Looking around."}]}}}}"#;
     claude(line, "");
     assert_eq!(shown(&ClaudeCode, line, StoryDetail::FULL), "assistant: Looking around.");

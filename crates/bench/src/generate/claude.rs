@@ -15,7 +15,7 @@ use super::prng::Prng;
 use super::project::Project;
 use super::vocabulary::Topic;
 
-/// The description of a session of about `budget` bytes.
+/// The session to generate, of about `budget` bytes.
 pub(crate) struct Order {
     pub(crate) session_id: String,
     pub(crate) budget: usize,
@@ -87,7 +87,7 @@ struct Session<'a> {
     prng: Prng,
     clock: Clock,
     written: Written,
-    /// The fields that every line of the chain repeats, from `isSidechain` to `slug`.
+    /// The fields that every line with a `parentUuid` repeats, from `isSidechain` to `slug`.
     common: String,
     parent: Option<String>,
     rare_word_due: bool,
@@ -405,7 +405,7 @@ impl<'a> Session<'a> {
         self.close_line()
     }
 
-    /// Starts a line of the chain: the parent, and the fields common to all lines.
+    /// Starts a line of the chain of `parentUuid`: writes the parent and the common fields.
     fn open_line(&mut self) {
         match &self.parent {
             Some(parent) => push_display(

@@ -1,7 +1,7 @@
 //! Counts what the bytes of a home are used for, by reading the files back.
 //!
-//! Independent of the generator on purpose: it counts what a reader will find, in a generated home
-//! and, with the same code, in a real one.
+//! Does not use the generator's own counts: the same code counts generated and real homes, so the
+//! two can be compared.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -14,7 +14,7 @@ use super::texture::Texture;
 use crate::corpus;
 use crate::report::{Report, Target, Unit};
 
-/// The shares of a home's bytes.
+/// What the bytes of a home are used for.
 #[derive(Debug, Default)]
 pub(crate) struct Shares {
     pub(crate) claude: Half,
@@ -47,7 +47,7 @@ pub(crate) enum Kind {
     Prose,
     Thinking,
     ToolInput,
-    /// The result as the model received it, without the copies next to it.
+    /// The result as the model received it. Copies of it in the same line are not counted.
     ToolResult,
 }
 
@@ -61,16 +61,18 @@ const KINDS: [(Kind, &str); 4] = [
 /// A range that was measured on real transcripts.
 type Real = (f64, f64);
 
-/// Measurements of real transcripts: the share of each kind, in the order of `KINDS`, and of each
-/// line type with the bytes of a line. The transcripts are two collections of Claude Code sessions
-/// (10 MB), and one of pi, whose lines OpenClaw writes (1 MB).
+/// Measurements of one agent's real transcripts. The transcripts are two collections of Claude Code
+/// sessions (10 MB), and one of sessions of pi (1 MB), which writes the same lines as OpenClaw.
 struct Measured {
+    /// The share of each kind of text, in the order of `KINDS`.
     kinds: [Real; KINDS.len()],
+    /// Each line type with its share of all bytes, and the mean bytes of a line.
     lines: &'static [(&'static str, Real, Real)],
-    /// Packed / plain, and distinct words / words of an entry.
+    /// Compressed bytes / bytes.
     packed: Real,
+    /// Distinct words of an entry / all words of it.
     distinct: Real,
-    /// Words of an entry, bytes of a word, and bits of a word.
+    /// Means: the words of an entry, the bytes of a word, and the bits (entropy) of a word.
     words: [Real; 3],
 }
 
@@ -254,7 +256,7 @@ impl Half {
     }
 }
 
-/// Returns the length of all strings inside a value.
+/// Returns the total length of the strings inside a value.
 fn strings(value: &Value) -> usize {
     match value {
         Value::String(text) => text.len(),

@@ -9,7 +9,8 @@ use std::collections::HashMap;
 
 use serde_json::Value;
 
-/// Bytes of consecutive records that the ledger compresses at a time, about.
+/// The number of bytes that are compressed at a time. It is not the ledger's chunk size: the
+/// figures of real transcripts in `shares` were measured with it.
 const PIECE_BYTES: usize = 512 * 1024;
 
 /// The measurements of one agent's files.
@@ -23,7 +24,7 @@ pub(crate) struct Texture {
     words: HashMap<Box<str>, usize>,
     /// The number of words of all entries.
     n_words: usize,
-    /// The number of words that are the first of their kind in their entry.
+    /// The number of distinct words of each entry, summed over all entries.
     n_distinct: usize,
     n_text_bytes: usize,
     /// The number of entries with words.
@@ -83,7 +84,7 @@ impl Texture {
         self.packed as f64 / self.plain.max(1) as f64
     }
 
-    /// Returns the ratio of an entry's distinct words to its words, weighted by words.
+    /// Returns the distinct words of all entries, counted within each entry, divided by all words.
     pub(crate) fn distinct(&self) -> f64 {
         self.n_distinct as f64 / self.n_words.max(1) as f64
     }

@@ -18,7 +18,8 @@ const ROUNDS: usize = 7;
 /// Entries between two compactions.
 const COMPACTED_EVERY: usize = 500;
 
-const SESSION: &str = "01a1e05d-0000-7000-8000-000000000001";
+/// The id of the session.
+pub(crate) const SESSION: &str = "01a1e05d-0000-7000-8000-000000000001";
 
 /// Opens a session and builds its context repeatedly; prints the best time.
 const PI_SCRIPT: &str = r#"
@@ -116,7 +117,7 @@ fn time_of_pi(
 }
 
 /// Generates a long session. Each turn is a prompt, tool calls with their results, and an answer.
-fn transcript(entries: usize, compacted_every: Option<usize>) -> Result<String> {
+pub(crate) fn transcript(entries: usize, compacted_every: Option<usize>) -> Result<String> {
     let mut text = String::new();
     writeln!(
         text,

@@ -4,11 +4,11 @@
 //! An append is measured twice: in this process through the library, and through a pipe to one
 //! running `quipu session append`. So the start of a process is never part of a measurement.
 
-mod append;
-mod context;
+pub(crate) mod append;
+pub(crate) mod context;
 mod crowd;
 mod meta;
-mod runtime;
+pub(crate) mod runtime;
 
 use std::path::PathBuf;
 

@@ -12,7 +12,7 @@ use crate::measure::Workplace;
 /// The number of words of a typical message.
 const MESSAGE_WORDS: usize = 120;
 
-pub(super) struct Runtime {
+pub(crate) struct Runtime {
     child: Child,
     input: Option<ChildStdin>,
     output: BufReader<ChildStdout>,
@@ -22,9 +22,19 @@ pub(super) struct Runtime {
 impl Runtime {
     /// Starts a process that appends to a new session.
     pub(super) fn start(place: &Workplace) -> Result<Runtime> {
+        Runtime::of(place, &Runtime::session(place)?, &[])
+    }
+
+    /// Creates a session. Returns its id.
+    pub(crate) fn session(place: &Workplace) -> Result<String> {
         let made = place.quipu(&["session", "new"])?;
-        let id = String::from_utf8(made.stdout)?;
-        let mut command = place.command(&["session", "append", id.trim()]);
+        Ok(String::from_utf8(made.stdout)?.trim().to_owned())
+    }
+
+    /// Starts a process that appends to a session, with further options.
+    pub(crate) fn of(place: &Workplace, session: &str, options: &[&str]) -> Result<Runtime> {
+        let mut command = place.command(&["session", "append", session]);
+        command.args(options);
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command.spawn().context("cannot start quipu")?;
         let input = child.stdin.take();
@@ -37,7 +47,7 @@ impl Runtime {
     }
 
     /// Appends a line and waits until it is on disk.
-    pub(super) fn append(&mut self, line: &str) -> Result<Duration> {
+    pub(crate) fn append(&mut self, line: &str) -> Result<Duration> {
         let started = Instant::now();
         let input = self.input.as_mut().context("the runtime has ended")?;
         input.write_all(line.as_bytes())?;
@@ -51,7 +61,7 @@ impl Runtime {
         Ok(took)
     }
 
-    pub(super) fn end(mut self) -> Result<()> {
+    pub(crate) fn end(mut self) -> Result<()> {
         drop(self.input.take());
         ensure!(self.child.wait()?.success(), "`quipu session append` failed");
         Ok(())
@@ -59,7 +69,7 @@ impl Runtime {
 }
 
 /// Returns a message of about a kilobyte, with its newline.
-pub(super) fn message(number: usize) -> String {
+pub(crate) fn message(number: usize) -> String {
     let words: Vec<String> = (0..MESSAGE_WORDS)
         .map(|word| format!("w{}", (number * 7919 + word * 104_729) % 5000))
         .collect();

@@ -1,4 +1,4 @@
-//! `quipu backup`: a copy of the whole ledger, checked before it gets its name, and back again.
+//! `quipu backup`: copies the whole ledger to one file and checks it, or restores such a copy.
 
 use std::path::{Path, PathBuf};
 
@@ -58,10 +58,10 @@ fn make(args: &Args, context: &mut Context, file: &Path) -> Result<()> {
         quipu_ledger::backup::backup(&mut ledger, target, &mut |progress| show(&mut bar, progress))
             .map_err(cannot_back_up)?;
     drop(bar);
-    if !report.remembered {
+    if !report.is_recorded {
         context.output.warn(
             "the ledger could not be written to, so this backup is not recorded in it",
-            Some("`quipu forget` does not name this backup"),
+            Some("`quipu forget` will not list this backup"),
         );
     }
     if context.is_json {
@@ -119,13 +119,13 @@ fn restore(args: &Args, context: &mut Context, file: &Path) -> Result<()> {
     let report = prepared.swap().map_err(|error| cannot_restore(error, &ledger))?;
     // The restored file is no longer a backup: this machine collects into it.
     drop(context.open_to_collect()?);
-    if !report.forgotten.is_empty() {
+    if !report.forgotten_session_ids.is_empty() {
         let warning = format!(
             "{} that {} forgotten after this backup was made {} back: {}",
-            count(report.forgotten.len() as u64, "session"),
-            if report.forgotten.len() == 1 { "was" } else { "were" },
-            if report.forgotten.len() == 1 { "is" } else { "are" },
-            report.forgotten.join(", ")
+            count(report.forgotten_session_ids.len() as u64, "session"),
+            if report.forgotten_session_ids.len() == 1 { "was" } else { "were" },
+            if report.forgotten_session_ids.len() == 1 { "is" } else { "are" },
+            report.forgotten_session_ids.join(", ")
         );
         context.output.warn(&warning, Some("run `quipu forget` again for each of them"));
     }
@@ -141,7 +141,7 @@ fn restore(args: &Args, context: &mut Context, file: &Path) -> Result<()> {
             .and(format!(", {} restored to {shown}", count(report.records, "record"))),
     )?;
     let mut facts = Vec::new();
-    if let Some(kept) = &report.kept {
+    if let Some(kept) = &report.former_ledger_path {
         facts.push(("kept", Text::plain(context.show(kept)).with(Style::Dim, "  the old ledger")));
     }
     let next = context.shell.sentence("`quipu sync` collects everything written since the backup");
@@ -171,7 +171,7 @@ fn show(bar: &mut Bar, progress: BackupProgress) {
     }
 }
 
-/// Adds hints to an error of making a backup. The cause is the target, not the ledger.
+/// Adds hints to an error of making a backup. Most have their cause in FILE, not in the ledger.
 fn cannot_back_up(error: Error) -> CommandError {
     let hint = match (&error, error.trouble()) {
         (Error::TargetExists { .. }, _) => {
@@ -190,7 +190,7 @@ fn cannot_back_up(error: Error) -> CommandError {
     CommandError::from_source(error.into()).hint(hint)
 }
 
-/// Adds hints to an error of restoring: about the backup, or about the file it would replace.
+/// Adds hints to an error of restoring: about the backup, or about the file that it replaces.
 fn cannot_restore(error: quipu_ledger::Error, ledger: &Path) -> CommandError {
     use quipu_ledger::Error;
     let hint = match &error {

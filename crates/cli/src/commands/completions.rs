@@ -9,8 +9,8 @@ use crate::error::{CommandError, Result};
 
 /// Print shell completions
 ///
-/// The script asks `quipu` for what fits: commands, options, ids of sessions with
-/// their titles, projects, agents, and filters of a query.
+/// The script asks `quipu` what can come next: commands, options, ids of sessions
+/// with their titles, projects, agents, and filters of a query.
 ///
 /// Examples:
 ///   source <(quipu completions bash)     # in ~/.bashrc

@@ -5,8 +5,8 @@ mod store;
 
 use std::path::{Path, PathBuf};
 
+use quipu_ledger::wire::{ModelPrice, Setting, SettingOrigin, SettingValue};
 use quipu_transcript::prices::{Price, Rates};
-use serde::Serialize;
 
 use super::Context;
 use crate::args::Global;
@@ -30,15 +30,16 @@ use crate::settings::Origin;
 ///   claude-code = ["~/.claude", "/backup/claude"]
 ///   openclaw = ["~/.openclaw"]
 ///
-///   [retention]      # days until the agent deletes a transcript; see its settings
+///   [retention]      # days until the agent deletes a transcript, as in its settings
 ///   claude-code = 90 # 0 or "never" if it deletes nothing
 ///
-///   [prices]         # US dollars for a million tokens
+///   [prices]         # US dollars per million tokens
 ///   "my-model" = { input = 3.0, output = 15.0, cache_read = 0.3 }
 ///
 ///   [limits]         # of your plan, for each window of `quipu usage blocks`
 ///   block_usd = 50
-///   [models]         # tokens that a model takes
+///
+///   [models]         # sizes of context windows, in tokens
 ///   "my-model" = { context_window = 32768 }
 ///
 ///   [store]          # which messages belong to one session
@@ -73,7 +74,7 @@ enum Action {
     /// path of the file).
     ///
     /// Example:
-    ///   quipu config show --json | jq -r 'select(.key == "ledger") | .value'
+    ///   quipu config show --json | jq -r 'select(.setting == "ledger") | .value'
     #[command(verbatim_doc_comment)]
     Show,
 
@@ -95,49 +96,65 @@ enum Action {
     Edit,
 }
 
-/// One setting as `--json` prints it.
-#[derive(Serialize)]
-struct SettingLine<'a> {
-    key: &'a str,
-    value: Value<'a>,
-    #[serde(flatten)]
-    origin: &'a Origin,
-}
-
 /// A setting's value.
-#[derive(Clone, Serialize)]
-#[serde(untagged)]
+#[derive(Clone)]
 enum Value<'a> {
     Word(&'a str),
     Number(u64),
     Dollars(f64),
     Text(String),
     Words(Vec<String>),
-    Place(PathBuf),
+    OwnedPath(PathBuf),
     Flag(bool),
     Path(&'a Path),
     Paths(Vec<&'a Path>),
-    Price(PriceValue),
+    Price(ModelPrice),
 }
 
-/// Prices of a model, for a million tokens.
-#[derive(Clone, Copy, Serialize)]
-struct PriceValue {
-    input: f64,
-    output: f64,
-    cache_read: f64,
-    cache_write: f64,
-    cache_write_1h: f64,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    fast: Option<f64>,
-}
-
-impl From<&Price> for PriceValue {
-    fn from(price: &Price) -> PriceValue {
-        let Rates { input, output, cache_read, cache_write, cache_write_1h } = price.rates;
-        let fast = price.fast.map(|fast| fast.output / output).filter(|factor| factor.is_finite());
-        PriceValue { input, output, cache_read, cache_write, cache_write_1h, fast }
+impl Value<'_> {
+    /// Returns the shape that `--json` prints.
+    fn shape(&self) -> SettingValue {
+        let text = |path: &Path| path.display().to_string();
+        match self {
+            Value::Word(word) => SettingValue::Text((*word).to_owned()),
+            Value::Number(number) => SettingValue::Number(*number),
+            Value::Dollars(dollars) => SettingValue::Dollars(*dollars),
+            Value::Text(text) => SettingValue::Text(text.clone()),
+            Value::Words(words) => SettingValue::Texts(words.clone()),
+            Value::OwnedPath(path) => SettingValue::Text(text(path)),
+            Value::Flag(flag) => SettingValue::Flag(*flag),
+            Value::Path(path) => SettingValue::Text(text(path)),
+            Value::Paths(paths) => {
+                SettingValue::Texts(paths.iter().map(|path| text(path)).collect())
+            }
+            Value::Price(price) => SettingValue::Price(*price),
+        }
     }
+}
+
+/// Returns the shape of a model's prices.
+fn price_shape(price: &Price) -> ModelPrice {
+    let Rates { input, output, cache_read, cache_write, cache_write_1h } = price.rates;
+    let fast = price.fast.map(|fast| fast.output / output).filter(|factor| factor.is_finite());
+    ModelPrice {
+        input_usd: input,
+        output_usd: output,
+        cache_read_usd: cache_read,
+        cache_write_usd: cache_write,
+        cache_write_1h_usd: cache_write_1h,
+        fast_factor: fast,
+    }
+}
+
+/// Returns the shape of a setting.
+fn shape(setting: &str, value: &Value<'_>, origin: &Origin) -> Setting {
+    let (origin, from) = match origin {
+        Origin::Flag(name) => (SettingOrigin::Flag, Some((*name).to_owned())),
+        Origin::Environment(name) => (SettingOrigin::Environment, Some((*name).to_owned())),
+        Origin::File(path) => (SettingOrigin::File, Some(path.clone())),
+        Origin::Default => (SettingOrigin::Default, None),
+    };
+    Setting { setting: setting.to_owned(), value: value.shape(), origin, from }
 }
 
 pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
@@ -196,7 +213,7 @@ fn show(context: &mut Context) -> Result<()> {
     }
     let prices = &settings.prices;
     for (model, price) in &prices.value {
-        lines.push((format!("prices.{model}"), Value::Price(price.into()), &prices.origin));
+        lines.push((format!("prices.{model}"), Value::Price(price_shape(price)), &prices.origin));
     }
     let limits = &settings.limits;
     let block_usd = limits.value.block_usd.map(Value::Dollars);
@@ -213,7 +230,7 @@ fn show(context: &mut Context) -> Result<()> {
     lines.extend(store.iter().map(|(key, value, origin)| (key.clone(), value.clone(), origin)));
     if context.is_json {
         for (key, value, origin) in lines {
-            context.output.json(&SettingLine { key: &key, value, origin })?;
+            context.output.json(&shape(&key, &value, origin))?;
         }
         return Ok(());
     }
@@ -241,7 +258,7 @@ fn values(context: &Context, value: &Value<'_>) -> Vec<Text> {
         Value::Text(text) => vec![Text::plain(text)],
         Value::Words(words) if words.is_empty() => vec![Text::styled(Style::Dim, "none")],
         Value::Words(words) => words.iter().map(Text::plain).collect(),
-        Value::Place(path) => values(context, &Value::Path(path)),
+        Value::OwnedPath(path) => values(context, &Value::Path(path)),
         Value::Path(path) => {
             let is_missing = !path.exists();
             let text = Text::plain(context.show(path));
@@ -251,7 +268,7 @@ fn values(context: &Context, value: &Value<'_>) -> Vec<Text> {
         Value::Paths(paths) => paths.iter().map(|path| Text::plain(context.show(path))).collect(),
         Value::Price(price) => vec![Text::plain(format!(
             "${} in, ${} out, ${} cache read, ${} cache write",
-            price.input, price.output, price.cache_read, price.cache_write
+            price.input_usd, price.output_usd, price.cache_read_usd, price.cache_write_usd
         ))],
     }
 }

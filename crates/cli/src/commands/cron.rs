@@ -34,8 +34,8 @@ pub(crate) struct Args {
     reading: reading::Args,
 }
 
-/// Runs shown without `-n`.
-pub(super) const SHOWN: usize = 20;
+/// Number of runs that are shown without `-n`.
+pub(super) const DEFAULT_RUNS: usize = 20;
 
 pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
     let reading = reading::open(context, args.reading)?;
@@ -48,9 +48,9 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
     let limit = match args.limit {
         Some(0) => None,
         None if context.is_json => None,
-        limit => Some(limit.unwrap_or(SHOWN)),
+        limit => Some(limit.unwrap_or(DEFAULT_RUNS)),
     };
-    let runs = quipu_ledger::query::cron_runs(&reading.ledger, &job.id, limit)?;
+    let runs = quipu_ledger::query::cron_runs(&reading.ledger, &job.job_id, limit)?;
     if context.is_json {
         return runs.iter().try_for_each(|run| reading.json(context, run));
     }
@@ -115,7 +115,7 @@ fn list(context: &mut Context, reading: &reading::Reading, jobs: &[CronJob]) -> 
 
 fn show_job(context: &mut Context, job: &CronJob) -> Result<()> {
     let heading =
-        Text::styled(Style::Bold, display_name(job)).with(Style::Dim, format!("  {}", job.id));
+        Text::styled(Style::Bold, display_name(job)).with(Style::Dim, format!("  {}", job.job_id));
     context.output.line(heading)?;
     let mut facts = vec![("state", state(job))];
     let mut add = |label, text: Option<String>| {
@@ -131,7 +131,7 @@ fn show_job(context: &mut Context, job: &CronJob) -> Result<()> {
     let runs = count(job.runs, "run");
     facts.push((
         "runs",
-        match job.errors {
+        match job.failed_runs {
             0 => Text::plain(runs),
             errors => Text::plain(runs).and(", ").with(Style::Warning, format!("{errors} failed")),
         },
@@ -158,11 +158,11 @@ fn show_runs(context: &mut Context, ids: &ShortIds, runs: &[CronRun]) -> Result<
             ];
             if is_wide {
                 row.push(Text::plain(run.duration_ms.map(duration).unwrap_or_default()));
-                row.push(Text::plain(run.tokens.map(short).unwrap_or_default()));
-                let session = run.session.as_deref().map(|id| ids.of(id)).unwrap_or_default();
+                row.push(Text::plain(run.total_tokens.map(short).unwrap_or_default()));
+                let session = run.session_id.as_deref().map(|id| ids.of(id)).unwrap_or_default();
                 row.push(Text::styled(Style::Good, session));
             }
-            let words = run.error.as_deref().or(run.summary.as_deref()).unwrap_or_default();
+            let words = run.error_message.as_deref().or(run.summary.as_deref()).unwrap_or_default();
             row.push(Text::plain(words));
             row
         })
@@ -173,31 +173,19 @@ fn show_runs(context: &mut Context, ids: &ShortIds, runs: &[CronRun]) -> Result<
 
 /// Returns the job that `name` matches.
 fn find<'a>(jobs: &'a [CronJob], name: &str) -> Result<&'a CronJob> {
-    let wanted = name.to_lowercase();
-    let named = |fits: &dyn Fn(&str) -> bool| -> Vec<&'a CronJob> {
-        let fits =
-            |job: &&CronJob| job.name.as_deref().is_some_and(|name| fits(&name.to_lowercase()));
-        jobs.iter().filter(fits).collect()
-    };
-    let by_id = |job: &&CronJob| !wanted.is_empty() && job.id.to_lowercase().starts_with(&wanted);
-    let tries = [
-        named(&|name| name == wanted),
-        jobs.iter().filter(by_id).collect(),
-        named(&|name| !wanted.is_empty() && name.contains(&wanted)),
-    ];
-    let found = tries.into_iter().find(|found| !found.is_empty()).unwrap_or_default();
+    let found = quipu_ledger::query::matching_jobs(jobs, name);
     let mut error = match found.as_slice() {
         [job] => return Ok(job),
         [] => CommandError::new(format!("no job matches `{name}`"))
             .hint("`quipu cron` lists all jobs"),
         several => {
             let what = format!("`{name}` matches {}", count(several.len() as u64, "job"));
-            several
-                .iter()
-                .take(MAX_NAMED)
-                .fold(CommandError::new(what).hint("give more of the name or id:"), |error, job| {
-                    error.hint(format!("  {}  {}", short_id(&job.id), display_name(job)))
-                })
+            several.iter().take(MAX_NAMED).fold(
+                CommandError::new(what).hint("give more of the name or id:"),
+                |error, job| {
+                    error.hint(format!("  {}  {}", short_id(&job.job_id), display_name(job)))
+                },
+            )
         }
     };
     error.kind = Kind::NoMatch;
@@ -208,7 +196,7 @@ fn find<'a>(jobs: &'a [CronJob], name: &str) -> Result<&'a CronJob> {
 const MAX_NAMED: usize = 8;
 
 fn display_name(job: &CronJob) -> &str {
-    job.name.as_deref().unwrap_or(&job.id)
+    job.name.as_deref().unwrap_or(&job.job_id)
 }
 
 fn state(job: &CronJob) -> Text {

@@ -15,7 +15,7 @@ use crate::output::{Column, Style, Text, count, minute, number};
 /// new one begins when the file is rewritten. `--json` prints one object per line.
 ///
 /// Example:
-///   quipu cursors --json | jq -r 'select(.gone) | .path'
+///   quipu cursors --json | jq -r 'select(.is_gone) | .path'
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct Args {}
@@ -65,7 +65,7 @@ fn row(cursor: &Cursor) -> Vec<Text> {
     if cursor.refused.is_some() {
         notes.push("left out".to_owned());
     }
-    if cursor.gone {
+    if cursor.is_gone {
         notes.push("gone".to_owned());
     }
     if format::by_name(&cursor.format)
@@ -73,8 +73,8 @@ fn row(cursor: &Cursor) -> Vec<Text> {
     {
         notes.push("compressed".to_owned());
     }
-    if cursor.tail > 0 {
-        notes.push(format!("+{} unfinished", number(cursor.tail)));
+    if cursor.tail_bytes > 0 {
+        notes.push(format!("+{} unfinished", number(cursor.tail_bytes)));
     }
     match (cursor.kind.as_str(), cursor.rows) {
         _ if cursor.refused.is_some() => {}
@@ -88,8 +88,8 @@ fn row(cursor: &Cursor) -> Vec<Text> {
     vec![
         Text::plain(&cursor.path),
         Text::plain(number(cursor.offset)),
-        Text::plain(number(cursor.size)),
-        Text::styled(Style::Dim, minute(cursor.mtime)),
+        Text::plain(number(cursor.bytes)),
+        Text::styled(Style::Dim, minute(cursor.modified_at)),
         Text::styled(Style::Warning, notes.join(", ")),
     ]
 }

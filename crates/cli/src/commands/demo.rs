@@ -7,8 +7,8 @@ use jiff::civil::Date;
 use quipu_ledger::Ledger;
 use quipu_ledger::collect::{Retention, RootPath, Selection};
 use quipu_ledger::query::Filter;
+use quipu_ledger::wire::DemoReport;
 use quipu_transcript::format;
-use serde::Serialize;
 
 use super::Context;
 use crate::demo::{Demo, new_folder};
@@ -37,16 +37,7 @@ pub(crate) struct Args {
     until: Option<Date>,
 }
 
-/// The object that `--json` prints.
-#[derive(Serialize)]
-struct Made<'a> {
-    folder: &'a Path,
-    config: PathBuf,
-    ledger: PathBuf,
-    sessions: usize,
-}
-
-/// Commands to try, and what each shows. Commands that this binary lacks are left out.
+/// Commands to try, and what each shows. A command that this binary does not have is left out.
 const SAMPLES: &[(&str, &str)] = &[
     ("sessions", "all sessions, the newest first"),
     ("show b20f", "how the missing hour was found"),
@@ -55,7 +46,7 @@ const SAMPLES: &[(&str, &str)] = &[
     ("usage", "tokens and cost, by day"),
     ("notes MEMORY.md --diff", "how a memory note changed"),
     ("cron \"Morning tide\"", "a job and its runs"),
-    ("sql \"SELECT name, count(*) FROM tool_calls GROUP BY 1\"", "a read-only SQL query"),
+    ("sql \"SELECT tool, count(*) FROM tool_calls GROUP BY 1\"", "a read-only SQL query"),
     ("export e593 --format md", "a session as Markdown"),
 ];
 
@@ -80,7 +71,12 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
     quipu_ledger::collect::collect(&mut ledger, &roots, &mut |_| {})?;
     let sessions = quipu_ledger::query::sessions(&ledger, &Filter::default(), None)?.total;
     if context.is_json {
-        let made = Made { folder: &demo.folder, config, ledger: ledger_path, sessions };
+        let made = DemoReport {
+            path: demo.folder.display().to_string(),
+            config_path: config.display().to_string(),
+            ledger_path: ledger_path.display().to_string(),
+            sessions,
+        };
         return Ok(context.output.json(&made)?);
     }
     let heading = Text::styled(Style::Bold, count(sessions as u64, "invented session"))

@@ -11,14 +11,14 @@ use crate::output::{Style, Text, count, number};
 ///
 /// Checks the ledger's file, the stored bytes, files that changed on disk, a
 /// sample of the readable tables, sources that cannot be read, and transcripts
-/// that the agent is about to delete. Every finding says what to do. With
+/// that the agent is about to delete. Every finding names what to do. With
 /// --deep it reads every byte: it verifies checksums, compares unchanged files
 /// on disk with what is stored, and compares all readable tables with a fresh
 /// rebuild. Changes nothing. The exit code is 1 if there is an error.
 ///
 /// Examples:
 ///   quipu doctor --deep
-///   quipu doctor --json | jq '.findings[] | {severity, what, do}'
+///   quipu doctor --json | jq '.findings[] | {severity, message, hint}'
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct Args {
@@ -41,10 +41,10 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
     drop(bar);
     if context.is_json {
         context.output.json(&diagnosis)?;
-    } else if !(context.output.is_quiet() && diagnosis.ok) {
+    } else if !(context.output.is_quiet() && diagnosis.is_ok) {
         show(context, &diagnosis)?;
     }
-    if diagnosis.ok {
+    if diagnosis.is_ok {
         return Ok(());
     }
     let mut failed = CommandError::new("the ledger has errors");
@@ -53,7 +53,7 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
 }
 
 fn show(context: &mut Context, diagnosis: &Diagnosis) -> Result<()> {
-    let of = |check: &str, severity| {
+    let count_of = |check: &str, severity| {
         let findings = diagnosis.findings.iter();
         findings.filter(|f| f.check == check && f.severity == severity).count() as u64
     };
@@ -61,14 +61,14 @@ fn show(context: &mut Context, diagnosis: &Diagnosis) -> Result<()> {
         diagnosis.findings.iter().filter(|finding| finding.severity == severity).count() as u64
     };
     let headline = match (all(Severity::Error), all(Severity::Warning)) {
-        (0, 0) if diagnosis.deep => {
+        (0, 0) if diagnosis.is_deep => {
             Text::styled(Style::Good, "No problems found").and(", every byte was read")
         }
         (0, 0) => Text::styled(Style::Good, "No problems found"),
         (0, warnings) => Text::styled(Style::Warning, count(warnings, "warning")),
         (errors, _) => Text::styled(Style::Bad, count(errors, "error")),
     };
-    let path = context.show(&diagnosis.ledger);
+    let path = context.show(&diagnosis.ledger_path);
     context.output.line(headline.with(Style::Dim, format!("  {path}")))?;
     context.output.gap()?;
     let rows: Vec<(&str, Text)> = diagnosis
@@ -76,7 +76,7 @@ fn show(context: &mut Context, diagnosis: &Diagnosis) -> Result<()> {
         .iter()
         .map(|check| {
             let severities = [Severity::Error, Severity::Warning, Severity::Note];
-            let counts = severities.map(|severity| of(&check.check, severity));
+            let counts = severities.map(|severity| count_of(&check.check, severity));
             (check.check.as_str(), state(check, counts))
         })
         .collect();
@@ -99,9 +99,9 @@ fn state(check: &CheckReport, [errors, warnings, notes]: [u64; 3]) -> Text {
     match (errors, warnings, notes) {
         (1.., _, _) => Text::styled(Style::Bad, format!("✗ {counts}")),
         (_, 1.., _) => Text::styled(Style::Warning, format!("! {counts}")),
-        _ if !check.done => Text::styled(Style::Dim, "- nothing to check"),
+        _ if !check.is_done => Text::styled(Style::Dim, "- nothing to check"),
         (_, _, 1..) => Text::styled(Style::Good, "✓").and(format!(" {counts}")),
-        _ => Text::styled(Style::Good, "✓").and(match &check.fine {
+        _ => Text::styled(Style::Good, "✓").and(match &check.fact {
             Some(fine) => format!(" {fine}"),
             None => String::new(),
         }),
@@ -116,8 +116,8 @@ fn print_finding(context: &mut Context, finding: &Finding) -> Result<()> {
         Severity::Note => ("note", Style::Plain),
     };
     let what = match finding.count {
-        Some(count) => format!("{}: {}", finding.what, number(count)),
-        None => finding.what.clone(),
+        Some(count) => format!("{}: {}", finding.message, number(count)),
+        None => finding.message.clone(),
     };
     let mut facts = vec![(label, Text::styled(style, what))];
     let examples = finding.examples.iter().map(|example| ("", Text::styled(Style::Dim, example)));
@@ -129,7 +129,7 @@ fn print_finding(context: &mut Context, finding: &Finding) -> Result<()> {
     {
         facts.push(("", Text::styled(Style::Dim, format!("and {} more", number(more)))));
     }
-    facts.push(("do", Text::plain(context.shell.sentence(&finding.advice))));
+    facts.push(("do", Text::plain(context.shell.sentence(&finding.hint))));
     context.output.facts(0, &facts)?;
     Ok(())
 }

@@ -10,16 +10,18 @@ mod write;
 use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
+use quipu_ledger::export::Exporter;
 use quipu_ledger::ids::SessionRow;
+use quipu_ledger::query::Choice;
 use quipu_ledger::wire::{ExportReport, Session};
 use quipu_transcript::redact::Redactor;
 
-use self::kind::Kind;
-use self::write::{Exporter, Stdout};
+use self::kind::{Kind, KindArg};
+use self::write::Stdout;
 use super::Context;
 use crate::detail;
 use crate::error::{CommandError, Result};
-use crate::output::{Style, Text, bytes, count};
+use crate::output::{Style, Text, bytes, count, sessions};
 use crate::paths;
 use crate::reading::{self, Reading};
 
@@ -27,18 +29,18 @@ use crate::reading::{self, Reading};
 ///
 /// One session is written to standard output, or with --to to a file; a name
 /// that ends in `/` is a folder. Several sessions (--project, or --all) need a
-/// folder: it gets one file per session, with its sub-agents, and an index
-/// page. `csv` is one table of all sessions. Existing files are not
-/// overwritten without --force.
+/// folder: it gets one file per session and sub-agent, and an index page. `csv`
+/// is one table of all sessions. Existing files are not overwritten without
+/// --force.
 ///
 /// `md` has one line per tool call; --tools shows more. `html` is one
 /// self-contained page with collapsed tool calls. `json` has everything that
 /// `show --full --json` prints. `jsonl` is the agent's own file, byte for byte.
 ///
 /// `openclaw` writes a folder that OpenClaw and pi can use, with session keys
-/// and metadata: for native and for collected OpenClaw sessions.
-/// `claude-code` writes collected sessions to where `claude --resume` finds
-/// them; existing files are not changed.
+/// and metadata. It exports collected OpenClaw sessions, and sessions that
+/// runtimes keep in quipu. `claude-code` writes collected sessions to where
+/// `claude --resume` finds them; existing files are not changed.
 ///
 /// --redact masks secrets (keys, tokens, passwords) as [redacted:KIND:N]. A
 /// secret has the same number everywhere in one export. It knows many kinds of
@@ -48,8 +50,8 @@ use crate::reading::{self, Reading};
 ///
 /// Examples:
 ///   quipu export last > session.md
-///   quipu export 640a --format html --to session.html --redact
-///   quipu export --project eastore --since 30d --format html --to eastore
+///   quipu export b20f --format html --to session.html --redact
+///   quipu export --project tidepool --since 30d --format html --to tidepool
 ///   quipu export --all --format csv > sessions.csv
 ///   quipu export --all --format openclaw --to ~/.openclaw
 #[derive(Debug, clap::Args)]
@@ -61,7 +63,7 @@ pub(crate) struct Args {
 
     /// Output format [default: from the file name of --to, or md]
     #[arg(long, value_name = "FORMAT", value_enum)]
-    format: Option<Kind>,
+    format: Option<KindArg>,
 
     /// Write to this folder, or for one session to this file; `-` is standard output
     #[arg(long, value_name = "PATH")]
@@ -91,9 +93,9 @@ impl Args {
     fn kind(&self, is_json: bool) -> Result<Kind> {
         let to = self.path();
         let ending = to.and_then(Path::extension).and_then(|name| name.to_str());
-        let named = ending.and_then(|name| Kind::from_str(name, true).ok());
+        let named = ending.and_then(|name| KindArg::from_str(name, true).ok()).map(|named| named.0);
         let named = named.filter(|kind| !kind.is_agents());
-        match (self.format, named) {
+        match (self.format.map(|format| format.0), named) {
             (Some(kind), _) if is_json && to.is_none() && kind != Kind::Json => {
                 Err(CommandError::new("--json reports files that were written, and needs --to")
                     .hint("name a folder with --to, or use `--format json` for the session itself"))
@@ -130,18 +132,19 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
         let report = agent_folder::export(kind, args, &chosen, to, &reading, context)?;
         return print_report(&report, to, &reading, context);
     }
-    let mut exporter = Exporter::new(
-        &reading.ledger,
-        kind,
-        args.detail.story_detail(kind.default_detail()),
-        args.redact,
-    );
+    let choice = Choice {
+        detail: args.detail.story_detail(kind.default_detail()),
+        // Only JSON has what is counted for each entry.
+        prices: (kind == Kind::Json).then(|| context.prices()),
+        ..Choice::default()
+    };
+    let mut exporter = Exporter::new(&reading.ledger, kind, choice, args.redact);
     learn(&mut exporter, &chosen.sessions, context)?;
     let Some(to) = to else {
         let more = to_stdout(&mut exporter, &chosen.sessions, context)?;
         let masked = exporter.redactor().map(masked);
         drop(exporter);
-        // A pager is waited for without a snapshot.
+        // No snapshot is held while the pager is open.
         drop(reading);
         return end(more, masked, context);
     };
@@ -163,8 +166,8 @@ fn names_a_file(to: &Path, args: &Args) -> bool {
     !ends_in_slash && !to.is_dir()
 }
 
-/// Shows everything to the redactor before anything is written. A secret may be recognised by the
-/// words around it in one place and none in another.
+/// Passes everything to the redactor before anything is written: a secret may be recognisable by
+/// the words around it in one place only, and is masked in all places.
 fn learn(
     exporter: &mut Exporter<'_>,
     sessions: &[(SessionRow, Session)],
@@ -199,7 +202,7 @@ fn to_stdout(
     Ok(more)
 }
 
-/// Waits until everything was read, then adds what the person should know about it.
+/// Waits for the pager, then prints what was left out and the number of masked secrets.
 fn end(more: usize, masked: Option<String>, context: &mut Context) -> Result<()> {
     context.output.finish()?;
     warn_of_more(more, context);
@@ -230,23 +233,26 @@ fn print_report(
     if context.is_json {
         reading.json(context, report)?;
     } else if !context.output.is_quiet() {
-        let size = bytes(report.files.iter().map(|file| file.bytes).sum());
-        let files = count(report.files.len() as u64, "file");
-        let of = count(report.sessions, "session");
+        let size = bytes(report.written.iter().map(|file| file.bytes).sum());
+        let files = count(report.written.len() as u64, "file");
+        let sessions = match report.sessions {
+            0 => count(report.subagents, "sub-agent"),
+            found => sessions(found, report.subagents),
+        };
         let to = context.show(to);
         let line = format!(" written to {to}: {files} ({size})");
-        context.output.line(Text::styled(Style::Good, of).and(line))?;
-        if let Some(redacted) = &report.redacted {
+        context.output.line(Text::styled(Style::Good, sessions).and(line))?;
+        if let Some(redacted) = &report.masked_secrets {
             let kinds = redacted.iter().map(|(kind, count)| (kind.as_str(), *count));
             context.output.line(Text::styled(Style::Dim, masked_kinds(kinds)))?;
         }
         agent_folder::print_left_out(report, context)?;
-        for damaged in &report.damaged {
-            let line = format!("{}: {}", damaged.session, damaged.why);
+        for damaged in &report.damaged_sessions {
+            let line = format!("{}: {}", damaged.session_id, damaged.reason);
             context.output.line(Text::styled(Style::Bad, "damaged  ").and(line))?;
         }
     }
-    match report.damaged.len() as u64 {
+    match report.damaged_sessions.len() as u64 {
         0 => Ok(()),
         damaged => {
             let sessions = count(damaged, "session");

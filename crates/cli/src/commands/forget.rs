@@ -23,8 +23,8 @@ use crate::output::{Style, Text, bytes, count, number};
 /// `quipu rebuild`.
 ///
 /// Examples:
-///   quipu forget 640a --dry-run
-///   quipu forget 640ab4c7-d010-4b20-a591-b7172ef08e66 --yes
+///   quipu forget b20f --dry-run
+///   quipu forget b20f7d96-3c84-4e1a-b5d7-0f9a61c3e872 --yes
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct Args {
@@ -42,7 +42,7 @@ pub(crate) struct Args {
 }
 
 pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
-    // A ledger that does not exist has nothing to forget, and none is created.
+    // Without a ledger there is nothing to forget, and none is created.
     let Some(read) = context.open_if_any()? else {
         return Err(Error::NoMatch { what: "session", name: args.id.clone() }.into());
     };
@@ -57,18 +57,18 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
     if args.dry_run {
         return show(context, &preview, Tense::Would);
     }
-    if !args.yes && !preview.already && !is_wanted(context, &preview)? {
+    if !args.yes && !preview.was_forgotten && !is_confirmed(context, &preview)? {
         return Err(CommandError::new("not confirmed; nothing was changed"));
     }
     // Forgets the session that was shown, even if the same letters match another one by now.
-    let name = preview.sessions.first().map_or_else(|| args.id.clone(), name);
+    let name = preview.affected_sessions.first().map_or_else(|| args.id.clone(), name);
     let mut bar = context.output.bar();
     let report = quipu_ledger::forget::forget(&mut ledger, &name, &mut |done, total| {
         bar.records("rebuilding", done, total);
     })?;
     drop(bar);
     show(context, &report, if args.yes { Tense::Did } else { Tense::DidAsShown })?;
-    if !report.cleaned {
+    if !report.is_cleaned {
         return Err(CommandError::new(
             "the session is gone from every table, but another process still reads old pages of \
              the ledger's file",
@@ -91,7 +91,7 @@ fn name(session: &ForgottenSession) -> String {
 }
 
 /// Shows what would be removed and asks for confirmation.
-fn is_wanted(context: &mut Context, preview: &ForgetReport) -> Result<bool> {
+fn is_confirmed(context: &mut Context, preview: &ForgetReport) -> Result<bool> {
     let can_ask = !context.is_json
         && io::stdin().is_terminal()
         && io::stdout().is_terminal()
@@ -107,7 +107,7 @@ fn is_wanted(context: &mut Context, preview: &ForgetReport) -> Result<bool> {
     Ok(context.output.ask("This cannot be undone. Forget it?")?.unwrap_or(false))
 }
 
-/// The stage of the report.
+/// Whether a report describes what would be removed or what was removed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Tense {
     Would,
@@ -116,7 +116,7 @@ enum Tense {
     DidAsShown,
 }
 
-/// Limit for the number of files listed per heading; `--json` lists more.
+/// The largest number of names listed below a heading; `--json` lists more.
 const MAX_NAMED: usize = 3;
 
 fn show(context: &mut Context, report: &ForgetReport, tense: Tense) -> Result<()> {
@@ -128,7 +128,7 @@ fn show(context: &mut Context, report: &ForgetReport, tense: Tense) -> Result<()
         return Ok(());
     }
     let what = what(report);
-    let headline = match (tense, report.already) {
+    let headline = match (tense, report.was_forgotten) {
         (_, true) => Text::styled(Style::Good, "already forgotten").and("; nothing of it is left"),
         (Tense::Would, _) => Text::styled(Style::Bold, "This would be forgotten:"),
         (Tense::Did | Tense::DidAsShown, _) => {
@@ -136,36 +136,36 @@ fn show(context: &mut Context, report: &ForgetReport, tense: Tense) -> Result<()
         }
     };
     context.output.line(headline)?;
-    if tense == Tense::DidAsShown && !report.already {
+    if tense == Tense::DidAsShown && !report.was_forgotten {
         return Ok(());
     }
     let mut facts = Vec::new();
-    if let Some(session) = report.sessions.first() {
+    if let Some(session) = report.affected_sessions.first() {
         let title = format::by_name(&session.format).map_or(&*session.format, |it| it.title());
         facts.push(("session", Text::plain(name(session)).with(Style::Dim, format!("  {title}"))));
         facts.extend(session.title.as_ref().map(|title| ("title", Text::plain(title).cut(60))));
         facts.extend(session.project.as_ref().map(|project| ("project", Text::plain(project))));
     }
-    if tense == Tense::Would && !report.already {
+    if tense == Tense::Would && !report.was_forgotten {
         let labels = std::iter::once("removed").chain(std::iter::repeat(""));
         facts.extend(labels.zip(what.into_iter().map(Text::from)));
     }
-    let on_disk = report.on_disk.iter().map(|path| context.show(path)).collect();
-    list(&mut facts, "kept", report.on_disk.len() as u64, on_disk, |files| {
+    let on_disk = report.paths_on_disk.iter().map(|path| context.show(path)).collect();
+    list(&mut facts, "kept", report.paths_on_disk.len() as u64, on_disk, |files| {
         format!("{files} on disk, which quipu does not delete")
     });
-    let copies = report.copied_in.iter().map(name).collect();
+    let copies = report.sessions_with_copies.iter().map(name).collect();
     list(&mut facts, "copies", report.copies, copies, |_| {
         let sessions = count(report.copies, "other session");
         format!("{sessions} with the same lines; forget each of them separately")
     });
-    let threads = report.threads.iter().map(name).collect();
-    list(&mut facts, "threads", report.threads.len() as u64, threads, |_| {
-        let threads = count(report.threads.len() as u64, "thread");
+    let threads = report.thread_sessions.iter().map(name).collect();
+    list(&mut facts, "threads", report.thread_sessions.len() as u64, threads, |_| {
+        let threads = count(report.thread_sessions.len() as u64, "thread");
         format!("{threads} with their own transcripts; forget each of them separately")
     });
-    let backups = report.backups.iter().map(|path| context.show(path)).collect();
-    list(&mut facts, "backups", report.backups.len() as u64, backups, |files| {
+    let backups = report.backup_paths.iter().map(|path| context.show(path)).collect();
+    list(&mut facts, "backups", report.backup_paths.len() as u64, backups, |files| {
         format!("{files} that may still contain it; quipu does not change backups")
     });
     context.output.facts(2, &facts)?;
@@ -179,7 +179,7 @@ fn what(report: &ForgetReport) -> Vec<String> {
         let records = count(report.records, "record");
         let mut files =
             format!("{} with {records} ({})", count(report.files, "file"), bytes(report.bytes));
-        let subagents = report.sessions.len().saturating_sub(1) as u64;
+        let subagents = report.affected_sessions.len().saturating_sub(1) as u64;
         if subagents > 0 {
             files = format!("{files}, {} included", count(subagents, "sub-agent"));
         }

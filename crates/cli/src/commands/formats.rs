@@ -1,9 +1,7 @@
 //! `quipu formats`: the supported agents and their files.
 
-use std::path::PathBuf;
-
 use quipu_ledger::collect::Retention;
-use serde::Serialize;
+use quipu_ledger::wire::{FilePattern, SupportedFormat};
 
 use super::Context;
 use crate::error::Result;
@@ -21,25 +19,6 @@ use crate::output::{Column, Style, Text, count};
 #[command(verbatim_doc_comment)]
 pub(crate) struct Args {}
 
-/// One format as `--json` prints it.
-#[derive(Serialize)]
-struct FormatLine<'a> {
-    format: &'a str,
-    title: &'a str,
-    version: u32,
-    variables: Vec<&'a str>,
-    home: Vec<&'a str>,
-    roots: &'a [PathBuf],
-    reads: Vec<Reads<'a>>,
-    cleanup_days: Option<u32>,
-}
-
-#[derive(Serialize)]
-struct Reads<'a> {
-    path: &'a str,
-    meaning: &'a str,
-}
-
 pub(super) fn run(_: &Args, context: &mut Context) -> Result<()> {
     let all = context.settings.roots.clone();
     for (index, roots) in all.iter().enumerate() {
@@ -47,14 +26,14 @@ pub(super) fn run(_: &Args, context: &mut Context) -> Result<()> {
         let variables: Vec<&str> = format.roots().iter().map(|root| root.env).collect();
         if context.is_json {
             let reads = format.reads().iter();
-            context.output.json(&FormatLine {
+            context.output.json(&SupportedFormat {
                 format: format.name(),
-                title: format.title(),
-                version: format.version(),
+                product: format.title(),
+                decoder_version: format.version(),
                 variables,
-                home: format.roots().iter().flat_map(|root| root.home).copied().collect(),
-                roots: &roots.paths,
-                reads: reads.map(|(path, meaning)| Reads { path, meaning }).collect(),
+                home_folders: format.roots().iter().flat_map(|root| root.home).copied().collect(),
+                root_paths: roots.paths.iter().map(|path| path.display().to_string()).collect(),
+                reads: reads.map(|(path, meaning)| FilePattern { path, meaning }).collect(),
                 cleanup_days: roots.retention.value.days(format),
             })?;
             continue;

@@ -29,7 +29,7 @@ use crate::paths;
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct Args {
-    /// One of the folders above
+    /// OpenClaw's state folder, or one of the folders in it
     #[arg(value_name = "DIR")]
     folder: PathBuf,
 }
@@ -57,7 +57,7 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
     } else if !context.output.is_quiet() {
         print_files(context, &files)?;
     }
-    match files.iter().filter(|file| file.failed).count() as u64 {
+    match files.iter().filter(|file| file.has_failed).count() as u64 {
         0 => Ok(()),
         failed => {
             let were = if failed == 1 { "was" } else { "were" };
@@ -80,9 +80,9 @@ fn print_files(context: &mut Context, files: &[ImportedFile]) -> Result<()> {
         Column::long("file"),
     ];
     let rows = files.iter().filter(|file| file.kind != OTHER).map(|file| {
-        let style = if file.failed { Style::Bad } else { Style::Plain };
+        let style = if file.has_failed { Style::Bad } else { Style::Plain };
         let mut name = Text::styled(style, &file.path);
-        if let Some(why) = &file.why {
+        if let Some(why) = &file.reason {
             name = name.and(format!(": {why}"));
         }
         vec![
@@ -94,21 +94,21 @@ fn print_files(context: &mut Context, files: &[ImportedFile]) -> Result<()> {
     });
     context.output.table(0, &columns, rows.collect())?;
     for file in files {
-        for row in &file.left_out {
-            let line = format!("left out  {}: {}: {}", file.path, row.key, row.why);
+        for row in &file.left_out_keys {
+            let line = format!("left out  {}: {}: {}", file.path, row.session_key, row.reason);
             context.output.line(Text::styled(Style::Dim, line))?;
         }
     }
     let left_out: Vec<&ImportedFile> = files.iter().filter(|file| file.kind == OTHER).collect();
     for file in &left_out {
-        let why = file.why.as_deref().unwrap_or_default();
+        let why = file.reason.as_deref().unwrap_or_default();
         let line = format!("left out  {}: {why}", file.path);
         context.output.line(Text::styled(Style::Dim, line))?;
     }
     let mut sessions: Vec<_> = files
         .iter()
-        .filter(|file| !file.failed)
-        .filter_map(|file| Some((&file.agent, file.session.as_ref()?)))
+        .filter(|file| !file.has_failed)
+        .filter_map(|file| Some((&file.agent, file.session_id.as_ref()?)))
         .collect();
     sessions.sort_unstable();
     sessions.dedup();
@@ -121,5 +121,5 @@ fn print_files(context: &mut Context, files: &[ImportedFile]) -> Result<()> {
     Ok(context.output.line(Text::styled(Style::Good, sessions).and(added))?)
 }
 
-/// The kind of a file that is not imported.
+/// The kind of a file that is left out.
 const OTHER: &str = "other";

@@ -19,8 +19,10 @@ mod projects;
 mod rebuild;
 mod restore;
 mod resume;
+pub(crate) mod schema;
 mod search;
 mod senders;
+mod serve;
 mod service;
 mod session;
 mod sessions;
@@ -30,6 +32,7 @@ mod status;
 mod statusline;
 mod sync;
 mod tail;
+mod token;
 mod tree;
 mod usage;
 mod watch;
@@ -40,11 +43,14 @@ use std::process::ExitCode;
 
 use quipu_ledger::Ledger;
 use quipu_ledger::collect::RootPath;
+use quipu_ledger::ids::SessionRow;
 use quipu_transcript::prices::Prices;
+
+pub(crate) use sessions::title;
 
 use crate::args::{self, ColorWhen, Global};
 use crate::error::{CommandError, Kind, Result};
-use crate::output::{Output, Text, Verbosity};
+use crate::output::{Output, Style, Text, Verbosity};
 use crate::settings::{self, Settings};
 use crate::shell::Shell;
 use crate::{logging, machine, mistakes, paths, reading, roots};
@@ -63,6 +69,8 @@ pub(crate) enum Command {
     Search(search::Args),
     Sync(sync::Args),
     Watch(watch::Args),
+    Serve(serve::Args),
+    Token(token::Args),
     Service(service::Args),
     Status(status::Args),
     Problems(problems::Args),
@@ -83,6 +91,7 @@ pub(crate) enum Command {
     Senders(senders::Args),
     Cursors(cursors::Args),
     Formats(formats::Args),
+    Schema(schema::Args),
     Config(config::Args),
     Demo(demo::Args),
     Completions(completions::Args),
@@ -101,6 +110,8 @@ impl Command {
             Command::Search(args) => search::run(args, context),
             Command::Sync(args) => sync::run(args, context),
             Command::Watch(args) => watch::run(args, context),
+            Command::Serve(args) => serve::run(args, context),
+            Command::Token(args) => token::run(args, context),
             Command::Service(args) => service::run(args, context),
             Command::Status(args) => status::run(args, context),
             Command::Problems(args) => problems::run(args, context),
@@ -120,6 +131,7 @@ impl Command {
             Command::Senders(args) => senders::run(args, context),
             Command::Cursors(args) => cursors::run(args, context),
             Command::Formats(args) => formats::run(args, context),
+            Command::Schema(args) => schema::run(args, context),
             Command::Config(args) => config::run(args, context),
             Command::Demo(args) => demo::run(args, context),
             Command::Completions(args) => completions::run(args, context),
@@ -129,7 +141,8 @@ impl Command {
 }
 
 impl Command {
-    /// Returns whether `--json` prints one object per line, and none for an empty list.
+    /// Returns whether `--json` prints one object per line. Such a command exits with 1 if it found
+    /// nothing.
     fn is_list(&self) -> bool {
         match self {
             Command::Projects(_)
@@ -143,6 +156,7 @@ impl Command {
             | Command::Cursors(_)
             | Command::Formats(_) => true,
             Command::Senders(args) => args.is_list(),
+            Command::Token(args) => args.is_list(),
             Command::Session(args) => args.is_list(),
             _ => false,
         }
@@ -166,7 +180,7 @@ impl Context {
         roots::flatten(&self.settings.roots, self.settings.selection())
     }
 
-    /// Opens the ledger to collect into it. If absent, it is created once something was collected.
+    /// Opens the ledger to collect into it. An absent one is created when the first file is stored.
     fn open_to_collect(&self) -> Result<Ledger> {
         let mut ledger = Ledger::open_to_collect(&self.settings.ledger.value)?;
         quipu_ledger::collect::adopt(&mut ledger, machine::name())?;
@@ -191,6 +205,12 @@ impl Context {
         }
     }
 
+    /// Returns the time when the ledger was last collected into; `None` if it cannot be read.
+    fn collected_at(&self) -> Option<i64> {
+        let ledger = Ledger::open_read_only(&self.settings.ledger.value).ok()?;
+        quipu_ledger::freshness::collected_at(&ledger).ok()
+    }
+
     /// Returns the prices of tokens.
     pub(crate) fn prices(&self) -> Prices {
         Prices::with(self.settings.prices.value.clone())
@@ -208,6 +228,20 @@ impl Context {
     pub(crate) fn linked(&self, path: impl AsRef<Path>) -> Text {
         let link = self.output.link(path.as_ref());
         Text::path(self.show(path), link)
+    }
+
+    /// Returns a session's id, with a link to its transcript if that is there and the terminal has
+    /// links.
+    pub(crate) fn linked_id(&self, ledger: &Ledger, row: Option<SessionRow>, shown: &str) -> Text {
+        let found = || {
+            let path = quipu_ledger::export::transcript_path(ledger, row?).ok()??;
+            path.is_file().then_some(path)
+        };
+        let path = if self.output.has_links() { found() } else { None };
+        match path.and_then(|path| self.output.link(&path)) {
+            Some(link) => Text::styled(Style::Id(link), shown),
+            None => Text::styled(Style::Good, shown),
+        }
     }
 }
 
@@ -249,6 +283,10 @@ pub(crate) fn main(arguments: Vec<OsString>) -> ExitCode {
     let is_list = args.command.as_ref().is_some_and(Command::is_list);
     let ran = match ran {
         Ok(()) if global.json && is_list && !context.output.has_json() => {
+            if !context.output.has_freshness() {
+                let fresh_as_of = context.collected_at();
+                context.output.set_freshness(fresh_as_of, None);
+            }
             let mut none = CommandError::new("nothing found");
             none.kind = Kind::NoMatch;
             Err(none)

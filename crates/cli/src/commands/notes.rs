@@ -21,7 +21,7 @@ use crate::{filters, reading};
 ///   quipu notes
 ///   quipu notes --diff
 ///   quipu notes MEMORY.md --diff
-///   quipu notes SOUL.md --at 2026-11-01
+///   quipu notes SOUL.md --at yesterday
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct Args {
@@ -50,7 +50,7 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
     }
     let several = match &args.name {
         None => Some(notes.clone()),
-        Some(name) => in_folder(&notes, name),
+        Some(name) => quipu_ledger::query::notes_in_folder(&notes, name),
     };
     if let Some(several) = several {
         return match (args.diff, at) {
@@ -121,7 +121,7 @@ fn as_of(reading: &reading::Reading, notes: &[Note], at: i64) -> Result<Vec<Note
                 versions: versions.len() as u64,
                 bytes: version.bytes,
                 updated_at: version.time,
-                gone: false,
+                is_gone: false,
                 ..note.clone()
             });
         }
@@ -154,7 +154,8 @@ fn list(context: &mut Context, reading: &reading::Reading, notes: &[Note]) -> Re
     Ok(())
 }
 
-/// Returns one row. If there is no agent column but several agents, the agent's name is a prefix.
+/// Returns one row. Without a column for agents, the agent's name begins the path if several agents
+/// have notes.
 fn row(note: &Note, is_wide: bool, is_mixed: bool) -> Vec<Text> {
     let when = if is_wide { minute } else { day };
     let changed = Text::styled(Style::Dim, note.updated_at.map(when).unwrap_or_default());
@@ -169,58 +170,15 @@ fn row(note: &Note, is_wide: bool, is_mixed: bool) -> Vec<Text> {
     if is_wide {
         row.push(Text::plain(bytes(note.bytes)));
     }
-    row.push(if note.gone { changed.with(Style::Warning, " gone") } else { changed });
+    row.push(if note.is_gone { changed.with(Style::Warning, " gone") } else { changed });
     row
 }
 
-fn heading(version: &NoteVersion, of: usize) -> Text {
+fn heading(version: &NoteVersion, version_count: usize) -> Text {
     let time = version.time.map(minute).unwrap_or_default();
-    let which = format!("  {}, version {} of {of}, {time}", version.agent, version.version);
+    let which =
+        format!("  {}, version {} of {version_count}, {time}", version.agent, version.version);
     Text::styled(Style::Bold, &version.name).with(Style::Dim, which)
-}
-
-/// Returns the notes in the folder `name`; `None` if `name` is a note.
-fn in_folder(notes: &[Note], name: &str) -> Option<Vec<Note>> {
-    if matching(notes, name, &[is_exact, is_end]).len() == 1 {
-        return None;
-    }
-    let folder = name.trim_end_matches('/').to_lowercase();
-    let is_in = |note: &&Note| {
-        let (agent, name) = (note.agent.to_lowercase(), note.name.to_lowercase());
-        let inside =
-            |path: &str| path.strip_prefix(&folder).is_some_and(|rest| rest.starts_with('/'));
-        inside(&name) || inside(&format!("{agent}/{name}"))
-    };
-    let found: Vec<Note> = notes.iter().filter(is_in).cloned().collect();
-    (!folder.is_empty() && !found.is_empty()).then_some(found)
-}
-
-/// A test whether a name matches a note: agent, note's path, name; all in lower case.
-type Fit = fn(&str, &str, &str) -> bool;
-
-fn is_exact(agent: &str, name: &str, wanted: &str) -> bool {
-    name == wanted
-        || wanted.strip_prefix(agent).and_then(|wanted| wanted.strip_prefix('/')) == Some(name)
-}
-
-fn is_end(_: &str, name: &str, wanted: &str) -> bool {
-    name.strip_suffix(wanted).is_some_and(|before| before.ends_with('/'))
-}
-
-fn is_part(agent: &str, name: &str, wanted: &str) -> bool {
-    !wanted.is_empty() && format!("{agent}/{name}").contains(wanted)
-}
-
-/// Returns the notes that a name matches, by the first test that matches any note.
-fn matching<'a>(notes: &'a [Note], wanted: &str, fits: &[Fit]) -> Vec<&'a Note> {
-    let wanted = wanted.to_lowercase();
-    let found = fits.iter().map(|fits| -> Vec<&'a Note> {
-        notes
-            .iter()
-            .filter(|note| fits(&note.agent.to_lowercase(), &note.name.to_lowercase(), &wanted))
-            .collect()
-    });
-    found.into_iter().find(|found| !found.is_empty()).unwrap_or_default()
 }
 
 /// Returns the note that a name matches. Asks the user if several match.
@@ -230,7 +188,7 @@ fn pick<'a>(
     notes: &'a [Note],
     name: &str,
 ) -> Result<&'a Note> {
-    let found = matching(notes, name, &[is_exact, is_end, is_part]);
+    let found = quipu_ledger::query::matching_notes(notes, name);
     match found.as_slice() {
         [note] => Ok(note),
         [] => {

@@ -2,22 +2,13 @@
 
 mod calendar;
 
-use quipu_ledger::wire::{FormatStatus, Status, SyncReport};
+use quipu_ledger::wire::{FormatStatus, Overview, Status, SyncReport};
 use quipu_ledger::{Ledger, Trouble};
-use serde::Serialize;
 
 use super::{Context, status, sync};
 use crate::error::Result;
 use crate::output::{Column, Style, Text, bytes, count, ledger_ratio, number, sessions};
 use crate::reading;
-
-/// The object that `--json` prints.
-#[derive(Serialize)]
-struct Overview<'a> {
-    /// `null` if nothing could be collected.
-    sync: Option<&'a SyncReport>,
-    status: &'a Status,
-}
 
 pub(super) fn run(context: &mut Context) -> Result<()> {
     let mut ledger = match context.open_to_collect() {
@@ -28,7 +19,7 @@ pub(super) fn run(context: &mut Context) -> Result<()> {
     };
     let report = sync::collect_with_progress(context, &mut ledger)?;
     if report.sources_changed > 0 {
-        // Without this, what was collected would be in the log, and not in the ledger's size.
+        // Otherwise new data would be in the write-ahead log, and missing in the ledger's size.
         ledger.checkpoint()?;
     }
     let status = quipu_ledger::status::status(&ledger, &context.roots())?;
@@ -110,7 +101,7 @@ fn row(format: &FormatStatus) -> Vec<Text> {
     let style = if is_empty { Style::Dim } else { Style::Plain };
     let number = |value| Text::styled(style, number(value));
     vec![
-        Text::styled(style, &format.title),
+        Text::styled(style, &format.product),
         number(format.sessions),
         number(format.subagents),
         number(format.records),
@@ -123,9 +114,9 @@ fn facts(
     report: Option<&SyncReport>,
     status: &Status,
 ) -> Vec<(&'static str, Text)> {
-    let held = status.formats.iter().map(|format| format.bytes).sum();
+    let source_bytes = status.formats.iter().map(|format| format.bytes).sum();
     let mut size = bytes(status.ledger.bytes);
-    if let Some(ratio) = ledger_ratio(status.ledger.bytes, held) {
+    if let Some(ratio) = ledger_ratio(status.ledger.bytes, source_bytes) {
         size = format!("{size}, {ratio} × the size of the sources");
     }
     let mut facts =
@@ -133,7 +124,7 @@ fn facts(
     let collected = report.map(|report| sync::summary(report, &context.shell)).unwrap_or_default();
     facts.extend(collected.into_iter().filter(|(label, _)| *label != "problems"));
     let sessions = |state: &str| -> u64 {
-        status.formats.iter().filter_map(|format| format.states.get(state)).sum()
+        status.formats.iter().filter_map(|format| format.sessions_by_state.get(state)).sum()
     };
     if sessions("gone") > 0 {
         let sessions = count(sessions("gone"), "session");
@@ -146,11 +137,13 @@ fn facts(
         facts.push(("lost", Text::styled(Style::Warning, lost)));
     }
     for format in &status.formats {
-        if let Some(oldest) = format.oldest.as_ref().filter(|oldest| oldest.days_left.is_some()) {
-            facts.push(("oldest", status::oldest(&format.title, oldest)));
+        if let Some(oldest) =
+            format.oldest_transcript.as_ref().filter(|oldest| oldest.days_left.is_some())
+        {
+            facts.push(("oldest", status::oldest(&format.product, oldest)));
         }
     }
-    let problems: u64 = status.problems.values().sum();
+    let problems: u64 = status.problems_by_kind.values().sum();
     if problems > 0 {
         let lost = if status.keeps_everything() { "; nothing was lost" } else { "" };
         let problems = Text::styled(Style::Warning, count(problems, "problem"))

@@ -8,8 +8,8 @@ use crate::error::{CommandError, Kind, Result};
 use crate::output::{Style, Text, count, number};
 use crate::{reading, shell};
 
-/// Problems of one kind that are listed without `-n`.
-const SHOWN: usize = 5;
+/// Number of problems of one kind that are listed without `-n`.
+const DEFAULT_PER_KIND: usize = 5;
 
 /// List oddities of source files, and what was done about each
 ///
@@ -28,7 +28,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "KIND")]
     kind: Option<String>,
 
-    /// List at most N problems of each kind; 0 for all [default: 5; all with --json]
+    /// List at most N problems of each kind, with --json N in all; 0 for all [default: 5; all with
+    /// --json]
     #[arg(long, short = 'n', value_name = "N")]
     limit: Option<usize>,
 
@@ -56,15 +57,16 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
         return Err(error);
     }
     if context.is_json {
-        for problem in found.iter().take(args.limit.filter(|most| *most > 0).unwrap_or(usize::MAX))
+        for problem in
+            found.iter().take(args.limit.filter(|limit| *limit > 0).unwrap_or(usize::MAX))
         {
             reading.json(context, problem)?;
         }
         return Ok(());
     }
-    let most = match args.limit {
+    let limit = match args.limit {
         Some(0) => usize::MAX,
-        limit => limit.unwrap_or(SHOWN),
+        limit => limit.unwrap_or(DEFAULT_PER_KIND),
     };
     context.output.page()?;
     let mut is_first = true;
@@ -72,12 +74,12 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
         if !std::mem::take(&mut is_first) {
             context.output.gap()?;
         }
-        show(context, group, most)?;
+        show(context, group, limit)?;
     }
     Ok(())
 }
 
-/// Returns the kind that a name means.
+/// Parses the name of a kind.
 fn kind(name: &str) -> Result<ProblemKind> {
     let lower = name.to_lowercase().replace('-', "_");
     let found = ProblemKind::ALL.iter().find(|kind| kind.as_str() == lower);
@@ -89,19 +91,19 @@ fn kind(name: &str) -> Result<ProblemKind> {
 }
 
 /// Prints the problems of one kind.
-fn show(context: &mut Context, problems: &[FoundProblem], most: usize) -> Result<()> {
+fn show(context: &mut Context, problems: &[FoundProblem], limit: usize) -> Result<()> {
     let Some(first) = problems.first() else { return Ok(()) };
     let heading = Text::styled(Style::Bold, &first.kind)
         .with(Style::Warning, format!("  {}", count(problems.len() as u64, "time")))
         .and(format!("  {}", first.meaning));
     context.output.line(heading)?;
-    for problem in problems.iter().take(most) {
+    for problem in problems.iter().take(limit) {
         context.output.line(Text::plain("  ").join(place(context, problem)))?;
         if let Some(command) = command(context, problem) {
             context.output.command("    ", &command)?;
         }
     }
-    let more = problems.len().saturating_sub(most);
+    let more = problems.len().saturating_sub(limit);
     if more > 0 {
         let kind = shell::option("--kind", &first.kind);
         let all = context.shell.plain(&format!("problems {kind} -n 0"));
@@ -130,7 +132,7 @@ fn place(context: &Context, problem: &FoundProblem) -> Text {
 
 /// Returns the command that shows the bytes: of the line, or of all generations of the file.
 fn command(context: &Context, problem: &FoundProblem) -> Option<String> {
-    if let Some(record) = problem.record {
+    if let Some(record) = problem.seq {
         return Some(context.shell.plain(&format!("sql 'SELECT raw({record})'")));
     }
     let source = shell::option("--source", problem.path.as_ref()?);

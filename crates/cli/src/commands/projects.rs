@@ -17,8 +17,8 @@ use crate::reading::{self, Reading};
 ///
 /// Examples:
 ///   quipu projects
-///   quipu projects eastore
-///   quipu projects --json | jq -r .path
+///   quipu projects tidepool
+///   quipu projects --json | jq -r .cwd
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct Args {
@@ -60,7 +60,7 @@ const COLUMNS: [Column; 5] = [
 ];
 
 fn row(context: &Context, project: &Project) -> Vec<Text> {
-    let path = match &project.path {
+    let path = match &project.cwd {
         Some(path) => context.linked(path),
         None => Text::styled(Style::Dim, project.slugs.join(" ")),
     };
@@ -75,7 +75,7 @@ fn row(context: &Context, project: &Project) -> Vec<Text> {
 
 /// Returns the name of a project, or `(none)`.
 pub(super) fn name(project: &Project) -> &str {
-    if project.name.is_empty() { "(none)" } else { &project.name }
+    if project.project.is_empty() { "(none)" } else { &project.project }
 }
 
 fn agents(project: &Project) -> String {

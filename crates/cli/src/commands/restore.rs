@@ -21,13 +21,13 @@ use crate::reading;
 /// never overwritten, and links in DIR are never followed. Files that cannot be
 /// written are listed and the rest is restored; run the command again to restore
 /// what is missing. A file that was rewritten has several generations; the newest
-/// is restored unless --generation says otherwise. A file whose name is taken or
+/// is restored; --generation chooses others. A file whose name is taken or
 /// too long is restored to DIR/<format>.aside. Compressed files are restored
 /// decompressed, without `.zst` in the name; those that cannot be decompressed
 /// completely are also restored as they were found.
 ///
 /// Examples:
-///   quipu restore 640a --to rescued
+///   quipu restore b20f --to rescued
 ///   quipu restore --source MEMORY.md --to rescued --generation all
 ///   quipu restore --all --to rescued
 #[derive(Debug, clap::Args)]
@@ -78,8 +78,8 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
     let to = paths::resolve(&args.to, context.settings.home.as_deref(), &here)?;
     refuse_followed(context, &to)?;
     let source = match &args.source {
-        // Roots are stored by their real path; a file that is gone has none.
-        Some(path) if is_whole(path) => {
+        // Roots are stored without links in their paths. A file that is gone cannot be resolved.
+        Some(path) if is_full_path(path) => {
             let path = paths::resolve(path, context.settings.home.as_deref(), &here)?;
             Some(std::fs::canonicalize(&path).unwrap_or(path))
         }
@@ -120,7 +120,7 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
     } else if !context.output.is_quiet() {
         show(context, args, &to, &report)?;
     }
-    match (report.damaged.len() as u64, report.skipped.len() as u64) {
+    match (report.damaged_files.len() as u64, report.unwritten_files.len() as u64) {
         (0, 0) => Ok(()),
         (0, skipped) => {
             let files = count(skipped, "file");
@@ -161,12 +161,12 @@ fn refuse_followed(context: &Context, to: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Returns whether a path names its beginning, so that it is more than a file name.
-fn is_whole(path: &Path) -> bool {
+/// Returns whether a path begins with `/`, `~`, `.` or `..`, so that it is not the end of a path.
+fn is_full_path(path: &Path) -> bool {
     path.is_absolute() || ["~", ".", ".."].iter().any(|start| path.starts_with(start))
 }
 
-/// Adds hints to an error. Its cause is below `--to`, not in the ledger.
+/// Adds hints to an error, whose cause is in the folder of `--to`, not in the ledger.
 fn cannot_restore(error: quipu_ledger::Error) -> CommandError {
     let hint = match (&error, error.trouble()) {
         (quipu_ledger::Error::Io { .. }, Trouble::DiskFull) => {
@@ -189,18 +189,19 @@ fn show(context: &mut Context, args: &Args, to: &Path, report: &RestoreReport) -
         Text::styled(Style::Good, count(report.files, "file"))
             .and(format!(" ({}) restored to {shown}", bytes(report.bytes))),
     )?;
-    if report.there > 0 {
-        let note = format!("{} already there, with the same bytes", count(report.there, "file"));
+    if report.existing_files > 0 {
+        let note =
+            format!("{} already there, with the same bytes", count(report.existing_files, "file"));
         out.line(Text::styled(Style::Dim, note))?;
     }
-    if report.decompressed > 0 {
-        let files = count(report.decompressed, "file");
-        let was = if report.decompressed == 1 { "was" } else { "were" };
+    if report.decompressed_files > 0 {
+        let files = count(report.decompressed_files, "file");
+        let was = if report.decompressed_files == 1 { "was" } else { "were" };
         let note = format!("{files} {was} compressed: restored without `.zst`");
         out.line(Text::styled(Style::Dim, note))?;
     }
-    if report.as_found > 0 {
-        let files = count(report.as_found, "file");
+    if report.as_found_files > 0 {
+        let files = count(report.as_found_files, "file");
         let note =
             format!("{files} cannot be decompressed completely: restored as found, with `.zst`");
         out.line(Text::styled(Style::Dim, note))?;
@@ -209,30 +210,30 @@ fn show(context: &mut Context, args: &Args, to: &Path, report: &RestoreReport) -
         let path = Path::new(path);
         path.strip_prefix(to).unwrap_or(path).display().to_string()
     };
-    for (file, name) in report.restored.iter().filter_map(|f| Some((f, f.instead_of.as_ref()?))) {
+    for (file, name) in report.written.iter().filter_map(|f| Some((f, f.instead_of.as_ref()?))) {
         let line = format!("{} instead of {}", below(&file.path), below(name));
         out.line(Text::styled(Style::Dim, "aside  ").and(line))?;
     }
-    let missing = [("damaged  ", &report.damaged), ("skipped  ", &report.skipped)];
+    let missing = [("damaged  ", &report.damaged_files), ("skipped  ", &report.unwritten_files)];
     for (label, files) in missing {
         for file in files {
-            let line = format!("{}: {}", below(&file.path), file.why);
+            let line = format!("{}: {}", below(&file.path), file.reason);
             out.line(Text::styled(Style::Bad, label).and(line))?;
         }
     }
-    let blanks = report.restored.iter().map(|file| file.forgotten_lines).sum();
+    let blanks = report.written.iter().map(|file| file.forgotten_lines).sum();
     if blanks > 0 {
         out.line(format!("{} of forgotten sessions restored as blanks", count(blanks, "line")))?;
     }
     if !args.all {
         let columns = [Column::numbers("size"), Column::long("file")];
         let rows = report
-            .restored
+            .written
             .iter()
             .map(|file| vec![Text::plain(bytes(file.bytes)), Text::plain(below(&file.path))]);
         out.table(2, &columns, rows.collect())?;
     }
-    let from_rows = report.restored.iter().filter(|file| file.from_rows).count();
+    let from_rows = report.written.iter().filter(|file| file.is_from_rows).count();
     if from_rows > 0 {
         out.line(Text::styled(
             Style::Dim,

@@ -4,10 +4,9 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
 
-use quipu_ledger::wire::{Session, SessionState};
+use quipu_ledger::wire::{Resumption, Session, SessionState};
 use quipu_transcript::format;
 use quipu_transcript::formats::native;
-use serde::Serialize;
 
 use super::Context;
 use crate::error::{CommandError, Kind, Result};
@@ -20,12 +19,12 @@ use crate::shell::{self, Shell, quote};
 /// The command starts in the session's own folder. If the agent has deleted the
 /// transcript, its sub-agents or its tool outputs, they are first restored, byte
 /// for byte, to where the agent looks for them; an existing file is never changed.
-/// For a session that a runtime keeps in quipu there is no such command; the hint
-/// names what its runtime calls.
+/// A session that a runtime keeps in quipu has no such command; the error names
+/// the commands that its runtime uses.
 ///
 /// Examples:
 ///   quipu resume
-///   quipu resume 640a
+///   quipu resume b20f
 ///   quipu resume last --run
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
@@ -41,20 +40,6 @@ pub(crate) struct Args {
 
     #[command(flatten)]
     reading: reading::Args,
-}
-
-/// The object that `--json` prints.
-#[derive(Serialize)]
-struct Resumption<'a> {
-    id: &'a str,
-    /// The folder to start it in.
-    cwd: Option<&'a str>,
-    /// The program and its arguments.
-    command: &'a [String],
-    /// The transcript, if it was restored.
-    restored: Option<String>,
-    /// Further files of the session that were restored: sub-agents and tool outputs.
-    restored_files: Vec<String>,
 }
 
 pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
@@ -89,12 +74,15 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
             restored_files.extend(place.others.iter().map(|path| path.display().to_string()));
             place.restored.then(|| place.path.display().to_string())
         }
-        // A session in a database still exists there, or cannot be restored from here.
+        // A live session in a database needs no file.
         None if session.state == SessionState::Live => None,
         None => {
             return Err(cannot(
                 "its transcript is gone, and was never a file that could be restored",
-                &format!("`{}` shows it", context.shell.command("show", &ids.of(&session.id), &[])),
+                &format!(
+                    "`{}` shows it",
+                    context.shell.command("show", &ids.of(&session.session_id), &[])
+                ),
             ));
         }
     };
@@ -111,8 +99,13 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
         return Err(start(&command, folder));
     }
     if context.is_json {
-        let (id, command) = (&*session.id, &*command);
-        let resumption = Resumption { id, cwd: folder, command, restored, restored_files };
+        let resumption = Resumption {
+            session_id: &session.session_id,
+            cwd: folder,
+            command: &command,
+            restored_path: restored,
+            other_restored_paths: restored_files,
+        };
         return reading.json(context, &resumption);
     }
     let words: Vec<String> = command.iter().map(quote).collect();
@@ -123,13 +116,13 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
 
 /// Returns the command that resumes a session.
 fn command(shell: &Shell, ids: &ShortIds, session: &Session) -> Result<Vec<String>> {
-    if let (Some(parent), "subagent") = (&session.parent, session.part.as_str()) {
+    if let (Some(parent), "subagent") = (&session.parent_session_id, session.part.as_str()) {
         return Err(cannot(
             "a sub-agent cannot be resumed by itself",
             &format!("resume its session: `{}`", shell.command("resume", &ids.of(parent), &[])),
         ));
     }
-    let show = format!("`{}` shows it", shell.command("show", &ids.of(&session.id), &[]));
+    let show = format!("`{}` shows it", shell.command("show", &ids.of(&session.session_id), &[]));
     match session.state {
         SessionState::Lost => {
             return Err(cannot(
@@ -147,7 +140,7 @@ fn command(shell: &Shell, ids: &ShortIds, session: &Session) -> Result<Vec<Strin
     }
     if session.format == native::NAME {
         // The key stays the same when its session is reset.
-        let name = session.key.as_deref().unwrap_or(&session.id);
+        let name = session.session_key.as_deref().unwrap_or(&session.session_id);
         return Err(cannot(
             "no agent can resume this session: a runtime keeps it in quipu",
             &format!(
@@ -158,10 +151,10 @@ fn command(shell: &Shell, ids: &ShortIds, session: &Session) -> Result<Vec<Strin
         ));
     }
     let command = format::by_name(&session.format)
-        .and_then(|format| format.resume(&session.id, session.key.as_deref()))
+        .and_then(|format| format.resume(&session.session_id, session.session_key.as_deref()))
         .ok_or_else(|| cannot("no session key leads to this session now", &show))?;
-    // A name from a transcript must never be read as an option. It comes last. An id may have a
-    // folder before the file's name; the agent does not take that part.
+    // The last word is a name from a transcript, and must never be read as an option. For an id
+    // like `folder/name`, the agent takes only the name.
     if command.last().is_some_and(|name| name.starts_with('-')) {
         return Err(cannot("its agent would read this session's name as an option", &show));
     }

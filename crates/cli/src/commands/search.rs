@@ -9,10 +9,9 @@ use std::ops::ControlFlow;
 use std::time::Instant;
 
 use quipu_ledger::search::{Order, SearchRequest};
-use quipu_ledger::wire::{SearchAnswer, SearchHit};
+use quipu_ledger::wire::{CountedHit, SearchAnswer};
 use quipu_transcript::project::Name;
 use quipu_transcript::search::query::{self, Filter, Place, Query, QueryError, What};
-use serde::Serialize;
 
 use self::command::Opener;
 use self::understood::understood;
@@ -22,15 +21,15 @@ use crate::output::{bytes, count, long_lines, number};
 use crate::reading::{self, Reading};
 use crate::{filters, zone};
 
-/// Hits shown without `-n`.
-const SHOWN: usize = 20;
+/// Number of hits that are shown without `-n`.
+const DEFAULT_HITS: usize = 20;
 
 /// Search all text of all sessions
 ///
 /// Every word has to match; the best hits come first. If they do not fill the
 /// page, hits with other English endings of the words follow. Case and accents
-/// make no difference. A word with signs (`foo_bar`, `.rs`, `C++`) is found as
-/// typed first, then with other signs.
+/// make no difference. For a word with signs (`foo_bar`, `.rs`, `C++`), hits with
+/// exactly these signs come before hits with others.
 ///
 ///   "out of memory"     these words in this order
 ///   conf*               words that begin with conf
@@ -45,15 +44,15 @@ const SHOWN: usize = 20;
 ///   has:compaction      sessions that were compacted
 ///   since:3d until:2026-11-01
 ///   in:thinking         the model's reasoning, not searched by default
-///   in:attached         what programs put beside a message, not searched by default
-///   in:notes in:cron in:prompts in:text in:input in:result
+///   in:attached         what programs attached to a message, not searched by default
+///   in:notes in:cron in:prompts in:text in:input in:result   only there
 ///
 /// Examples:
-///   quipu search checkout timeout
-///   quipu search '"connection refused" -test project:shop since:2w'
+///   quipu search low water
+///   quipu search '"low water" -tonight project:tidepool since:2w'
 ///   quipu search --recent is:error tool:Bash
-///   quipu search --regex 'v\d+\.\d+' project:shop
-///   quipu search -- --no-verify
+///   quipu search --regex 'v\d+\.\d+' project:tidepool
+///   quipu search -- --tags
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct Args {
@@ -65,7 +64,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     exact: Option<String>,
 
-    /// Find text that matches this regular expression, case-sensitive; reads all text, so it is slower
+    /// Find text that matches this regular expression, case-sensitive; reads all text, so it is
+    /// slower
     #[arg(long, value_name = "PATTERN", allow_hyphen_values = true)]
     regex: Option<String>,
 
@@ -110,11 +110,11 @@ pub(crate) struct Args {
 }
 
 /// Options that take the next argument, even if it begins with a dash.
-const TAKING: &[&str] =
+const WITH_VALUE: &[&str] =
     &["--exact", "--regex", "--since", "--until", "--project", "-n", "-C", "-p", "-s"];
 
-/// Allows excluded words (`-test`) among the others; clap would read them as options. A space
-/// before the dash makes no difference to the query.
+/// Puts a space before each excluded word (`-test`), so that clap does not read it as an option.
+/// The query means the same with it.
 pub(super) fn with_excluded_words(mut arguments: Vec<OsString>) -> Vec<OsString> {
     let is_option = |argument: &OsString| argument.as_encoded_bytes().starts_with(b"-");
     let Some(at) = arguments.iter().position(|argument| argument == "search") else {
@@ -128,13 +128,21 @@ pub(super) fn with_excluded_words(mut arguments: Vec<OsString>) -> Vec<OsString>
         }
         before.next_if(|next| !is_option(next));
     }
-    let mut is_taken = false;
+    // In `--regex -i PATTERN` the pattern is not `-i`.
+    let is_before_flag = |words: &[OsString]| match words {
+        [option, flag, _] => (option == "--exact" || option == "--regex") && flag == "-i",
+        _ => false,
+    };
+    if let Some(option) = arguments.windows(3).position(is_before_flag) {
+        arguments.swap(option, option + 1);
+    }
+    let mut is_next_value = false;
     for argument in arguments.iter_mut().skip(at + 1) {
         if argument == "--" {
             break;
         }
-        let is_value = is_taken;
-        is_taken = TAKING.iter().any(|option| argument == option);
+        let is_value = is_next_value;
+        is_next_value = WITH_VALUE.iter().any(|option| argument == option);
         if !is_value && argument.to_str().is_some_and(is_excluded_word) {
             let mut word = OsString::from(" ");
             word.push(&*argument);
@@ -144,7 +152,7 @@ pub(super) fn with_excluded_words(mut arguments: Vec<OsString>) -> Vec<OsString>
     arguments
 }
 
-/// Returns true for a dash and more than one letter that are not an option.
+/// Returns true for a dash and at least two letters that are not an option.
 fn is_excluded_word(argument: &str) -> bool {
     let Some(word) = argument.strip_prefix('-').filter(|word| !word.starts_with('-')) else {
         return false;
@@ -153,15 +161,6 @@ fn is_excluded_word(argument: &str) -> bool {
     let number = word.strip_prefix(['n', 'C']).map(|rest| rest.trim_start_matches('='));
     let is_number = number.is_some_and(|rest| rest.bytes().all(|byte| byte.is_ascii_digit()));
     word.chars().nth(1).is_some() && !is_flag && !is_number
-}
-
-/// A hit as `--json` prints it.
-#[derive(Serialize)]
-struct Printed<'a> {
-    #[serde(flatten)]
-    hit: &'a SearchHit,
-    /// The number of all hits.
-    total: u64,
 }
 
 pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
@@ -187,7 +186,7 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
             _ if args.all => None,
             Some(0) => None,
             None if context.is_json => None,
-            limit => Some(limit.unwrap_or(SHOWN)),
+            limit => Some(limit.unwrap_or(DEFAULT_HITS)),
         },
         around: args.context,
     };
@@ -200,7 +199,7 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
                 hits.push(hit);
                 return ControlFlow::Continue(());
             }
-            match reading.json(context, &Printed { hit: &hit, total }) {
+            match reading.json(context, &CountedHit { hit: &hit, total_hits: total }) {
                 Ok(()) => ControlFlow::Continue(()),
                 Err(error) => {
                     failed = Some(error);
@@ -236,22 +235,18 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
 /// Builds the query from the arguments.
 fn query(args: &Args, context: &Context) -> Result<Query> {
     let text = args.words.join(" ");
-    let mut query = query::parse(&text, &zone::now()).map_err(|error| {
+    let mut query = query::parse_or_literal(&text, &zone::now()).map_err(|error| {
         let hint = match &error {
             QueryError::TooManyWords | QueryError::TooLong => {
                 "use fewer words, or --exact TEXT for a long text"
             }
             QueryError::Operator { .. } => {
-                "of several filters of one kind, one has to match: `role:user role:tool`"
+                "filters of one kind are alternatives: `role:user role:tool` finds both"
             }
             _ => "to search for text with a colon, quote it: '\"role:x\"'",
         };
         CommandError::from_source(error.into()).hint(hint)
     })?;
-    // Quotes around nothing are searched for as they are.
-    if query.is_empty() && !text.trim().is_empty() {
-        query = Query::literal(text.trim());
-    }
     let mut also = |what| query.filters.push(Filter { is_negated: false, what });
     if let Some(project) = &args.project {
         also(What::Project(project.clone()));
@@ -274,14 +269,14 @@ fn nothing(answer: &SearchAnswer, query: &Query, reading: &Reading) -> CommandEr
     let mut error = CommandError::new(format!("no hits{}", reading.missing_note()));
     error.kind = Kind::NoMatch;
     if reading.ledger.is_empty().unwrap_or(false) {
-        return error.hint("nothing was collected yet; `quipu status` lists where quipu looks");
+        return error.hint(reading::NOTHING_YET);
     }
     for gap in gaps(answer) {
         error = error.hint(gap);
     }
     let hidden = [
         (answer.gaps.in_thinking, "the model's reasoning", "in:thinking"),
-        (answer.gaps.in_attached, "what programs put beside messages", "in:attached"),
+        (answer.gaps.in_attached, "what programs attached to messages", "in:attached"),
     ];
     for (hits, place, filter) in hidden.into_iter().filter(|(hits, ..)| *hits > 0) {
         let hits = count(hits, "hit");
@@ -303,8 +298,9 @@ fn nothing(answer: &SearchAnswer, query: &Query, reading: &Reading) -> CommandEr
             error.hint("in:cron searches scheduled jobs and their runs; `quipu cron` lists them")
         }
         None if !query.has_words() => {
-            let has = query.filters.iter().any(|filter| filter.what == What::Compaction);
-            error.hint(match (has, query.filters.len()) {
+            let needs_compaction =
+                query.filters.iter().any(|filter| filter.what == What::Compaction);
+            error.hint(match (needs_compaction, query.filters.len()) {
                 (true, 1) => "no session was compacted",
                 (true, _) => "no compacted session matches the other filters",
                 (false, _) => "no entry matches all of these filters; leave one out to see more",

@@ -13,11 +13,11 @@ use crate::error::{CommandError, Kind, Result};
 use crate::machine;
 use crate::output::{Column, Style, Text, elapsed, minute, now_ms};
 
-/// Show and decide who may write to an agent
+/// Show or decide who may write to an agent
 ///
 /// A sender who is not allowed is refused: in a direct conversation they get a
 /// pairing code, in a group their messages never reach the session. A sender is
-/// written as CHANNEL:ID, with the id of that channel, or as ID with --channel.
+/// written as CHANNEL:ID, with its id on that channel, or as ID with --channel.
 ///
 /// Examples:
 ///   quipu senders list
@@ -43,8 +43,8 @@ impl Args {
 enum Action {
     /// List senders: pending requests, allowed, denied
     ///
-    /// `--json` prints one object per line: agent, channel, sender, state
-    /// (asking, allowed or denied), since, and for pending requests code and
+    /// `--json` prints one object per line: agent, channel, sender_id, state
+    /// (asking, allowed or denied), time, and for pending requests code and
     /// expires_at.
     ///
     /// Example:
@@ -59,19 +59,19 @@ enum Action {
     ///   quipu senders allow matrix:@ada:example.org
     ///   quipu senders allow 'irc:*'
     #[command(verbatim_doc_comment)]
-    Allow(OneArgs),
+    Allow(SenderArgs),
     /// Deny a sender, who then gets no pairing code either
     ///
     /// Example:
     ///   quipu senders deny +15555550123 --channel whatsapp
     #[command(verbatim_doc_comment)]
-    Deny(OneArgs),
+    Deny(SenderArgs),
     /// Remove the decision about a sender, who is then unknown again
     ///
     /// Example:
     ///   quipu senders revoke telegram:821071206
     #[command(verbatim_doc_comment)]
-    Revoke(OneArgs),
+    Revoke(SenderArgs),
     /// Allow the sender who received this pairing code
     ///
     /// A code is valid for one hour.
@@ -86,18 +86,18 @@ enum Action {
 #[group(skip)]
 struct ListArgs {
     #[command(flatten)]
-    place: PlaceArgs,
+    place: ScopeArgs,
 }
 
 #[derive(Debug, clap::Args)]
 #[group(skip)]
-struct OneArgs {
+struct SenderArgs {
     /// The sender: CHANNEL:ID, or the id alone with --channel
     #[arg(value_name = "SENDER", allow_hyphen_values = true)]
     sender: String,
 
     #[command(flatten)]
-    place: PlaceArgs,
+    place: ScopeArgs,
 }
 
 #[derive(Debug, clap::Args)]
@@ -108,12 +108,12 @@ struct PairArgs {
     code: String,
 
     #[command(flatten)]
-    place: PlaceArgs,
+    place: ScopeArgs,
 }
 
 #[derive(Debug, clap::Args)]
 #[group(skip)]
-struct PlaceArgs {
+struct ScopeArgs {
     /// The agent that the sender writes to [default: main; for list and pair: any]
     #[arg(long, value_name = "AGENT")]
     agent: Option<String>,
@@ -161,7 +161,7 @@ fn list(args: &ListArgs, context: &mut Context) -> Result<()> {
             Text::styled(state_style(sender.state), sender.state),
             Text::plain(full_name(sender)),
             Text::plain(&sender.agent),
-            Text::styled(Style::Dim, elapsed(sender.since)),
+            Text::styled(Style::Dim, elapsed(sender.time)),
         ];
         if has_codes {
             row.push(Text::styled(Style::Bold, sender.code.as_deref().unwrap_or_default()));
@@ -202,9 +202,9 @@ fn store(context: &Context) -> Result<Store> {
 /// A decision about a sender.
 type Decision = fn(&Store, &SenderAddress, i64) -> quipu_ledger::Result<Sender>;
 
-fn decide(args: &OneArgs, context: &mut Context, decision: Decision) -> Result<()> {
-    let who = args.who()?;
-    let sender = decision(&store(context)?, &who, now_ms())?;
+fn decide(args: &SenderArgs, context: &mut Context, decision: Decision) -> Result<()> {
+    let address = args.address()?;
+    let sender = decision(&store(context)?, &address, now_ms())?;
     print_state(context, &sender)
 }
 
@@ -232,7 +232,7 @@ fn print_state(context: &mut Context, sender: &Sender) -> Result<()> {
         _ => format!(" is now unknown to agent {}", sender.agent),
     };
     let line = Text::styled(Style::Bold, full_name(sender)).and(end);
-    let since = sender.since;
+    let since = sender.time;
     let line = match now_ms() - since {
         // The decision is older than this command.
         60_000.. => line.with(Style::Dim, format!(", since {}", minute(since))),
@@ -242,7 +242,7 @@ fn print_state(context: &mut Context, sender: &Sender) -> Result<()> {
 }
 
 fn full_name(sender: &Sender) -> String {
-    format!("{}:{}", sender.channel, sender.sender)
+    format!("{}:{}", sender.channel, sender.sender_id)
 }
 
 fn state_style(state: &str) -> Style {
@@ -253,7 +253,7 @@ fn state_style(state: &str) -> Style {
     }
 }
 
-impl PlaceArgs {
+impl ScopeArgs {
     fn filter(&self) -> Result<SenderFilter> {
         Ok(SenderFilter {
             agent: self.agent.as_deref().map(agent).transpose()?,
@@ -262,13 +262,13 @@ impl PlaceArgs {
     }
 }
 
-impl OneArgs {
-    fn who(&self) -> Result<SenderAddress> {
+impl SenderArgs {
+    fn address(&self) -> Result<SenderAddress> {
         let agent = self.place.agent.as_deref().map(agent).transpose()?.unwrap_or_default();
         let (channel, id) = match &self.place.channel {
             Some(name) => {
                 let channel = channel(name)?;
-                // `telegram:5 --channel telegram` means the same as either alone.
+                // `telegram:5 --channel telegram` means the same as `telegram:5` alone.
                 let prefix = format!("{channel}:");
                 (channel, self.sender.strip_prefix(&prefix).unwrap_or(&self.sender))
             }
@@ -282,7 +282,7 @@ impl OneArgs {
                         ));
                 }
                 None => {
-                    let what = format!("`{}` names no channel", self.sender);
+                    let what = format!("`{}` has no channel", self.sender);
                     return Err(CommandError::new(what)
                         .hint("write it as telegram:821071206, or add --channel"));
                 }

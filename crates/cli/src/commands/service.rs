@@ -5,7 +5,7 @@ use std::io::ErrorKind;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
-use serde::Serialize;
+use quipu_ledger::wire::{ServiceFile, ServiceState};
 
 use super::Context;
 use crate::error::{CommandError, Kind, Result};
@@ -65,7 +65,7 @@ enum Action {
     /// The exit code is 1 if it is not installed.
     ///
     /// Example:
-    ///   quipu service status --json | jq .running
+    ///   quipu service status --json | jq .is_running
     #[command(verbatim_doc_comment)]
     Status,
 }
@@ -79,30 +79,6 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
         Action::Remove { force } => remove(context, manager, &path, force),
         Action::Status => status(context, manager, &path),
     }
-}
-
-/// The object that `--json` prints.
-#[derive(Debug, Serialize)]
-struct ServiceState {
-    manager: &'static str,
-    path: String,
-    installed: bool,
-    /// `null` if unknown.
-    running: Option<bool>,
-    /// The reason why the service does not run as requested.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    problem: Option<String>,
-    /// Commands to run by hand in that case.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    commands: Vec<String>,
-}
-
-/// The object that `--json` prints for a service that is not installed.
-#[derive(Debug, Serialize)]
-struct ServiceFile {
-    manager: &'static str,
-    path: String,
-    text: String,
 }
 
 fn print(context: &mut Context, manager: Manager, path: &Path) -> Result<()> {
@@ -127,7 +103,7 @@ fn install(context: &mut Context, manager: Manager, path: &Path, force: bool) ->
     let mut problem = run_all(&programs).err();
     let mut is_unprotected = false;
     if manager == Manager::Systemd && problem.as_ref().is_some_and(|problem| problem.is_last) {
-        // Some systems do not allow a user service its own view of the file system.
+        // Some systems cannot restrict the files that a user service may write.
         write(path, &manager.text(&unit, Sandbox::None)?)?;
         is_unprotected = run_all(&programs).is_ok();
         if is_unprotected {
@@ -140,10 +116,10 @@ fn install(context: &mut Context, manager: Manager, path: &Path, force: bool) ->
     let state = ServiceState {
         manager: manager.name(),
         path: path.display().to_string(),
-        installed: true,
-        running: Some(problem.is_none()),
+        is_installed: true,
+        is_running: Some(problem.is_none()),
         commands: problem.iter().flat_map(|_| &programs).map(Program::typed).collect(),
-        problem,
+        reason: problem,
     };
     if is_unprotected {
         let warning = "this system cannot restrict the service to the ledger's folder";
@@ -151,7 +127,7 @@ fn install(context: &mut Context, manager: Manager, path: &Path, force: bool) ->
     }
     let note = "starts after each login; `quipu service remove` removes it";
     show(context, &state, &context.shell.sentence(note))?;
-    match state.problem {
+    match state.reason {
         None => Ok(()),
         Some(why) => {
             let how =
@@ -168,18 +144,18 @@ fn remove(context: &mut Context, manager: Manager, path: &Path, force: bool) -> 
         refuse_foreign(path, force, "deleted")?;
         problem = run_all(&manager.stop()).err().map(|problem| problem.message);
         fs::remove_file(path).map_err(|error| cannot("delete", path, &error))?;
-        // Without the file the manager has nothing to start.
+        // A failure does no harm: without the file, the manager cannot start the service.
         let _ = run_all(&manager.forget());
     }
     if context.is_json {
         let state = ServiceState {
             manager: manager.name(),
             path: path.display().to_string(),
-            installed: false,
+            is_installed: false,
             // A service that could not be stopped may still run.
-            running: problem.is_none().then_some(false),
+            is_running: problem.is_none().then_some(false),
             commands: Vec::new(),
-            problem,
+            reason: problem,
         };
         context.output.json(&state)?;
         return Ok(());
@@ -187,7 +163,7 @@ fn remove(context: &mut Context, manager: Manager, path: &Path, force: bool) -> 
     if let Some(problem) = problem {
         context.output.warn(
             &format!("the service may still be running: {problem}"),
-            Some("it stops when you log out; or stop its process"),
+            Some("it stops when you log out, or when you end its process"),
         );
     }
     if !context.output.is_quiet() {
@@ -210,9 +186,9 @@ fn status(context: &mut Context, manager: Manager, path: &Path) -> Result<()> {
     let state = ServiceState {
         manager: manager.name(),
         path: path.display().to_string(),
-        installed,
-        running,
-        problem,
+        is_installed: installed,
+        is_running: running,
+        reason: problem,
         commands: Vec::new(),
     };
     if !installed {
@@ -231,7 +207,7 @@ fn status(context: &mut Context, manager: Manager, path: &Path) -> Result<()> {
 }
 
 /// Prints where the service's file is and whether it runs.
-fn show(context: &mut Context, state: &ServiceState, note: &str) -> Result<()> {
+fn show(context: &mut Context, state: &ServiceState<'_>, note: &str) -> Result<()> {
     if context.is_json {
         context.output.json(state)?;
         return Ok(());
@@ -239,8 +215,8 @@ fn show(context: &mut Context, state: &ServiceState, note: &str) -> Result<()> {
     if context.output.is_quiet() {
         return Ok(());
     }
-    let why = state.problem.as_ref().map(|problem| format!("  {problem}")).unwrap_or_default();
-    let running = match state.running {
+    let why = state.reason.as_ref().map(|problem| format!("  {problem}")).unwrap_or_default();
+    let running = match state.is_running {
         Some(true) => Text::styled(Style::Good, "yes").with(Style::Dim, format!("  {note}")),
         Some(false) => Text::styled(Style::Warning, "no").and(why),
         None => Text::styled(Style::Warning, "unknown").and(why),
@@ -261,7 +237,7 @@ fn show(context: &mut Context, state: &ServiceState, note: &str) -> Result<()> {
 /// The reason why a program failed.
 struct Problem {
     message: String,
-    /// The programs that ran before it.
+    /// True if the last of the programs failed.
     is_last: bool,
 }
 
@@ -274,11 +250,11 @@ fn run_all(programs: &[Program]) -> Result<(), Problem> {
 }
 
 /// Limit for the size of a service's file, in bytes.
-const LARGEST: u64 = 1 << 20;
+const MAX_FILE_BYTES: u64 = 1 << 20;
 
 /// Fails if quipu did not write the file, unless `force` is set.
 fn refuse_foreign(path: &Path, force: bool, what: &str) -> Result<()> {
-    match quipu_ledger::files::read_named_file(path, LARGEST) {
+    match quipu_ledger::files::read_named_file(path, MAX_FILE_BYTES) {
         Ok(bytes) => {
             let start =
                 String::from_utf8_lossy(bytes.get(..bytes.len().min(512)).unwrap_or(&bytes));
@@ -286,7 +262,7 @@ fn refuse_foreign(path: &Path, force: bool, what: &str) -> Result<()> {
                 return Ok(());
             }
             Err(CommandError::new(format!("{} was not written by quipu", path.display()))
-                .hint(format!("use --force: then it is {what}")))
+                .hint(format!("with --force it is {what} anyway")))
         }
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
         Err(error) => Err(cannot("read", path, &error)),
@@ -295,7 +271,7 @@ fn refuse_foreign(path: &Path, force: bool, what: &str) -> Result<()> {
 
 /// Writes a complete file, and creates the folders above it.
 fn write(path: &Path, text: &str) -> Result<()> {
-    if quipu_ledger::files::read_named_file(path, LARGEST)
+    if quipu_ledger::files::read_named_file(path, MAX_FILE_BYTES)
         .is_ok_and(|bytes| bytes == text.as_bytes())
     {
         return Ok(());

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use quipu_ledger::ids::SessionRow;
 use quipu_ledger::query::Filter;
 use quipu_ledger::wire::{Session, SessionState};
 use quipu_transcript::format;
@@ -9,11 +10,11 @@ use quipu_transcript::format;
 use super::Context;
 use crate::error::{CommandError, Kind, Result};
 use crate::filters;
-use crate::output::{Column, ShortIds, Style, Text, count, elapsed, number};
+use crate::output::{Column, Style, Text, count, elapsed, number};
 use crate::reading::{self, Reading};
 
-/// Rows shown without `-n`.
-const SHOWN: usize = 50;
+/// Number of sessions that are shown without `-n`.
+const DEFAULT_SESSIONS: usize = 50;
 
 /// Width after which a project's name is cut in the middle.
 const WIDEST_PROJECT: usize = 20;
@@ -23,14 +24,14 @@ const WIDEST_PROJECT: usize = 20;
 /// Sub-agents, warm-up sessions and empty sessions are hidden by default; --all
 /// shows them. --human leaves out sessions in which no person wrote a prompt.
 /// With --project, sessions are grouped by project. --since and --until compare
-/// the time when a session was last active: in the agent's own index or of its
-/// last entry, the later of the two. So a session that continued after --until
-/// is not listed.
+/// the time of a session's last activity: that of its last entry, or that in the
+/// agent's own index if it is later. So a session that continued after --until is
+/// not listed.
 ///
 /// Examples:
 ///   quipu sessions --since 3d
-///   quipu sessions --project eastore
-///   quipu sessions --json | jq -r '[.id, .title] | @tsv'
+///   quipu sessions --project tidepool
+///   quipu sessions --json | jq -r '[.session_id, .title] | @tsv'
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct Args {
@@ -55,7 +56,7 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
     let limit = match args.limit {
         Some(0) => None,
         None if context.is_json => None,
-        limit => Some(limit.unwrap_or(SHOWN)),
+        limit => Some(limit.unwrap_or(DEFAULT_SESSIONS)),
     };
     let found = quipu_ledger::query::sessions(&reading.ledger, &filter, limit)?;
     if found.sessions.is_empty() {
@@ -74,10 +75,15 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
     }
     let ids = reading.short_ids()?;
     context.output.page()?;
+    let linked = |(session, row): (&Session, &Option<SessionRow>)| {
+        context.linked_id(&reading.ledger, *row, &ids.of(&session.session_id))
+    };
+    let linked: Vec<Text> = found.sessions.iter().zip(&found.rows).map(linked).collect();
+    let listed = found.sessions.iter().zip(linked);
     if args.filters.project.is_some() {
-        by_project(context, &ids, &found.sessions)?;
+        by_project(context, listed)?;
     } else {
-        show(context, &ids, 0, found.sessions.iter(), true)?;
+        show(context, 0, listed, true)?;
     }
     let more = found.total - found.sessions.len();
     if more > 0 {
@@ -90,7 +96,7 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
 
 /// A column of the list.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Shown {
+enum ListColumn {
     Id,
     Last,
     Agent,
@@ -99,83 +105,90 @@ enum Shown {
     Title,
 }
 
-impl Shown {
+impl ListColumn {
     /// Returns the columns that fit. Without a width, returns all of them.
-    fn within(width: Option<usize>, with_project: bool) -> Vec<Shown> {
+    fn within(width: Option<usize>, with_project: bool) -> Vec<ListColumn> {
         let width = width.unwrap_or(usize::MAX);
         [
-            (Shown::Id, 0),
-            (Shown::Last, 0),
-            (Shown::Agent, 90),
-            (Shown::Project, 70),
-            (Shown::Turns, 60),
-            (Shown::Title, 0),
+            (ListColumn::Id, 0),
+            (ListColumn::Last, 0),
+            (ListColumn::Agent, 90),
+            (ListColumn::Project, 70),
+            (ListColumn::Turns, 60),
+            (ListColumn::Title, 0),
         ]
         .into_iter()
-        .filter(|(shown, least)| width >= *least && (with_project || *shown != Shown::Project))
+        .filter(|(shown, least)| width >= *least && (with_project || *shown != ListColumn::Project))
         .map(|(shown, _)| shown)
         .collect()
     }
 
     fn column(self) -> Column<'static> {
         match self {
-            Shown::Id => Column::words("id"),
-            Shown::Last => Column::words("last"),
-            Shown::Agent => Column::words("agent"),
-            Shown::Project => Column::words("project"),
-            Shown::Turns => Column::numbers("turns"),
-            Shown::Title => Column::title("title"),
+            ListColumn::Id => Column::words("id"),
+            ListColumn::Last => Column::words("last"),
+            ListColumn::Agent => Column::words("agent"),
+            ListColumn::Project => Column::words("project"),
+            ListColumn::Turns => Column::numbers("turns"),
+            ListColumn::Title => Column::title("title"),
         }
     }
 
-    fn cell(self, ids: &ShortIds, session: &Session) -> Text {
+    fn cell(self, id: &Text, session: &Session) -> Text {
         match self {
-            Shown::Id => Text::styled(Style::Good, ids.of(&session.id)),
-            Shown::Last => Text::plain(session.updated_at.map(elapsed).unwrap_or_default()),
-            Shown::Agent => Text::plain(agent(session)),
-            Shown::Project => Text::plain(&session.project).cut(WIDEST_PROJECT),
-            Shown::Turns => Text::plain(number(session.turns)),
-            Shown::Title => title(session),
+            ListColumn::Id => id.clone(),
+            ListColumn::Last => Text::plain(session.updated_at.map(elapsed).unwrap_or_default()),
+            ListColumn::Agent => Text::plain(agent(session)),
+            ListColumn::Project => Text::plain(&session.project).cut(WIDEST_PROJECT),
+            ListColumn::Turns => Text::plain(number(session.turns)),
+            ListColumn::Title => title(session),
         }
     }
 }
 
 fn show<'a>(
     context: &mut Context,
-    ids: &ShortIds,
     indent: usize,
-    sessions: impl Iterator<Item = &'a Session>,
+    sessions: impl Iterator<Item = (&'a Session, Text)>,
     with_project: bool,
 ) -> Result<()> {
-    let shown = Shown::within(context.output.width(), with_project);
+    let shown = ListColumn::within(context.output.width(), with_project);
     let columns: Vec<Column> = shown.iter().map(|shown| shown.column()).collect();
-    let row = |session| shown.iter().map(|shown| shown.cell(ids, session)).collect();
+    let row = |(session, id)| shown.iter().map(|shown| shown.cell(&id, session)).collect();
     Ok(context.output.table(indent, &columns, sessions.map(row).collect())?)
 }
 
-fn by_project(context: &mut Context, ids: &ShortIds, sessions: &[Session]) -> Result<()> {
-    let mut projects: BTreeMap<&str, Vec<&Session>> = BTreeMap::new();
-    for session in sessions {
+fn by_project<'a>(
+    context: &mut Context,
+    sessions: impl Iterator<Item = (&'a Session, Text)>,
+) -> Result<()> {
+    let mut projects: BTreeMap<&str, Vec<(&Session, Text)>> = BTreeMap::new();
+    for (session, id) in sessions {
         let place = session.cwd.as_deref().or(session.slug.as_deref()).unwrap_or("");
-        projects.entry(place).or_default().push(session);
+        projects.entry(place).or_default().push((session, id));
     }
     let mut projects: Vec<_> = projects.into_iter().collect();
     projects.sort_by_key(|(_, sessions)| {
-        std::cmp::Reverse(sessions.first().and_then(|session| session.updated_at))
+        std::cmp::Reverse(sessions.first().and_then(|(session, _)| session.updated_at))
     });
     let mut is_first = true;
     for (place, sessions) in projects {
         if !std::mem::take(&mut is_first) {
             context.output.gap()?;
         }
-        let name = sessions.first().map_or("", |session| session.project.as_str());
+        let name = sessions.first().map_or("", |(session, _)| session.project.as_str());
         let title = Text::styled(Style::Bold, if name.is_empty() { "(no project)" } else { name })
             .and("  ")
             .join(context.linked(place));
         context.output.line(title)?;
-        show(context, ids, 2, sessions.into_iter(), false)?;
+        show(context, 2, sessions.into_iter(), false)?;
     }
     Ok(())
+}
+
+/// Returns whether another session started this one.
+pub(super) fn is_subagent(session: &Session) -> bool {
+    session.part == "subagent" || session.parent_session_id.is_some()
 }
 
 /// Returns the agent's name if it has one, else the program's.
@@ -188,12 +201,12 @@ pub(super) fn agent(session: &Session) -> String {
 }
 
 /// Returns the title on one line, with the session's marks.
-pub(super) fn title(session: &Session) -> Text {
+pub(crate) fn title(session: &Session) -> Text {
     let mut text = Text::default();
     if session.state != SessionState::Live {
         text = text.with(Style::Warning, format!("[{}] ", session.state));
     }
-    if session.part == "subagent" || session.parent.is_some() {
+    if is_subagent(session) {
         text = text.with(Style::Dim, "[sub-agent] ");
     } else if session.fork_of.is_some() {
         text = text.with(Style::Dim, "[fork] ");

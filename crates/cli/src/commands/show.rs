@@ -37,9 +37,9 @@ use crate::{detail, reading};
 /// Examples:
 ///   quipu show
 ///   quipu show last --prompts
-///   quipu show 640ab4c7 --turn 3 --full
-///   quipu show 640ab4c7 --changes | less
-///   quipu show 640ab4c7 --entry 3fa9 --raw | jq .
+///   quipu show b20f --turn 3 --full
+///   quipu show b20f --changes | less
+///   quipu show b20f --entry 9aff --raw | jq .
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 #[group(skip)]
@@ -84,7 +84,7 @@ pub(crate) struct Args {
     images: Option<PathBuf>,
 
     /// Show only the last N messages
-    #[arg(long, value_name = "N")]
+    #[arg(long, short = 'n', value_name = "N")]
     last: Option<u64>,
 
     /// Show only entries of this role
@@ -115,7 +115,7 @@ enum RoleArg {
 }
 
 impl Args {
-    fn choice(&self) -> Choice {
+    fn choice(&self, context: &Context) -> Choice {
         Choice {
             detail: self.detail.story_detail(StoryDetail::DEFAULT),
             role: self.role.map(|role| match role {
@@ -130,6 +130,9 @@ impl Args {
             at: self.at.clone(),
             around: self.context,
             after: None,
+            before: None,
+            // Only JSON has what is counted for each entry.
+            prices: context.is_json.then(|| context.prices()),
         }
     }
 }
@@ -138,8 +141,8 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
     let reading = reading::open(context, args.reading)?;
     let session = reading.name_or_here(context, args.session.as_deref())?;
     let story = Story::find(&reading.ledger, &session)?;
-    let mut choice = args.choice();
-    // A name that matches nothing is reported before anything is printed.
+    let mut choice = args.choice(context);
+    // Fails for a turn or an entry that does not exist, before anything is printed.
     story.check(&choice)?;
     if args.count {
         let mut counts = StoryCounts::default();
@@ -162,14 +165,12 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
         // A single entry is shown in full.
         choice.detail = StoryDetail::FULL;
     }
-    let is_asked = |item: &StoryItem<'_>| {
-        !args.prompts || (item.is_prompt && !item.is_automatic && item.folded.is_none())
-    };
+    let is_wanted = |item: &StoryItem<'_>| !args.prompts || item.is_asked();
     let at = args.at.as_deref().map(|name| story.entry(name)).transpose()?;
     if context.is_json {
         return each(|emit| {
             story.each_item(&choice, &mut |item| {
-                if !is_asked(item) {
+                if !is_wanted(item) {
                     return ControlFlow::Continue(());
                 }
                 let detail = if at == Some(item.entry) { StoryDetail::FULL } else { choice.detail };
@@ -182,11 +183,12 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
         None => context.output.page()?,
     }
     let cost = quipu_ledger::query::cost_of(&reading.ledger, &context.prices(), story.row())?;
+    let id = context.linked_id(&reading.ledger, Some(story.row()), &story.head().session_id);
     let mut page = Page::new(&choice, reading.short_ids()?, context);
     page.mark_entry(at);
-    page.head(story.head(), cost)?;
+    page.head(story.head(), id, cost)?;
     each(|emit| {
-        story.each_item(&choice, &mut |item| match is_asked(item) {
+        story.each_item(&choice, &mut |item| match is_wanted(item) {
             true => emit(page.item(item)),
             false => ControlFlow::Continue(()),
         })
@@ -209,7 +211,7 @@ fn changes(
     if changes.is_empty() {
         return Err(nothing(
             "no edits in this session",
-            "tools that run programs change files unseen",
+            "changes that were made by running programs are not recorded as edits",
         ));
     }
     changes.show(context, reading)
@@ -236,7 +238,7 @@ fn images(
     if found.is_empty() {
         return Err(nothing("no pictures in this session", "`quipu show ID --count` counts them"));
     }
-    found.write(folder, &story.head().id, context, reading)
+    found.write(folder, &story.head().session_id, context, reading)
 }
 
 fn nothing(what: &str, hint: &str) -> CommandError {
@@ -263,7 +265,7 @@ fn raw(story: &Story<'_>, choice: &Choice, context: &mut Context) -> Result<()> 
     Ok(context.output.exact(&line)?)
 }
 
-/// Runs `emit` until printing fails.
+/// Calls `run` with a function that stops it at the first error. Returns that error.
 fn each(
     run: impl FnOnce(&mut dyn FnMut(Result<()>) -> ControlFlow<()>) -> quipu_ledger::Result<()>,
 ) -> Result<()> {

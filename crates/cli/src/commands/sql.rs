@@ -4,11 +4,11 @@ use std::io::{IsTerminal, Read};
 use std::sync::Arc;
 use std::time::Duration;
 
+use quipu_ledger::answer::SqlRow;
 use quipu_ledger::freshness::Freshness;
 use quipu_ledger::query::{SqlAnswer, SqlLimits};
 use quipu_ledger::wire::SqlValue;
 use quipu_transcript::render::csv;
-use serde::ser::{Serialize, SerializeMap, Serializer};
 use signal_hook::consts::SIGINT;
 
 use super::Context;
@@ -27,7 +27,7 @@ use crate::reading;
 /// written as \t or \n. Blobs are printed as hexadecimal digits.
 ///
 /// Examples:
-///   quipu sql "SELECT name, count(*) FROM tool_calls GROUP BY 1 ORDER BY 2 DESC"
+///   quipu sql "SELECT tool, count(*) FROM tool_calls GROUP BY 1 ORDER BY 2 DESC"
 ///   quipu sql --csv "SELECT session_id, title FROM sessions" > sessions.csv
 ///   quipu sql - < question.sql
 #[derive(Debug, clap::Args)]
@@ -60,13 +60,13 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
         "-" => from_stdin()?,
         statement => statement.to_owned(),
     };
-    let reading::Reading { ledger, freshness } = reading::open_apart(context, args.reading)?;
+    let reading::Reading { ledger, freshness, .. } = reading::open_apart(context, args.reading)?;
     let limits = SqlLimits {
         stop: Arc::default(),
         longest: args.timeout.map(|seconds| Duration::from_secs(seconds.into())),
     };
-    // Without a handler Ctrl-C would end the process without a message. A second Ctrl-C ends it at
-    // once, for example while it waits for a reader of the rows.
+    // Without a handler, Ctrl-C would end the process without a message. A second Ctrl-C ends it at
+    // once, for example while the program that reads the rows has stopped reading.
     let _ = signal_hook::flag::register_conditional_shutdown(SIGINT, 130, Arc::clone(&limits.stop));
     let _ = signal_hook::flag::register(SIGINT, Arc::clone(&limits.stop));
     let shape = match (context.is_json, args.csv) {
@@ -104,7 +104,7 @@ enum Shape {
     Table,
 }
 
-/// Prints rows as they arrive. A table waits for its widest row.
+/// Prints rows as they arrive; a table after the last row, when its columns' widths are known.
 struct Printer<'a> {
     context: &'a mut Context,
     freshness: Freshness,
@@ -119,18 +119,20 @@ impl Printer<'_> {
         let output = &mut self.context.output;
         let written = match (answer, self.shape) {
             (SqlAnswer::Columns(columns), shape) => {
-                self.columns = unique(columns);
+                self.columns = SqlRow::keys(columns);
                 match shape {
                     Shape::Csv => output.csv(columns),
                     Shape::Tabs => output.tabbed(columns),
                     Shape::Json | Shape::Table => Ok(()),
                 }
             }
-            (SqlAnswer::Row(values), Shape::Json) => {
-                output.json(&Object { columns: &self.columns, values, freshness: &self.freshness })
-            }
+            (SqlAnswer::Row(values), Shape::Json) => output.json(&SqlRow {
+                keys: &self.columns,
+                values,
+                freshness: Some(&self.freshness),
+            }),
             (SqlAnswer::Row(values), Shape::Csv) => {
-                output.csv(&values.iter().map(harmless).collect::<Vec<_>>())
+                output.csv(&values.iter().map(spreadsheet_text).collect::<Vec<_>>())
             }
             (SqlAnswer::Row(values), Shape::Tabs) => {
                 output.tabbed(&values.iter().map(SqlValue::to_text).collect::<Vec<_>>())
@@ -162,7 +164,7 @@ impl Printer<'_> {
         let mut note = count(shown as u64, "row");
         if is_cut {
             note = format!(
-                "the first {} rows of more; use LIMIT, --csv or --json to see the others",
+                "only the first {} rows; use LIMIT, --csv or --json to see the others",
                 number(MAX_ROWS as u64)
             );
         }
@@ -187,23 +189,24 @@ fn columns<'a>(
         cells.iter().filter_map(|row| row.get(*column)).map(Text::width).max().unwrap_or(0)
     };
     let widest = (0..names.len()).filter(|column| !is_number(*column)).max_by_key(width);
-    let of = |(column, name): (usize, &'a String)| match column {
+    let format_of = |(column, name): (usize, &'a String)| match column {
         column if is_number(column) => Column::numbers(name),
         column if Some(column) == widest => Column::title(name),
         _ => Column::words(name),
     };
-    names.iter().enumerate().map(of).collect()
+    names.iter().enumerate().map(format_of).collect()
 }
 
-/// Width after which a value is cut in a table; the other output formats print all of it.
-const WIDEST: usize = 200;
+/// Number of characters after which a value is cut in a table. Other output formats print all of
+/// it.
+const MAX_CELL_CHARS: usize = 200;
 
 fn cell(value: &SqlValue) -> Text {
     match value {
         SqlValue::Null => Text::styled(Style::Dim, "null"),
         value => {
             let text = value.to_text();
-            match text.char_indices().nth(WIDEST) {
+            match text.char_indices().nth(MAX_CELL_CHARS) {
                 Some((end, _)) => Text::plain(text.get(..end).unwrap_or_default()).and("…"),
                 None => Text::plain(text),
             }
@@ -211,53 +214,10 @@ fn cell(value: &SqlValue) -> Text {
     }
 }
 
-/// Returns the value for a spreadsheet: text of a transcript must not become a formula there.
-fn harmless(value: &SqlValue) -> String {
+/// Returns the value as a spreadsheet may read it: text of a transcript must not become a formula.
+fn spreadsheet_text(value: &SqlValue) -> String {
     match value {
         SqlValue::Text(text) if csv::is_formula(text) => format!("'{text}"),
         value => value.to_text(),
-    }
-}
-
-/// Returns names that can be the keys of one object: a repeated name gets a number.
-fn unique(names: &[String]) -> Vec<String> {
-    let mut unique: Vec<String> = Vec::with_capacity(names.len());
-    for name in names {
-        let mut key = name.clone();
-        let mut number = 2;
-        while unique.contains(&key) {
-            key = format!("{name}_{number}");
-            number += 1;
-        }
-        unique.push(key);
-    }
-    unique
-}
-
-/// A row as JSON: its columns in order, then how current the answer is, as in the objects of every
-/// reading command. A column of the same name wins.
-struct Object<'a> {
-    columns: &'a [String],
-    values: &'a [SqlValue],
-    freshness: &'a Freshness,
-}
-
-impl Serialize for Object<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(None)?;
-        for (column, value) in self.columns.iter().zip(self.values) {
-            map.serialize_entry(column, value)?;
-        }
-        let is_free = |name: &str| self.columns.iter().all(|column| column != name);
-        if is_free("fresh_as_of") {
-            map.serialize_entry("fresh_as_of", &self.freshness.fresh_as_of)?;
-        }
-        if is_free("pending_bytes") {
-            map.serialize_entry("pending_bytes", &self.freshness.pending_bytes)?;
-        }
-        if is_free("unprojected") && self.freshness.unprojected > 0 {
-            map.serialize_entry("unprojected", &self.freshness.unprojected)?;
-        }
-        map.end()
     }
 }

@@ -23,7 +23,7 @@ use crate::output::{
 /// the files that are left out, and every link that is not followed.
 ///
 /// Example:
-///   quipu status --json | jq '.formats[] | {format, sessions, gone}'
+///   quipu status --json | jq '.formats[] | {format, sessions, gone_sources}'
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct Args {}
@@ -46,9 +46,9 @@ pub(super) fn run(_: &Args, context: &mut Context) -> Result<()> {
     }
     show_ledger(context, &status)?;
     for format in &status.formats {
-        let facts = format_facts(context, format, status.ledger.exists);
+        let facts = format_facts(context, format, status.ledger.has_file);
         context.output.gap()?;
-        context.output.line(Text::styled(Style::Bold, &format.title))?;
+        context.output.line(Text::styled(Style::Bold, &format.product))?;
         context.output.facts(2, &facts)?;
     }
     show_problems(context, &status)
@@ -57,7 +57,7 @@ pub(super) fn run(_: &Args, context: &mut Context) -> Result<()> {
 fn show_ledger(context: &mut Context, status: &Status) -> Result<()> {
     let ledger = &status.ledger;
     let path = context.show(&ledger.path);
-    if !ledger.exists {
+    if !ledger.has_file {
         context.output.line(
             Text::styled(Style::Bold, "There is no ledger yet").and(format!(" at {path}.")),
         )?;
@@ -65,10 +65,14 @@ fn show_ledger(context: &mut Context, status: &Status) -> Result<()> {
         context.output.line(context.shell.sentence(how))?;
         return Ok(());
     }
-    let held = status.formats.iter().map(|format| format.bytes).sum();
-    let size = match ledger_ratio(ledger.bytes, held) {
+    let source_bytes = status.formats.iter().map(|format| format.bytes).sum();
+    let size = match ledger_ratio(ledger.bytes, source_bytes) {
         Some(ratio) => {
-            format!("{}, {ratio} × the {} of source data in it", bytes(ledger.bytes), bytes(held))
+            format!(
+                "{}, {ratio} × the {} of source data in it",
+                bytes(ledger.bytes),
+                bytes(source_bytes)
+            )
         }
         None => bytes(ledger.bytes),
     };
@@ -89,10 +93,10 @@ fn show_ledger(context: &mut Context, status: &Status) -> Result<()> {
             facts.push((label, Text::plain(text)));
         }
     };
-    note("behind", ledger.unprojected, "record", "not projected yet; run `quipu sync`");
+    note("behind", ledger.unprojected_records, "record", "not projected yet; run `quipu sync`");
     note("absent", status.absent_records, "record", "that the files no longer contain; kept");
-    note("search", status.partly_indexed, "long entry", "indexed only in part");
-    match status.provisional {
+    note("search", status.partly_indexed_entries, "long entry", "indexed only in part");
+    match status.provisional_lines {
         0 => {}
         1 => facts.push(("tails", Text::plain("1 file ends in an unfinished line"))),
         files => {
@@ -100,8 +104,8 @@ fn show_ledger(context: &mut Context, status: &Status) -> Result<()> {
             facts.push(("tails", Text::plain(text)));
         }
     }
-    if status.too_long > 0 {
-        facts.push(("long lines", Text::plain(long_lines(status.too_long))));
+    if status.too_long_records > 0 {
+        facts.push(("long lines", Text::plain(long_lines(status.too_long_records))));
     }
     context.output.facts(2, &facts)?;
     Ok(())
@@ -124,7 +128,7 @@ fn format_facts(
             "collected" if has_ledger => String::new(),
             "collected" => "  exists".to_owned(),
             "absent" => "  does not exist".to_owned(),
-            "twin" => "  same folder as another root".to_owned(),
+            "duplicate" => "  same folder as another root".to_owned(),
             "unreadable" => "  cannot be read".to_owned(),
             other => format!("  {other}"),
         };
@@ -144,13 +148,14 @@ fn format_facts(
             format!("{}, {} in {places}", count(format.records, "record"), bytes(format.bytes));
         add("records", vec![Text::plain(records)]);
         add("of these", format.priorities.iter().map(priority_text).collect());
-        let partly = format.database_files.iter().filter(|file| file.read < file.transcripts);
+        let partly =
+            format.database_files.iter().filter(|file| file.read_transcripts < file.transcripts);
         add("databases", partly.take(MAX_NAMED).map(database_text).collect());
     }
-    let states = format.states.iter().filter(|(state, _)| state.as_str() != "live");
+    let states = format.sessions_by_state.iter().filter(|(state, _)| state.as_str() != "live");
     add("states", states.map(|(state, sessions)| state_text(state, *sessions)).collect());
-    if format.forgotten > 0 {
-        let sessions = count(format.forgotten, "session");
+    if format.forgotten_sessions > 0 {
+        let sessions = count(format.forgotten_sessions, "session");
         add("forgotten", vec![Text::plain(format!("{sessions}, will not be collected again"))]);
     }
     let mut note = |label, value: u64, text: &str| {
@@ -162,18 +167,18 @@ fn format_facts(
             add(label, vec![Text::plain(format!("{what} {text}"))]);
         }
     };
-    note("gone", format.gone, "gone from disk; kept in the ledger");
-    note("rewritten", format.rewritten, "rewritten after collecting; all generations kept");
-    if let Some(found) = &format.oldest {
+    note("gone", format.gone_sources, "gone from disk; kept in the ledger");
+    note("rewritten", format.rewritten_sources, "rewritten after collecting; all generations kept");
+    if let Some(found) = &format.oldest_transcript {
         let path = context.linked(Path::new(&found.path));
-        add("oldest", vec![path, oldest(&format.title, found)]);
+        add("oldest", vec![path, oldest(&format.product, found)]);
     }
     add("warning", format.warnings.iter().flat_map(warning_texts).collect());
     let most = if context.output.is_verbose() { usize::MAX } else { MAX_NAMED };
     let texts = |skipped: &SkippedFiles| skipped_texts(skipped, most);
     add("damaged", format.damaged.iter().flat_map(texts).collect());
     add("left out", format.skipped.iter().flat_map(texts).collect());
-    let unknown = format.unknown_types.iter().map(|(name, entries)| {
+    let unknown = format.records_by_unknown_type.iter().map(|(name, entries)| {
         let name = if name.is_empty() { "(no type)" } else { name };
         Text::styled(Style::Warning, name).and(format!("  {}", count(*entries, "record")))
     });
@@ -208,7 +213,8 @@ fn places(files: u64, transcripts: u64) -> String {
 
 /// Describes how much of a database was read.
 fn database_text(database: &DatabaseStatus) -> Text {
-    let (read, all) = (number(database.read), count(database.transcripts, "transcript"));
+    let (read, all) =
+        (number(database.read_transcripts), count(database.transcripts, "transcript"));
     Text::styled(Style::Warning, format!("{read} of {all}"))
         .and(" read completely; the others are listed below")
         .with(Style::Dim, format!("  {}", database.path))
@@ -219,7 +225,7 @@ const MAX_NAMED: usize = 3;
 
 /// Describes why files are left out, and lists at most `most` of them.
 fn skipped_texts(skipped: &SkippedFiles, most: usize) -> Vec<Text> {
-    let what = match skipped.in_database {
+    let what = match skipped.is_in_database {
         true => "transcript",
         false if skipped.are_links() => "link",
         false => "file",
@@ -231,8 +237,8 @@ fn skipped_texts(skipped: &SkippedFiles, most: usize) -> Vec<Text> {
     let named = skipped.paths.iter().take(most);
     texts.extend(named.map(|path| Text::styled(Style::Dim, format!("  {path}"))));
     let more = skipped.all().saturating_sub(skipped.paths.len().min(most) as u64);
-    // Something without a path has the path of its database.
-    let is_named = !skipped.in_database || skipped.paths.len() > 1;
+    // A transcript in a database has no path of its own; the database's is listed.
+    let is_named = !skipped.is_in_database || skipped.paths.len() > 1;
     if more > 0 && is_named {
         let how = match skipped.paths.len() {
             named if named as u64 == skipped.all() => "; -v lists them",
@@ -287,10 +293,10 @@ pub(super) fn oldest(title: &str, oldest: &OldestTranscript) -> Text {
 }
 
 fn show_problems(context: &mut Context, status: &Status) -> Result<()> {
-    if status.problems.is_empty() {
+    if status.problems_by_kind.is_empty() {
         return Ok(());
     }
-    let rows = status.problems.iter().map(|(kind, times)| {
+    let rows = status.problems_by_kind.iter().map(|(kind, times)| {
         let known = ProblemKind::ALL.iter().find(|known| known.as_str() == kind);
         vec![
             Text::plain(kind),

@@ -1,13 +1,14 @@
 //! `quipu statusline`: one line for Claude Code's status line.
 //!
-//! Never collects, and always prints a line: what cannot be read is left out, because an error would
-//! leave the status line empty.
+//! Never collects, and always prints a line: what cannot be read is left out, because an error
+//! would leave the status line empty.
 
 use std::io::Read;
 
 use jiff::Timestamp;
 use quipu_ledger::query::RecentRequest;
 use quipu_ledger::wire::RecentUsage;
+use quipu_transcript::format;
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -21,8 +22,8 @@ use crate::zone;
 ///
 /// Reads the JSON that Claude Code passes on standard input, and prints the cost of
 /// the session and of the day, how much of the context is used, and the windows of
-/// the plan. Reads the ledger as it is, without collecting, in the same time for a
-/// ledger of any size. In ~/.claude/settings.json:
+/// the plan. Reads the ledger without collecting first; the time it takes does not
+/// grow with the ledger. In ~/.claude/settings.json:
 ///
 ///   "statusLine": { "type": "command", "command": "quipu statusline" }
 ///
@@ -32,7 +33,7 @@ use crate::zone;
 #[command(verbatim_doc_comment)]
 pub(crate) struct Args {}
 
-/// The longest input in bytes. Claude Code writes about 2 kB.
+/// Limit for the input, in bytes. Claude Code writes about 2 kB.
 const MAX_INPUT_BYTES: u64 = 1 << 20;
 
 /// The parts of the input that are printed. All are optional: releases differ.
@@ -47,7 +48,7 @@ struct Input {
 
 pub(super) fn run(_: &Args, context: &mut Context) -> Result<()> {
     let mut text = String::new();
-    // Anything but JSON is as good as nothing.
+    // Input that is not JSON counts as no input.
     let _ = std::io::stdin().lock().take(MAX_INPUT_BYTES).read_to_string(&mut text);
     let input: Input = serde_json::from_str(&text).unwrap_or_default();
     let recent = recent(context).unwrap_or_default();
@@ -63,7 +64,7 @@ fn recent(context: &Context) -> Option<RecentUsage> {
     let request = RecentRequest {
         now: now.timestamp().as_millisecond(),
         day,
-        window: blocks::window(),
+        window: format::window(),
         prices: &context.prices(),
     };
     quipu_ledger::query::recent(&ledger, &request).ok()

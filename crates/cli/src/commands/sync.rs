@@ -62,12 +62,15 @@ pub(super) fn collect_with_progress(context: &Context, ledger: &mut Ledger) -> R
 /// Returns a summary of a sync for people.
 pub(super) fn summary(report: &SyncReport, shell: &Shell) -> Vec<(&'static str, Text)> {
     let mut facts = vec![("collected", collected(report))];
-    let noticed: Vec<String> =
-        [(report.rewritten, "rewritten"), (report.renamed, "renamed"), (report.gone, "gone")]
-            .into_iter()
-            .filter(|(sources, _)| *sources > 0)
-            .map(|(sources, what)| format!("{} {what}", number(sources)))
-            .collect();
+    let noticed: Vec<String> = [
+        (report.rewritten_sources, "rewritten"),
+        (report.renamed_sources, "renamed"),
+        (report.gone_sources, "gone"),
+    ]
+    .into_iter()
+    .filter(|(sources, _)| *sources > 0)
+    .map(|(sources, what)| format!("{} {what}", number(sources)))
+    .collect();
     if !noticed.is_empty() {
         let noticed = format!("{}; their old contents are kept", noticed.join(", "));
         facts.push(("files", Text::plain(noticed)));
@@ -121,7 +124,7 @@ fn collected(report: &SyncReport) -> Text {
     if report.sources_changed == 0 {
         return Text::plain(format!("nothing new in {places}"));
     }
-    let of = match (all_changed, files > 0 && report.database_sources > 0) {
+    let sources = match (all_changed, files > 0 && report.database_sources > 0) {
         (true, _) => places,
         (false, false) => format!("{} of {places}", number(changed)),
         (false, true) => {
@@ -129,11 +132,11 @@ fn collected(report: &SyncReport) -> Text {
         }
     };
     let read = bytes(report.bytes_read);
-    // An index, or a note with an older content, changes without a new record.
+    // An index changes without a new record, and so does a note that has an earlier text again.
     if report.records_added == 0 {
         return Text::plain(match report.bytes_read {
-            0 => format!("no new records; checked {of}"),
-            _ => format!("no new records; {read} changed in {of}"),
+            0 => format!("no new records; checked {sources}"),
+            _ => format!("no new records; {read} changed in {sources}"),
         });
     }
     let new = match report.sources_added {
@@ -142,7 +145,7 @@ fn collected(report: &SyncReport) -> Text {
         new => format!(", {} of them new", number(new)),
     };
     Text::styled(Style::Good, count(report.records_added, "record"))
-        .and(format!(" ({read}) from {of}{new}"))
+        .and(format!(" ({read}) from {sources}{new}"))
 }
 
 /// Describes some files: the first one, how many more, and why.
@@ -154,7 +157,7 @@ fn describe_files(files: &SkippedFiles, why: &str) -> Text {
     };
     let more = match files.all() {
         1 => String::new(),
-        // Something without a path has the path of its database.
+        // Transcripts in a database have no paths of their own; the database's is listed once.
         times if files.paths.len() == 1 => format!(" ({} times)", number(times)),
         files => format!(" and {} more", number(files - 1)),
     };
@@ -165,7 +168,7 @@ fn describe_files(files: &SkippedFiles, why: &str) -> Text {
 pub(super) fn no_sessions(context: &mut Context, reading: &Reading) -> Result<()> {
     match reading.missing_note().as_str() {
         "" => nothing_found(context, None),
-        // There may be something to collect.
+        // There may be files that are not collected yet.
         note => Ok(context.output.line(format!("no sessions{note}"))?),
     }
 }
@@ -223,7 +226,7 @@ pub(super) fn nothing_found(context: &mut Context, report: Option<&SyncReport>) 
     Ok(())
 }
 
-/// A link out of a root, because of which nothing was collected.
+/// A link to a folder outside its root, which is not followed.
 struct Link {
     /// The format whose root it is in.
     name: &'static str,

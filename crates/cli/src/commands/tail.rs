@@ -1,10 +1,17 @@
 //! `quipu tail`: the entries of a session as they are collected.
+//!
+//! A thread collects files as they change, as `quipu watch` does. What it stores is noticed by the
+//! times of the ledger's files, like what any other process stores there. So an idle `tail` opens no
+//! file.
 
 use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
+use quipu_ledger::collect::watch::{self, Stop, Timing};
+use quipu_ledger::freshness::LedgerKind;
 use quipu_ledger::ids::SessionRow;
 use quipu_ledger::query::{Choice, Story, Waiting};
 use quipu_ledger::wire::ShownEntry;
@@ -16,16 +23,18 @@ use super::Context;
 use super::show::page::Page;
 use crate::detail;
 use crate::error::{CommandError, Result};
+use crate::machine;
 use crate::reading::{self, Reading};
 
-/// Time between two looks at the files.
-const PAUSE: Duration = Duration::from_secs(1);
+/// The time between two looks at the times of the ledger's files: short for a person who waits, and
+/// two system calls each.
+const PAUSE: Duration = Duration::from_millis(200);
 
 /// Print new entries of a session as they are collected, until Ctrl-C
 ///
 /// Prints the last messages of a session, and then every new entry as `show`
-/// prints it, within about a second. Without SESSION it follows the newest
-/// session of this folder, and the next one when that begins.
+/// prints it, within half a second. Without SESSION it follows the newest
+/// session of this folder, and when another session begins there, that one.
 ///
 /// --notify runs a command with `sh -c` when the agent has ended a turn, asks a
 /// question or waits for a plan to be approved. Its environment has
@@ -34,7 +43,7 @@ const PAUSE: Duration = Duration::from_secs(1);
 ///
 /// Examples:
 ///   quipu tail
-///   quipu tail 640ab4c7 -n 0 --thinking
+///   quipu tail b20f -n 0 --thinking
 ///   quipu tail --notify 'notify-send "$QUIPU_TITLE" "$QUIPU_EVENT"'
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
@@ -64,9 +73,14 @@ struct Followed {
 }
 
 pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
-    let stop = stop_on_signals()
-        .map_err(|error| CommandError::new(format!("cannot wait for signals: {error}")))?;
+    let cannot = |error| CommandError::new(format!("cannot follow: {error}"));
+    let signals = stop_on_signals().map_err(cannot)?;
+    let path = context.settings.ledger.value.clone();
+    let mut ledger_state = state(&path);
     let mut reading = reading::open(context, reading::Args::default())?;
+    if reading.kind == LedgerKind::Own {
+        collect_changes(context, path.clone()).map_err(cannot)?;
+    }
     let named = match &args.session {
         Some(name) => Some(reading.find(context, name)?),
         None => None,
@@ -90,24 +104,52 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
         } else if followed.is_none() && context.output.is_seen() {
             context.output.note("waiting for a session in this folder");
         }
-        notifiers.retain_mut(|child| matches!(child.try_wait(), Ok(None)));
         context.output.flush()?;
-        // The ledger is not held open while nothing happens.
+        // No snapshot is held while nothing happens.
         drop(reading);
-        match stop.recv_timeout(PAUSE) {
-            Err(RecvTimeoutError::Timeout) => {}
-            Ok(SIGTERM) => return Ok(()),
-            Ok(_) | Err(RecvTimeoutError::Disconnected) => return Err(CommandError::stopped()),
+        let before = ledger_state;
+        while ledger_state == before {
+            notifiers.retain_mut(|child| matches!(child.try_wait(), Ok(None)));
+            match signals.recv_timeout(PAUSE) {
+                Err(RecvTimeoutError::Timeout) => {}
+                Ok(SIGTERM) => return Ok(()),
+                Ok(_) | Err(RecvTimeoutError::Disconnected) => return Err(CommandError::stopped()),
+            }
+            ledger_state = state(&path);
         }
-        reading = again(context)?;
+        reading = reopen(context)?;
     }
 }
 
-/// Opens the ledger again. One that another process keeps for itself is tried again later.
-fn again(context: &Context) -> Result<Reading> {
+/// Returns the lengths of the ledger and of its write-ahead log, and the times of their last change.
+fn state(ledger: &Path) -> [Option<(u64, SystemTime)>; 2] {
+    let mut log = ledger.as_os_str().to_owned();
+    log.push("-wal");
+    [ledger, Path::new(&log)].map(|file| {
+        let file = file.metadata().ok()?;
+        Some((file.len(), file.modified().ok()?))
+    })
+}
+
+/// Starts a thread that collects files as they change, until the process ends.
+fn collect_changes(context: &Context, ledger: PathBuf) -> std::io::Result<()> {
+    let roots = context.roots();
+    let collect = move || {
+        let stop = Stop::new();
+        let timing = Timing::default();
+        let go_on = &mut |_: watch::Event<'_>| ControlFlow::Continue(());
+        // A ledger that can no longer be written to is still followed: another process may write.
+        let _ = watch::watch(&ledger, machine::name(), &roots, &timing, &stop, go_on);
+    };
+    std::thread::Builder::new().name("collect".to_owned()).spawn(collect)?;
+    Ok(())
+}
+
+/// Opens the ledger again. If another process has locked it, tries five more times.
+fn reopen(context: &Context) -> Result<Reading> {
     let mut attempts = 0;
     loop {
-        match reading::again(context) {
+        match reading::reopen(context) {
             Err(error) if error.trouble() == Some(quipu_ledger::Trouble::Busy) && attempts < 5 => {
                 attempts += 1;
             }
@@ -116,7 +158,8 @@ fn again(context: &Context) -> Result<Reading> {
     }
 }
 
-/// Prints the entries after those that were printed before; at first the last ones, with the title.
+/// Prints the entries after the last printed one. The first time, prints the title and the last
+/// entries.
 fn print(
     args: &Args,
     context: &mut Context,
@@ -129,14 +172,16 @@ fn print(
         detail: args.detail.story_detail(StoryDetail::DEFAULT),
         last: before.is_none().then_some(args.lines),
         after: before.and_then(|before| before.last),
+        prices: context.is_json.then(|| context.prices()),
         ..Choice::default()
     };
     let mut last = before.and_then(|before| before.last);
     let mut failed: Option<CommandError> = None;
     let is_json = context.is_json;
+    let id = context.linked_id(&reading.ledger, Some(row), &story.head().session_id);
     let mut page = Page::new(&choice, reading.short_ids()?, context);
     if before.is_none() && !is_json {
-        page.head(story.head(), None)?;
+        page.head(story.head(), id, None)?;
     }
     story.each_item(&choice, &mut |item| {
         // The last line may still change; it is printed when it is complete.
@@ -176,7 +221,7 @@ fn notify(command: &str, reading: &Reading, followed: &Followed) -> Option<Child
         story.head().title.as_deref().unwrap_or_default().chars().filter(|c| *c != '\0').collect();
     Command::new("sh")
         .args(["-c", command])
-        .env("QUIPU_SESSION", &story.head().id)
+        .env("QUIPU_SESSION", &story.head().session_id)
         .env("QUIPU_EVENT", event)
         .env("QUIPU_TITLE", title)
         .stdin(Stdio::null())

@@ -7,12 +7,13 @@ mod notes;
 mod period;
 
 use clap::ValueEnum;
-use quipu_ledger::query::{UsageBy, UsageRequest};
+use quipu_ledger::query::{UsageBy, UsageRequest, mark_windows};
 use quipu_ledger::wire::{UsageLine, UsageReport};
+use quipu_transcript::format;
 
 use super::Context;
 use crate::error::{CommandError, Kind, Result};
-use crate::output::{Column, ShortIds, Style, Text, count, day, dollars, short};
+use crate::output::{Column, ShortIds, Style, Text, count, day, dollars, now_ms, short};
 use crate::{filters, reading, zone};
 
 /// Show tokens and cost
@@ -26,7 +27,7 @@ use crate::{filters, reading, zone};
 /// marked, and only its tokens are counted. Days and months are in your time zone.
 ///
 /// `blocks` are the windows in which Claude Code's plans limit usage: 5 hours from
-/// the full hour of the first response. `[limits]` in the configuration names a
+/// the full hour of their first response. `[limits]` in the configuration sets a
 /// limit of your plan, and what is left of it is printed below.
 ///
 /// `--json` prints one object per group, and a last one named `total`.
@@ -36,7 +37,7 @@ use crate::{filters, reading, zone};
 ///   quipu usage today --by model
 ///   quipu usage blocks
 ///   quipu usage monthly --agent claude-code
-///   quipu usage session --since 7d
+///   quipu usage session --since 7d -n 10
 ///   quipu usage model --json | jq -r '[.group, .cost_usd] | @tsv'
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
@@ -77,6 +78,10 @@ pub(crate) struct Args {
     #[arg(long)]
     all: bool,
 
+    /// Show the N groups with the highest cost, or the last N days, weeks, months or windows
+    #[arg(long, short = 'n', value_name = "N", conflicts_with = "all")]
+    limit: Option<usize>,
+
     #[command(flatten)]
     reading: reading::Args,
 }
@@ -86,6 +91,8 @@ pub(crate) struct Args {
 enum By {
     /// Only today
     Today,
+    /// Only yesterday
+    Yesterday,
     Daily,
     /// Weeks from Monday
     Weekly,
@@ -107,16 +114,17 @@ enum Split {
 impl By {
     /// Returns whether groups are times.
     fn is_time(self) -> bool {
-        matches!(self, By::Today | By::Daily | By::Weekly | By::Monthly | By::Blocks)
+        matches!(UsageBy::from(self), UsageBy::Day | UsageBy::Week | UsageBy::Month)
+            || self == By::Blocks
     }
 }
 
 impl From<By> for UsageBy {
     fn from(by: By) -> UsageBy {
         match by {
-            By::Today | By::Daily => UsageBy::Day,
+            By::Today | By::Yesterday | By::Daily => UsageBy::Day,
             By::Weekly => UsageBy::Week,
-            By::Blocks => UsageBy::Block { hours: blocks::window().map_or(5, |(_, hours)| hours) },
+            By::Blocks => UsageBy::Block { hours: format::window().map_or(5, |(_, hours)| hours) },
             By::Monthly => UsageBy::Month,
             By::Session => UsageBy::Session,
             By::Model => UsageBy::Model,
@@ -126,23 +134,23 @@ impl From<By> for UsageBy {
     }
 }
 
-/// Groups shown without `--all`.
-const DEAREST: usize = 20;
+/// Number of groups that are shown without `--all`: those with the highest cost.
+const DEFAULT_GROUPS: usize = 20;
 
 pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
     let reading = reading::open(context, args.reading)?;
     let zone = zone::zone();
-    let asked = period::asked(args, context.is_json, &zone)?;
+    let period = period::requested(args, context.is_json, &zone)?;
     let mut format = args.format.clone();
     if args.by == By::Blocks && format.is_none() && args.agent.is_none() {
-        format = blocks::window().map(|(name, _)| name.to_owned());
+        format = format::window().map(|(name, _)| name.to_owned());
     }
     let filter = filters::chosen(context, &args.project, &args.agent, &format)?;
     let prices = context.prices();
     let request = UsageRequest {
         by: args.by.into(),
-        since: asked.since,
-        until: asked.until,
+        since: period.since,
+        until: period.until,
         sessions: filter.as_ref(),
         zone: zone.clone(),
         prices: &prices,
@@ -160,8 +168,12 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
         return Err(error);
     };
     if args.by == By::Blocks {
-        blocks::complete(&mut report, &context.settings.limits.value);
+        mark_windows(&mut report, &context.settings.limits.value, now_ms());
     }
+    if args.by == By::Daily && !(args.csv || context.is_json) {
+        chart::fill_gaps(&mut report.lines);
+    }
+    let hidden = hide(&mut report, args, context.is_json);
     if args.csv {
         return csv::print(context, &report);
     }
@@ -176,41 +188,42 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
         if reading.ledger.is_empty()? {
             return super::sync::no_sessions(context, &reading);
         }
-        context.output.line(format!("no usage {}", asked.words))?;
-        if asked.is_recent {
+        context.output.line(format!("no usage {}", period.words))?;
+        if period.is_recent {
             let all = format!("`{}` shows all days", context.shell.plain("usage --all"));
             context.output.line(Text::styled(Style::Dim, all))?;
         }
         return Ok(());
     }
-    if args.by == By::Daily {
-        chart::fill_gaps(&mut report.lines);
-    }
-    let hidden = hide(&mut report, args);
-    show(context, args.by, &report, &asked, &reading.short_ids()?)?;
+    show(context, args.by, &report, &period, &reading.short_ids()?)?;
     if args.by == By::Blocks {
         blocks::show(context, &report)?;
     }
-    let own = own(&reading, &request, &report)?;
+    let own = own_priced(&reading, &request, &report)?;
     notes::show(context, &report, args.by, hidden, &own, &zone)
 }
 
-/// Usage at prices from the configuration.
+/// Usage that was priced by the configuration.
 #[derive(Debug, Default)]
-struct Own {
+struct OwnPriced {
     usd: f64,
     models: Vec<String>,
 }
 
-/// Sums the usage of models with prices from the configuration.
-fn own(reading: &reading::Reading, request: &UsageRequest<'_>, all: &UsageReport) -> Result<Own> {
-    let mut own = Own::default();
+/// Sums the usage of models that have a price in the configuration.
+fn own_priced(
+    reading: &reading::Reading,
+    request: &UsageRequest<'_>,
+    all: &UsageReport,
+) -> Result<OwnPriced> {
+    let mut own = OwnPriced::default();
     if !all.total.models.iter().any(|model| request.prices.is_own(model)) {
         return Ok(own);
     }
     let request = UsageRequest { by: UsageBy::Model, zone: request.zone.clone(), ..*request };
-    for line in
-        quipu_ledger::query::usage(&reading.ledger, &request)?.into_iter().flat_map(|it| it.lines)
+    for line in quipu_ledger::query::usage(&reading.ledger, &request)?
+        .into_iter()
+        .flat_map(|report| report.lines)
     {
         let cost = line.cost_usd.unwrap_or(0.0) - line.recorded_usd;
         if request.prices.is_own(&line.group) && cost > 1e-9 {
@@ -221,13 +234,19 @@ fn own(reading: &reading::Reading, request: &UsageRequest<'_>, all: &UsageReport
     Ok(own)
 }
 
-/// Removes the groups with the lowest cost. Returns how many.
-fn hide(report: &mut UsageReport, args: &Args) -> usize {
-    if args.all || args.by.is_time() || report.lines.len() <= DEAREST {
-        return 0;
+/// Removes the groups with the lowest cost, or the oldest ones. Returns how many.
+fn hide(report: &mut UsageReport, args: &Args, is_json: bool) -> usize {
+    let is_whole = args.all || args.by.is_time() || args.csv || is_json;
+    let shown = match args.limit {
+        Some(limit) => limit,
+        None if is_whole => return 0,
+        None => DEFAULT_GROUPS,
+    };
+    let hidden = report.lines.len().saturating_sub(shown);
+    match args.by.is_time() {
+        true => drop(report.lines.drain(..hidden)),
+        false => report.lines.truncate(shown),
     }
-    let hidden = report.lines.len() - DEAREST;
-    report.lines.truncate(DEAREST);
     hidden
 }
 
@@ -235,10 +254,11 @@ fn show(
     context: &mut Context,
     by: By,
     report: &UsageReport,
-    asked: &period::Asked,
+    period: &period::Period,
     ids: &ShortIds,
 ) -> Result<()> {
-    let heading = Text::styled(Style::Bold, "Usage").with(Style::Dim, format!("  {}", asked.words));
+    let heading =
+        Text::styled(Style::Bold, "Usage").with(Style::Dim, format!("  {}", period.words));
     context.output.line(heading)?;
     context.output.gap()?;
     let mut layout = chart::Layout::of(context.output.width(), by == By::Session);
@@ -250,7 +270,7 @@ fn show(
     let most = report.lines.iter().filter_map(|line| line.cost_usd).fold(0.0, f64::max);
     let of_time = if is_split { Column::long } else { Column::words };
     let mut columns = vec![match by {
-        By::Today | By::Daily => of_time("day"),
+        By::Today | By::Yesterday | By::Daily => of_time("day"),
         By::Weekly => of_time("week of"),
         By::Blocks => of_time("5 hours from"),
         By::Monthly => of_time("month"),
@@ -296,7 +316,15 @@ fn show(
             tokens => Text::styled(style, short(tokens)),
         };
         if layout.has_kinds {
-            row.extend([line.input, line.output, line.cache_read, line.cache_write].map(number));
+            row.extend(
+                [
+                    line.input_tokens,
+                    line.output_tokens,
+                    line.cache_read_tokens,
+                    line.cache_write_tokens,
+                ]
+                .map(number),
+            );
         }
         row.push(number(line.total_tokens));
         row
@@ -345,7 +373,7 @@ fn first_line(text: &str) -> &str {
 /// Formats a number of groups.
 fn groups(by: By, number: usize) -> String {
     let what = match by {
-        By::Today | By::Daily => "day",
+        By::Today | By::Yesterday | By::Daily => "day",
         By::Weekly => "week",
         By::Blocks => "window",
         By::Monthly => "month",

@@ -5,19 +5,16 @@ use std::io;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use quipu_ledger::collect::Progress;
 use quipu_ledger::collect::{watch::Event, watch::Stop, watch::Timing, watch::watch};
-use quipu_ledger::wire::SyncReport;
-use serde::Serialize;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-use signal_hook::iterator::Signals;
+use quipu_ledger::wire::{SyncReport, WatchReport};
+use signal_hook::consts::SIGINT;
 
 use super::Context;
 use crate::error::{CommandError, Result};
-use crate::machine;
 use crate::output::{Bar, Line, Output, Style, Text, count, now_ms, second};
+use crate::{machine, stopping};
 
 /// Collect continuously until Ctrl-C
 ///
@@ -31,18 +28,20 @@ use crate::output::{Bar, Line, Output, Style, Text, count, now_ms, second};
 /// With --json, prints one object each time something was stored.
 ///
 /// Example:
-///   quipu watch --json | jq -c '[.at, .records_added]'
+///   quipu watch --json | jq -c '[.time, .records_added]'
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct Args {}
 
-/// Time after a signal after which it counts as blocked by a lock or the disk.
-const GRACE: Duration = Duration::from_millis(1_500);
-
 pub(super) fn run(_: &Args, context: &mut Context) -> Result<()> {
     let stop = Stop::new();
     let is_interrupted = Arc::new(AtomicBool::new(false));
-    stop_on_signals(stop.clone(), Arc::clone(&is_interrupted))
+    let (signalled, interrupted) = (stop.clone(), Arc::clone(&is_interrupted));
+    let on_signal = move |signal| {
+        interrupted.store(signal == SIGINT, Ordering::Relaxed);
+        signalled.stop();
+    };
+    stopping::on_signal(on_signal)
         .map_err(|error| CommandError::new(format!("cannot wait for signals: {error}")))?;
     let roots = context.roots();
     let is_json = context.is_json;
@@ -79,42 +78,6 @@ pub(super) fn run(_: &Args, context: &mut Context) -> Result<()> {
     }
 }
 
-/// Stops the watch on Ctrl-C, SIGTERM, and when its terminal is closed. Sets the flag on Ctrl-C.
-fn stop_on_signals(stop: Stop, is_interrupted: Arc<AtomicBool>) -> io::Result<()> {
-    let mut signals = Signals::new([SIGINT, SIGTERM])?;
-    if !is_hangup_ignored() {
-        signals.add_signal(SIGHUP)?;
-    }
-    let wait = move || {
-        if let Some(signal) = signals.forever().next() {
-            is_interrupted.store(signal == SIGINT, Ordering::Relaxed);
-            stop.stop();
-            std::thread::sleep(GRACE);
-            std::process::exit(if signal == SIGINT { 130 } else { 0 });
-        }
-    };
-    std::thread::Builder::new().name("signals".to_owned()).spawn(wait)?;
-    Ok(())
-}
-
-/// Returns whether SIGHUP is ignored, as `nohup` does.
-fn is_hangup_ignored() -> bool {
-    // Only Linux reports it; elsewhere a closed terminal stops the watch.
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-    let ignored = ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
-    ignored.is_some_and(|mask| mask & (1 << (SIGHUP - 1)) != 0)
-}
-
-/// The object that `--json` prints.
-#[derive(Serialize)]
-struct Collected<'a> {
-    /// Milliseconds since 1970, UTC.
-    at: i64,
-    #[serde(flatten)]
-    sync: &'a SyncReport,
-}
-
 /// Prints events.
 struct Show<'a> {
     is_json: bool,
@@ -127,6 +90,9 @@ struct Show<'a> {
 
 impl Show<'_> {
     fn event(&mut self, event: Event<'_>) -> io::Result<()> {
+        if let Some((warning, hint)) = warning(&event) {
+            self.line.aside(|| self.output.warn(&warning, Some(&hint)));
+        }
         match event {
             Event::Progress(progress) => self.progress(progress),
             Event::Watching { folders } => {
@@ -136,7 +102,7 @@ impl Show<'_> {
                     let folders = count(folders as u64, "folder");
                     let watching = Text::plain(format!("Watching {folders}. "))
                         .with(Style::Dim, "Press Ctrl-C to stop.");
-                    // The summary of the first sync is already there.
+                    // The status line may show the result of the first sync.
                     self.line.clear();
                     self.output.line(watching)?;
                     self.output.finish()?;
@@ -144,49 +110,14 @@ impl Show<'_> {
                 }
             }
             Event::Collected(report) => self.collected(report)?,
-            Event::Unreadable { path, why } => {
-                let warning = format!("cannot read {}: {why}", path.display());
-                self.warn(&warning, Some("it will be collected when it can be read"));
-            }
-            Event::TooFewWatches { watched, folders } => self.warn(
-                &format!("only {watched} of {} can be watched", count(folders as u64, "folder")),
-                Some(
-                    "the others are scanned every few seconds; raise \
-                     fs.inotify.max_user_watches to watch them",
-                ),
-            ),
-            Event::Replaced { is_new } => {
-                let warning = match is_new {
-                    true => "the ledger was deleted; starting a new one",
-                    false => "the ledger was replaced by another file",
-                };
-                self.warn(
-                    warning,
-                    Some("everything that is missing in it will be collected again"),
-                );
-            }
-            Event::Paused { error, retry } => {
-                let mut causes = vec![error.to_string()];
-                let mut cause = error.source();
-                while let Some(next) = cause {
-                    // Some causes repeat the one before them.
-                    let message = next.to_string();
-                    if !causes.iter().any(|above| message.ends_with(above.as_str())) {
-                        causes.push(message);
-                    }
-                    cause = next.source();
-                }
-                let warning = format!("paused: {}", causes.join(": "));
-                let hint = format!(
-                    "retrying in {}, then less often; nothing is lost",
-                    count(retry.as_secs().max(1), "second")
-                );
-                self.warn(&warning, Some(&hint));
-            }
             Event::Resumed => {
                 tracing::info!("Resumed.");
                 self.show_state();
             }
+            Event::Unreadable { .. }
+            | Event::TooFewWatches { .. }
+            | Event::Replaced { .. }
+            | Event::Paused { .. } => {}
         }
         Ok(())
     }
@@ -220,7 +151,7 @@ impl Show<'_> {
             "Collected."
         );
         if self.is_json {
-            self.output.json(&Collected { at: now_ms(), sync: report })?;
+            self.output.json(&WatchReport { time: now_ms(), sync: report })?;
             return self.output.finish();
         }
         self.show_state();
@@ -237,13 +168,9 @@ impl Show<'_> {
         match self.records {
             0 => "nothing new yet".to_owned(),
             records => {
-                format!("{}, last at {} UTC", count(records, "new record"), second(now_ms()))
+                format!("{}, last at {}", count(records, "new record"), second(now_ms()))
             }
         }
-    }
-
-    fn warn(&self, warning: &str, hint: Option<&str>) {
-        self.line.aside(|| self.output.warn(warning, hint));
     }
 
     fn end(&mut self) -> io::Result<()> {
@@ -254,5 +181,47 @@ impl Show<'_> {
                 .line(format!("{} collected while watching", count(self.records, "record")))?;
         }
         Ok(())
+    }
+}
+
+/// Returns the warning and the hint for an event that a person should know of.
+pub(super) fn warning(event: &Event<'_>) -> Option<(String, String)> {
+    match event {
+        Event::Unreadable { path, why } => Some((
+            format!("cannot read {}: {why}", path.display()),
+            "it will be collected when it can be read".to_owned(),
+        )),
+        Event::TooFewWatches { watched, folders } => Some((
+            format!("only {watched} of {} can be watched", count(*folders as u64, "folder")),
+            "the others are scanned every few seconds; raise fs.inotify.max_user_watches to watch \
+             them"
+                .to_owned(),
+        )),
+        Event::Replaced { is_new } => {
+            let warning = match is_new {
+                true => "the ledger was deleted; starting a new one",
+                false => "the ledger was replaced by another file",
+            };
+            let hint = "everything that is missing in it will be collected again";
+            Some((warning.to_owned(), hint.to_owned()))
+        }
+        Event::Paused { error, retry } => {
+            let mut causes = vec![error.to_string()];
+            let mut cause = error.source();
+            while let Some(next) = cause {
+                // Some causes repeat the one before them.
+                let message = next.to_string();
+                if !causes.iter().any(|above| message.ends_with(above.as_str())) {
+                    causes.push(message);
+                }
+                cause = next.source();
+            }
+            let hint = format!(
+                "retrying in {}, then less often; nothing is lost",
+                count(retry.as_secs().max(1), "second")
+            );
+            Some((format!("paused: {}", causes.join(": ")), hint))
+        }
+        _ => None,
     }
 }

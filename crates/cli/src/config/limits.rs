@@ -2,19 +2,11 @@
 
 use std::path::Path;
 
+pub(crate) use quipu_ledger::query::WindowLimits as Limits;
 use toml::Value;
 
 use super::{UnknownKey, nearest, wrong_type};
 use crate::error::{CommandError, Result};
-
-/// Limits of one window.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub(crate) struct Limits {
-    /// `limits.block_usd`: US dollars.
-    pub(crate) block_usd: Option<f64>,
-    /// `limits.block_tokens`.
-    pub(crate) block_tokens: Option<u64>,
-}
 
 const KEYS: [&str; 2] = ["block_usd", "block_tokens"];
 
@@ -35,7 +27,7 @@ pub(super) fn read(value: &Value, path: &Path, unknown: &mut Vec<UnknownKey>) ->
         };
         if !(0.0..=1e15).contains(&number) {
             let what = format!("`{key}` in {} is {number}", path.display());
-            return Err(CommandError::new(what).hint("a limit is not negative"));
+            return Err(CommandError::new(what).hint("a limit is a number from 0 to 1e15"));
         }
         match name.as_str() {
             "block_usd" => limits.block_usd = Some(number),

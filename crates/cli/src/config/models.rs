@@ -1,4 +1,4 @@
-//! `[models]`: the tokens that models take.
+//! `[models]`: the context windows of models, in tokens.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -13,7 +13,7 @@ const KEYS: [&str; 1] = ["context_window"];
 
 const HINT: &str = "write `\"model-name\" = { context_window = 32768 }`, a number of tokens";
 
-/// Reads the table: windows by model.
+/// Reads the table. Returns the context window of each model, in tokens.
 pub(super) fn read(
     value: &Value,
     path: &Path,

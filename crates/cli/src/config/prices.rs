@@ -1,4 +1,4 @@
-//! `[prices]`: prices from the configuration, in US dollars for a million tokens.
+//! `[prices]`: prices from the configuration, in US dollars per million tokens.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -48,10 +48,10 @@ fn price(model: &str, value: &Value, path: &Path, unknown: &mut Vec<UnknownKey>)
                 return Err(wrong_type(&key, path, "a number", other).hint(HINT));
             }
         };
-        if !(0.0..=MOST).contains(&number) {
+        if !(0.0..=MAX_PRICE).contains(&number) {
             let what = format!("`{key}.{name}` in {} is {number}", path.display());
             return Err(CommandError::new(what)
-                .hint("a price is in US dollars for a million tokens, and not negative"));
+                .hint("a price is in US dollars per million tokens, from 0 to 1000000"));
         }
         Ok(Some(number))
     };
@@ -73,5 +73,5 @@ fn price(model: &str, value: &Value, path: &Path, unknown: &mut Vec<UnknownKey>)
     Ok(Price { rates, fast, long: None })
 }
 
-/// Limit for a price; a higher one is a mistake.
-const MOST: f64 = 1e6;
+/// Limit for a price, in US dollars per million tokens. A higher one is a mistake.
+const MAX_PRICE: f64 = 1e6;

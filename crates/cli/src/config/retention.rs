@@ -12,7 +12,7 @@ use super::{UnknownKey, unknown, wrong_type};
 use crate::error::{CommandError, Result};
 
 /// Limit for a number of days: a hundred years.
-const MOST: i64 = 36_500;
+const MAX_DAYS: i64 = 36_500;
 
 /// Reads the table.
 pub(super) fn read(
@@ -39,17 +39,17 @@ pub(super) fn read(
 
 fn retention(key: &str, value: &Value, path: &Path) -> Result<Retention> {
     const HINT: &str = "use a number of days; 0 or \"never\" if the agent deletes nothing";
-    let is = |what: &dyn std::fmt::Display| {
+    let refuse = |what: &dyn std::fmt::Display| {
         CommandError::new(format!("`{key}` in {} is {what}", path.display())).hint(HINT)
     };
     match value {
         Value::Integer(0) => Ok(Retention::Forever),
-        Value::Integer(days @ 1..=MOST) => {
-            u32::try_from(*days).map(Retention::Days).map_err(|_| is(days))
+        Value::Integer(days @ 1..=MAX_DAYS) => {
+            u32::try_from(*days).map(Retention::Days).map_err(|_| refuse(days))
         }
-        Value::Integer(days) => Err(is(days)),
+        Value::Integer(days) => Err(refuse(days)),
         Value::String(word) if word == "never" => Ok(Retention::Forever),
-        Value::String(word) => Err(is(&format!("`{word}`"))),
+        Value::String(word) => Err(refuse(&format!("`{word}`"))),
         _ => Err(wrong_type(key, path, "a number of days", value).hint(HINT)),
     }
 }

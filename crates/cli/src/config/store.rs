@@ -1,4 +1,5 @@
-//! `[store]`: which messages belong to one session, when it is reset, and who may write.
+//! `[store]`: which messages belong to one session, when a session is reset or compacted, and who
+//! may write to it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -9,7 +10,7 @@ use quipu_transcript::routing::admission::{
 };
 use quipu_transcript::routing::reset::{ResetMode, ResetRule, ResetType};
 use quipu_transcript::routing::settings::{
-    Compaction, DmScope, FileSettings, GroupScope, main_key,
+    Compaction, CompactionMode, DmScope, FileSettings, GroupScope, main_key,
 };
 use toml::{Table, Value};
 
@@ -24,23 +25,33 @@ pub(crate) struct Store {
     pub(crate) openclaw_config: Option<PathBuf>,
     /// The summariser of compactions.
     pub(crate) summariser: SummariserConfig,
+    /// The workspaces of agents, as written.
+    pub(crate) workspaces: BTreeMap<String, PathBuf>,
     /// All other settings.
     pub(crate) file_settings: FileSettings,
 }
 
-/// What makes summaries.
+/// The settings of the summariser.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct SummariserConfig {
     /// Its kind: one of [`KINDS`].
     pub(crate) kind: Option<&'static str>,
     /// The program of the kind `command`, and its arguments.
     pub(crate) command: Vec<String>,
-    /// The seconds that the program has.
+    /// The time limit of an answer, in seconds.
     pub(crate) timeout_seconds: Option<u64>,
+    /// The address of the model.
+    pub(crate) url: Option<String>,
+    /// The name of the model.
+    pub(crate) model: Option<String>,
+    /// The environment variable that holds the key for the address.
+    pub(crate) key_env: Option<String>,
+    /// True if secrets are masked in what leaves quipu; the default.
+    pub(crate) redact: Option<bool>,
 }
 
 /// Keys of the table.
-const KEYS: [&str; 8] = [
+const KEYS: [&str; 9] = [
     "openclaw_config",
     "main_key",
     "dm_scope",
@@ -49,6 +60,7 @@ const KEYS: [&str; 8] = [
     "reset",
     "admission",
     "compaction",
+    "workspaces",
 ];
 
 /// Reads the table.
@@ -83,13 +95,14 @@ pub(super) fn read(value: &Value, path: &Path, unknown: &mut Vec<UnknownKey>) ->
             "compaction" => {
                 found.compaction = reader.compaction(&key, value, &mut store.summariser)?;
             }
+            "workspaces" => store.workspaces = reader.workspaces(&key, value)?,
             _ => reader.unknown("store", name, &KEYS),
         }
     }
     Ok(store)
 }
 
-/// State that every part needs: the file, and the list of unknown keys.
+/// Reads parts of the table. Collects unknown keys.
 struct Reader<'a> {
     path: &'a Path,
     unknown: &'a mut Vec<UnknownKey>,
@@ -217,13 +230,19 @@ impl Reader<'_> {
         value: &Value,
         summariser: &mut SummariserConfig,
     ) -> Result<Compaction> {
-        const KEYS: [&str; 6] = [
+        const KEYS: [&str; 12] = [
+            "mode",
             "reserve_tokens",
             "reserve_tokens_floor",
             "keep_recent_tokens",
             "summariser",
             "command",
             "timeout_seconds",
+            "url",
+            "model",
+            "key_env",
+            "redact",
+            "memory_flush",
         ];
         let mut found = Compaction::default();
         for (name, value) in self.table(key, value)? {
@@ -233,6 +252,10 @@ impl Reader<'_> {
                 Ok(u64::try_from(self.number(&below, value, 0, i64::MAX, hint)?).ok())
             };
             match name.as_str() {
+                "mode" => {
+                    let names = CompactionMode::NAMES;
+                    found.mode = Some(self.choice(&below, value, names, CompactionMode::parse)?);
+                }
                 "reserve_tokens" => found.reserve_tokens = tokens()?,
                 "reserve_tokens_floor" => found.reserve_tokens_floor = tokens()?,
                 "keep_recent_tokens" => found.keep_recent_tokens = tokens()?,
@@ -250,10 +273,70 @@ impl Reader<'_> {
                     let seconds = self.number(&below, value, 1, 3600, hint)?;
                     summariser.timeout_seconds = u64::try_from(seconds).ok();
                 }
+                "url" => summariser.url = Some(string(value, &below, self.path)?.to_owned()),
+                "model" => summariser.model = Some(string(value, &below, self.path)?.to_owned()),
+                "key_env" => summariser.key_env = Some(self.variable(&below, value)?),
+                "redact" => summariser.redact = Some(self.flag(&below, value)?),
+                "memory_flush" => self.memory_flush(&below, value, &mut found)?,
                 _ => self.unknown(key, name, &KEYS),
             }
         }
         Ok(found)
+    }
+
+    fn memory_flush(&mut self, key: &str, value: &Value, found: &mut Compaction) -> Result<()> {
+        const KEYS: [&str; 3] = ["enabled", "soft_threshold_tokens", "prompt"];
+        for (name, value) in self.table(key, value)? {
+            let below = format!("{key}.{name}");
+            match name.as_str() {
+                "enabled" => found.memory_flush = Some(self.flag(&below, value)?),
+                "soft_threshold_tokens" => {
+                    let hint = "use a number of tokens, at least 0";
+                    let tokens = self.number(&below, value, 0, i64::MAX, hint)?;
+                    found.memory_flush_soft_threshold_tokens = u64::try_from(tokens).ok();
+                }
+                "prompt" => {
+                    let prompt = string(value, &below, self.path)?;
+                    if prompt.trim().is_empty() {
+                        let hint = "write what the model is asked, or leave the line out";
+                        return Err(self.refuse(&below, prompt, hint));
+                    }
+                    found.memory_flush_prompt = Some(prompt.to_owned());
+                }
+                _ => self.unknown(key, name, &KEYS),
+            }
+        }
+        Ok(())
+    }
+
+    fn workspaces(&self, key: &str, value: &Value) -> Result<BTreeMap<String, PathBuf>> {
+        let mut workspaces = BTreeMap::new();
+        for (agent, value) in self.table(key, value)? {
+            let folder = string(value, &format!("{key}.{agent}"), self.path)?;
+            workspaces.insert(agent.clone(), PathBuf::from(folder));
+        }
+        Ok(workspaces)
+    }
+
+    fn flag(&self, key: &str, value: &Value) -> Result<bool> {
+        value.as_bool().ok_or_else(|| wrong_type(key, self.path, "true or false", value))
+    }
+
+    /// Reads the name of an environment variable. An error does not quote it, because it may be the
+    /// key that the variable should hold.
+    fn variable(&self, key: &str, value: &Value) -> Result<String> {
+        let is_name = |name: &&str| {
+            name.starts_with(|first: char| first.is_ascii_uppercase())
+                && name
+                    .bytes()
+                    .all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b'_')
+        };
+        let name = value.as_str().filter(is_name).map(str::to_owned);
+        name.ok_or_else(|| {
+            let path = self.path.display();
+            CommandError::new(format!("`{key}` in {path} is no name of an environment variable"))
+                .hint("write `key_env = \"MODEL_KEY\"`: the variable holds the key, not the file")
+        })
     }
 
     fn admission(&mut self, key: &str, value: &Value) -> Result<FileAdmission> {

@@ -1,4 +1,4 @@
-//! Results that standard output, or a pager, does not take yet.
+//! Keeps results while standard output, or a pager, cannot take them.
 //!
 //! A command reads the ledger in one snapshot, and the write-ahead log grows as long as a snapshot
 //! is held. So results that would block are kept in memory, above 4 MiB in a file without a name,
@@ -15,11 +15,11 @@ use rustix::fs::{FileType, fstat};
 use rustix::io::Errno;
 use tempfile::SpooledTempFile;
 
-/// Bytes that are kept in memory.
-const IN_MEMORY: usize = 4 << 20;
+/// Limit for the bytes that are kept in memory.
+const MAX_BYTES_IN_MEMORY: usize = 4 << 20;
 
-/// Bytes that are kept in all. With more of them, writing waits for the reader.
-const MOST: u64 = 1 << 30;
+/// Limit for the bytes that are kept in all. Above it, writing waits for the reader.
+const MAX_KEPT_BYTES: u64 = 1 << 30;
 
 /// Bytes that a pipe takes without blocking if it takes any.
 const PIECE: usize = if cfg!(target_os = "linux") { 4096 } else { 512 };
@@ -27,7 +27,7 @@ const PIECE: usize = if cfg!(target_os = "linux") { 4096 } else { 512 };
 /// Bytes that the thread writes at once.
 const BATCH: usize = 64 << 10;
 
-/// An output that takes everything at once.
+/// An output that does not block its caller, up to [`MAX_KEPT_BYTES`].
 #[derive(Debug)]
 pub(super) struct Backlog<W: AsFd> {
     out: Arc<W>,
@@ -80,7 +80,7 @@ impl State {
         self.from += bytes as u64;
         if self.from == self.to {
             (self.from, self.to) = (0, 0);
-            self.kept = SpooledTempFile::new(IN_MEMORY);
+            self.kept = SpooledTempFile::new(MAX_BYTES_IN_MEMORY);
         }
     }
 }
@@ -135,7 +135,7 @@ impl<W: AsFd + Send + Sync + 'static> Backlog<W> {
         let kind = fstat(&out).map(|stat| FileType::from_raw_mode(stat.st_mode));
         let can_block = kind.is_ok_and(|kind| kind != FileType::RegularFile);
         let state = State {
-            kept: SpooledTempFile::new(IN_MEMORY),
+            kept: SpooledTempFile::new(MAX_BYTES_IN_MEMORY),
             from: 0,
             to: 0,
             failed: None,
@@ -187,14 +187,14 @@ impl<W: AsFd + Send + Sync + 'static> Write for Backlog<W> {
         if rest.is_empty() {
             return Ok(bytes.len());
         }
-        let has_room = |state: &State| state.to - state.from + rest.len() as u64 <= MOST;
+        let has_room = |state: &State| state.to - state.from + rest.len() as u64 <= MAX_KEPT_BYTES;
         let is_kept = self.start() && {
             let mut state = self.shared.wait(|state| state.to == 0 || has_room(state))?;
             state.keep(rest).is_ok()
         };
         self.shared.changed.notify_all();
         if !is_kept {
-            // Without a place to keep them, the bytes block the command.
+            // Bytes that cannot be kept are written by the command itself, which may block.
             self.flush()?;
             write_all(&*self.out, rest)?;
         }
@@ -213,7 +213,7 @@ impl<W: AsFd> Drop for Backlog<W> {
         drop(self.shared.wait(|state| state.to == 0));
         self.shared.lock().is_ended = true;
         self.shared.changed.notify_all();
-        // The thread has a handle of the output, which a pager waits for to be closed.
+        // The thread has a handle of the output, and a pager runs until all handles are closed.
         let _ = self.thread.take().map(JoinHandle::join);
     }
 }
@@ -241,11 +241,12 @@ mod tests {
         (reader, Backlog::new(writer))
     }
 
-    /// Writing does not wait for the reader, and the reader gets every byte.
+    /// The reader still gets every byte.
     #[test]
-    fn nothing_is_waited_for_before_the_end() {
+    fn writing_does_not_wait_for_the_reader() {
         let (mut reader, mut backlog) = pipe();
-        let sent: Vec<u8> = (0..IN_MEMORY * 2).map(|number| (number % 251) as u8).collect();
+        let sent: Vec<u8> =
+            (0..MAX_BYTES_IN_MEMORY * 2).map(|number| (number % 251) as u8).collect();
         for part in sent.chunks(10_007) {
             backlog.write_all(part).unwrap();
         }
@@ -261,9 +262,9 @@ mod tests {
         assert!(read.join().unwrap() == [&sent[..], b"the end"].concat());
     }
 
-    /// Kept bytes reach the reader although nothing more is written.
+    /// Nothing more has to be written.
     #[test]
-    fn kept_bytes_do_not_wait_for_more() {
+    fn kept_bytes_reach_the_reader() {
         let (mut reader, mut backlog) = pipe();
         backlog.write_all(&vec![b'x'; 300_000]).unwrap();
         let mut row = vec![0; 300_000];
@@ -280,7 +281,7 @@ mod tests {
         assert_eq!(&first, b"first words");
         drop(reader);
         assert_eq!(backlog.write(b"more").unwrap_err().kind(), io::ErrorKind::BrokenPipe);
-        // Also if the thread meets it.
+        // The same if the thread finds the pipe closed.
         let (reader, mut backlog) = pipe();
         backlog.write_all(&vec![b'x'; 300_000]).unwrap();
         drop(reader);

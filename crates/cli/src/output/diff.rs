@@ -36,7 +36,7 @@ impl DiffLine {
 /// Returns the changed places of two texts, with `around` unchanged lines around each.
 pub(crate) fn hunks(before: &str, after: &str, around: usize) -> Vec<Vec<DiffLine>> {
     let diff = TextDiff::configure()
-        // A text of a megabyte that was rewritten must not take minutes.
+        // Comparing two unlike texts of a megabyte would otherwise take minutes.
         .timeout(std::time::Duration::from_millis(500))
         .diff_lines(before, after);
     diff.grouped_ops(around)

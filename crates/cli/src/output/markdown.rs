@@ -11,10 +11,10 @@ use self::table::Table;
 use super::text::{Style, Text};
 
 /// Depth after which quotes and lists are not indented further.
-const DEEPEST: usize = 6;
+const MAX_INDENTS: usize = 6;
 
 /// Indentation of code.
-const CODE: &str = "    ";
+const CODE_INDENT: &str = "    ";
 
 /// Lays Markdown out in lines of at most `width` columns. With `None`, lines are not wrapped.
 pub(crate) fn markdown(source: &str, width: Option<usize>) -> Vec<Text> {
@@ -43,7 +43,7 @@ pub(crate) fn plain(source: &str, style: Style, width: Option<usize>) -> Vec<Tex
 
 /// Replaces tabs by spaces, because a tab moves a terminal's cursor.
 fn untabbed(line: &str) -> String {
-    line.trim_end_matches('\r').replace('\t', CODE)
+    line.trim_end_matches('\r').replace('\t', CODE_INDENT)
 }
 
 /// The text before the lines of a block.
@@ -96,7 +96,7 @@ impl Page {
                     self.words(Style::Dim, line);
                 }
             }
-            // In a chat, a line break is meant as one.
+            // In a chat, every line break is intended.
             Event::SoftBreak | Event::HardBreak => match &mut self.table {
                 Some(table) => table.words(Style::Plain, " "),
                 None => self.end_line(),
@@ -132,7 +132,7 @@ impl Page {
                 if let CodeBlockKind::Fenced(language) = kind
                     && !language.is_empty()
                 {
-                    self.words(Style::Dim, &format!("{CODE}{language}"));
+                    self.words(Style::Dim, &format!("{CODE_INDENT}{language}"));
                     self.end_line();
                 }
                 self.code = Some(String::new());
@@ -163,7 +163,7 @@ impl Page {
             }
             Tag::Table(alignments) => {
                 self.begin_block();
-                self.table = Some(Table::new(alignments.iter().map(is_right).collect()));
+                self.table = Some(Table::new(alignments.iter().map(is_right_aligned).collect()));
             }
             Tag::TableHead | Tag::TableRow => {
                 if let Some(table) = &mut self.table {
@@ -294,11 +294,11 @@ impl Page {
     fn code_line(&mut self, line: &str) {
         let line = Text::plain(untabbed(line));
         let lines = match self.room() {
-            Some(room) => line.wrap(room.saturating_sub(CODE.len())),
+            Some(room) => line.wrap(room.saturating_sub(CODE_INDENT.len())),
             None => vec![line],
         };
         for line in lines {
-            self.write(Text::plain(CODE).join(line));
+            self.write(Text::plain(CODE_INDENT).join(line));
         }
     }
 
@@ -312,7 +312,7 @@ impl Page {
     fn shown_indents(&self) -> impl Iterator<Item = &Indent> {
         let most = self.width.map_or(usize::MAX, |width| width / 2);
         let mut used = 0;
-        self.indents.iter().take(DEEPEST).take_while(move |indent| {
+        self.indents.iter().take(MAX_INDENTS).take_while(move |indent| {
             used += indent.rest.width();
             used <= most
         })
@@ -342,7 +342,7 @@ fn depth(level: HeadingLevel) -> usize {
     }
 }
 
-fn is_right(alignment: &Alignment) -> bool {
+fn is_right_aligned(alignment: &Alignment) -> bool {
     matches!(alignment, Alignment::Right)
 }
 
@@ -359,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn paragraphs_and_headings() {
+    fn paragraphs_and_headings_are_set_apart() {
         check(
             "# One\ntwo *three* **four**\nfive\n\nsix `seven`",
             20,
@@ -393,7 +393,7 @@ mod tests {
     }
 
     #[test]
-    fn quotes_rules_and_html() {
+    fn quotes_and_rules_are_drawn_and_html_is_shown() {
         check(
             "> one\n> two\n\n---\n<b>x</b>",
             20,
@@ -402,7 +402,7 @@ mod tests {
     }
 
     #[test]
-    fn links_say_where_they_lead() {
+    fn a_link_shows_its_target() {
         check("see [docs](https://a.example/x)", 60, "see docs (https://a.example/x)");
         check("<https://a.example>", 60, "https://a.example");
     }

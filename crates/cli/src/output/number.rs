@@ -62,11 +62,11 @@ pub(crate) fn sessions(sessions: u64, subagents: u64) -> String {
     }
 }
 
-/// Bytes below which a ledger's tables and indexes outweigh what is stored in it.
+/// A ledger with fewer bytes consists mostly of tables and indexes without data.
 const SMALL_LEDGER: u64 = 10_000_000;
 
 /// Formats the size of a ledger divided by that of its sources: `0.26`. Returns `None` for a small
-/// ledger, of which it would say nothing.
+/// ledger, most of which is empty tables.
 pub(crate) fn ledger_ratio(ledger: u64, sources: u64) -> Option<String> {
     (ledger >= SMALL_LEDGER && sources > 0)
         .then(|| format!("{:.2}", ledger as f64 / sources as f64))
@@ -148,8 +148,8 @@ fn days(time: Timestamp, now: &Zoned) -> i32 {
     now.date().since(day).map_or(0, |span| span.get_days())
 }
 
-/// Returns the beginning of an id that people need and `find` accepts: of a UUID or another long
-/// name; for a sub-agent, of its session's id and its own.
+/// Shortens an id to a beginning that commands accept. A sub-agent's id begins with its session's,
+/// for example `44444444/agent-1`.
 pub(crate) fn short_id(id: &str) -> String {
     ShortIds::default().of(id)
 }
@@ -157,11 +157,10 @@ pub(crate) fn short_id(id: &str) -> String {
 /// Letters of a UUID that are nearly always unique.
 pub(crate) const ID_LETTERS: usize = 8;
 
-/// Shortens ids so that each still matches one session. Holds the ids for which the first letters
-/// are ambiguous.
+/// Shortens ids so that each still matches one session.
 #[derive(Debug, Default)]
 pub(crate) struct ShortIds {
-    /// Ambiguous ids, sorted.
+    /// Ids that share their first letters with another id, sorted.
     ambiguous: Vec<String>,
 }
 
@@ -190,12 +189,13 @@ impl ShortIds {
         };
         let session = id.split_once('/').map(|(session, _)| session);
         match folder_and_file(id) {
-            // Another file in another folder has the same name.
+            // A file in another folder has the same name.
             Some(_) if self.is_ambiguous(id) => id.to_owned(),
             Some((_, own)) if session.is_some_and(is_uuid) => {
                 format!("{}/{own}", first(session.unwrap_or_default(), ID_LETTERS))
             }
-            // Named after a file; the folder is needed only if the name is ambiguous.
+            // The session is named after a file. Its folder is needed only if that name is
+            // ambiguous.
             Some((_, own)) => own.chars().take(MAX_ID_CHARS).collect(),
             None if is_uuid(id) => first(id, ID_LETTERS),
             None => first(id, MAX_ID_CHARS),
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn money_and_tokens() {
+    fn money_and_tokens_are_rounded() {
         let shown = [0.0, 0.000_01, 0.0004, 0.005, 1.239, 999.4, 1234.5].map(dollars);
         assert_eq!(shown, ["$0.00", "<$0.0001", "$0.0004", "$0.01", "$1.24", "$999.40", "$1,235"]);
         assert_eq!([7, 1234, 12_345_678, u64::MAX].map(short), ["7", "1.23k", "12.3M", "18.4Q"]);
@@ -274,13 +274,13 @@ mod tests {
     }
 
     #[test]
-    fn odd_times_are_shown() {
+    fn a_time_out_of_range_is_unknown() {
         assert_eq!(day(0), "1970-01-01");
         assert_eq!(day(i64::MAX), "unknown");
     }
 
     #[test]
-    fn a_slash_in_a_thread_is_no_folder() {
+    fn a_slash_in_the_name_of_a_thread_is_no_folder() {
         let id = "44444444-4444-4444-8444-444444444444";
         assert_eq!(short_id(&format!("{id}-topic-a/b")), short_id(&format!("{id}-topic-7")));
         assert_eq!(short_id(&format!("{id}/agent-1")), "44444444/agent-1");

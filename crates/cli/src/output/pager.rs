@@ -14,9 +14,9 @@ use super::backlog::Backlog;
 #[derive(Debug)]
 pub(super) enum Sink {
     Stdout(BufWriter<Backlog<io::Stdout>>),
-    /// Not more than a screen so far.
+    /// The results fit on the screen so far.
     Screen {
-        held: Vec<u8>,
+        buffered: Vec<u8>,
         lines: usize,
         rows: usize,
         mark: Mark,
@@ -55,7 +55,7 @@ impl Sink {
         let rows = usize::from(size.ws_row);
         if rows > 0 {
             stdout.flush()?;
-            *self = Sink::Screen { held: Vec::new(), lines: 0, rows, mark: Mark::None };
+            *self = Sink::Screen { buffered: Vec::new(), lines: 0, rows, mark: Mark::None };
         }
         Ok(())
     }
@@ -82,14 +82,14 @@ impl Sink {
     pub(super) fn finish(&mut self) -> io::Result<()> {
         match std::mem::replace(self, Sink::new()) {
             Sink::Stdout(mut stdout) => stdout.flush(),
-            // The awaited line never came.
-            Sink::Screen { held, lines, rows, .. } if lines + 1 > rows => {
+            // The line that `await_mark` announced was never written.
+            Sink::Screen { buffered, lines, rows, .. } if lines + 1 > rows => {
                 *self = pager(Mark::None).unwrap_or_else(Sink::new);
-                self.write_all(&held)?;
+                self.write_all(&buffered)?;
                 self.finish()
             }
-            Sink::Screen { held, .. } => {
-                self.write_all(&held)?;
+            Sink::Screen { buffered, .. } => {
+                self.write_all(&buffered)?;
                 self.flush()
             }
             Sink::Pager { mut input, mut child } => {
@@ -104,10 +104,10 @@ impl Sink {
 
     /// Starts the pager. Without one, everything goes to the terminal.
     fn start(&mut self) -> io::Result<()> {
-        let Sink::Screen { held, mark, .. } = self else { return Ok(()) };
-        let (held, mark) = (std::mem::take(held), *mark);
+        let Sink::Screen { buffered, mark, .. } = self else { return Ok(()) };
+        let (buffered, mark) = (std::mem::take(buffered), *mark);
         *self = pager(mark).unwrap_or_else(Sink::new);
-        self.write_all(&held)
+        self.write_all(&buffered)
     }
 }
 
@@ -116,10 +116,10 @@ impl Write for Sink {
         match self {
             Sink::Stdout(stdout) => stdout.write(bytes),
             Sink::Pager { input, .. } => input.write(bytes),
-            Sink::Screen { held, lines, rows, mark } => {
-                held.extend_from_slice(bytes);
+            Sink::Screen { buffered, lines, rows, mark } => {
+                buffered.extend_from_slice(bytes);
                 *lines += memchr::memchr_iter(b'\n', bytes).count();
-                // The shell's prompt after it needs a line too.
+                // The shell's next prompt needs a line too.
                 if *lines + 1 > *rows && *mark != Mark::Awaited {
                     self.start()?;
                 }
@@ -146,14 +146,16 @@ fn command() -> Option<OsString> {
     )
 }
 
-/// Lines that stay above a marked line.
-const ABOVE: usize = 3;
+/// Number of lines that stay visible above a marked line.
+const LINES_ABOVE_MARK: usize = 3;
 
 /// Returns the option that makes `less` begin with a line.
 fn first_line(program: &OsStr, mark: Mark) -> Option<String> {
     let is_less = Path::new(program).file_name().is_some_and(|name| name == "less");
     match mark {
-        Mark::Line(line) if is_less && line > ABOVE => Some(format!("+{}", line - ABOVE)),
+        Mark::Line(line) if is_less && line > LINES_ABOVE_MARK => {
+            Some(format!("+{}", line - LINES_ABOVE_MARK))
+        }
         _ => None,
     }
 }

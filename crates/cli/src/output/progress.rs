@@ -10,7 +10,7 @@ use super::safe::safe;
 /// Bytes below which no bar is shown, because the work is done before it could be read.
 const WORTH_SHOWING: u64 = 4 << 20;
 
-/// Sessions or files up to which no bar is shown.
+/// No bar is shown for at most this number of sessions or files.
 const FEW: u64 = 20;
 
 /// A progress bar. It is removed when the work ends.
@@ -67,7 +67,7 @@ impl Bar {
         }
     }
 
-    /// Sets how many files are done. How many there are is not known.
+    /// Sets how many files are done. Their total is not known.
     pub(crate) fn files(&mut self, doing: &'static str, done: u64) {
         if done > FEW {
             self.start(doing, None, "{human_pos} files");
@@ -114,7 +114,7 @@ impl Drop for Bar {
 
 /// A status line that is replaced when the state changes, and removed at the end.
 ///
-/// Not a progress bar: those fill the line, so that the `^C` of a terminal begins another one.
+/// Not a progress bar: a bar fills the line, so the `^C` that a terminal prints would wrap.
 #[derive(Debug)]
 pub(crate) struct Line {
     /// `None` if stderr is not a terminal.
@@ -144,9 +144,9 @@ impl Line {
     }
 
     /// Clears the line while a message is printed.
-    pub(crate) fn aside(&self, say: impl FnOnce()) {
+    pub(crate) fn aside(&self, print: impl FnOnce()) {
         self.clear();
-        say();
+        print();
         self.draw();
     }
 

@@ -1,10 +1,9 @@
 //! Escapes text from outside before it reaches the terminal.
 //!
-//! File names, session ids and error messages may contain anything, and a terminal obeys some of
-//! it.
-//! Characters that move the cursor, change colours, reorder text or are invisible are escaped.
-//! The two join controls are kept inside words and emoji: Persian, Hindi and emoji families need
-//! them.
+//! File names, session ids and error messages may contain control characters, which a terminal
+//! obeys. Characters that move the cursor, change colours, reorder text or are invisible are
+//! escaped. The two join controls are kept inside words and emoji: Persian, Hindi and emoji
+//! families need them.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -45,7 +44,7 @@ pub(crate) fn safe(text: &str) -> Cow<'_, str> {
     Cow::Owned(shown)
 }
 
-/// Escapes the same characters in JSON text, which still means the same.
+/// Escapes the same characters in JSON text. Its meaning stays the same.
 ///
 /// Outside of strings, JSON is plain ASCII, and serde escapes C0 itself. So every character found
 /// here is inside a string.

@@ -3,11 +3,12 @@
 
 use super::text::{Style, Text};
 
-/// Columns between two cells.
+/// The number of spaces between two cells.
 const GAP: usize = 2;
 
-/// Width that a column keeps when it is cut.
-const LEAST: usize = 16;
+/// The smallest width of a column that is cut, in columns of the terminal. If that is still too
+/// wide, each row becomes a block.
+const MIN_CUT_WIDTH: usize = 16;
 
 /// Width after which a cell is cut in a pipe, where no terminal limits a line.
 pub(crate) const WIDEST_IN_PIPE: usize = 120;
@@ -90,7 +91,7 @@ pub(crate) fn lay_out(columns: &[Column], rows: Vec<Vec<Text>>, width: Option<us
         if too_much > 0 {
             let can_shrink = columns.iter().position(Column::can_shrink);
             match can_shrink.and_then(|column| widths.get_mut(column)) {
-                Some(width) if *width >= LEAST + too_much => *width -= too_much,
+                Some(width) if *width >= MIN_CUT_WIDTH + too_much => *width -= too_much,
                 _ => return blocks(columns, rows, available),
             }
         }
@@ -107,13 +108,13 @@ fn lines(columns: &[Column], widths: &[usize], row: Vec<Text>, wraps: bool) -> V
     let mut line = Text::default();
     let mut further = Vec::new();
     // Trailing spaces are not written.
-    let mut owed = 0;
+    let mut pending_spaces = 0;
     for ((column, width), cell) in columns.iter().zip(widths).zip(row) {
         let cell = match column.kind {
             Kind::Prose if wraps => {
                 let mut wrapped = cell.wrap(*width).into_iter();
                 let first = wrapped.next().unwrap_or_default();
-                let indent = line.width() + owed;
+                let indent = line.width() + pending_spaces;
                 further.extend(wrapped.map(|rest| Text::plain(" ".repeat(indent)).join(rest)));
                 first
             }
@@ -122,12 +123,12 @@ fn lines(columns: &[Column], widths: &[usize], row: Vec<Text>, wraps: bool) -> V
         };
         let free = width.saturating_sub(cell.width());
         let (before, after) = if column.kind == Kind::Numbers { (free, 0) } else { (0, free) };
-        owed += before;
+        pending_spaces += before;
         if !cell.is_empty() {
-            line = line.and(" ".repeat(owed)).join(cell);
-            owed = 0;
+            line = line.and(" ".repeat(pending_spaces)).join(cell);
+            pending_spaces = 0;
         }
-        owed += after + GAP;
+        pending_spaces += after + GAP;
     }
     further.insert(0, line);
     further

@@ -28,9 +28,11 @@ pub(crate) enum Style {
     Match,
     /// A path with a link to it.
     Path(LinkId),
+    /// A session's id with a link to its transcript.
+    Id(LinkId),
 }
 
-// Of the palette of 256 colours: neither the terminal's theme nor its background makes them
+// From the palette of 256 colours: neither the terminal's theme nor its background makes them
 // unreadable. The 16 basic colours have yellow and cyan, which cannot be read on white.
 const TEAL: Ansi256Color = Ansi256Color(30);
 const GREEN: Ansi256Color = Ansi256Color(28);
@@ -47,7 +49,7 @@ impl Style {
             Style::Accent => TEAL.on_default().bold(),
             Style::Code => TEAL.on_default(),
             Style::Link => AnsiStyle::new().underline(),
-            Style::Good => GREEN.on_default(),
+            Style::Good | Style::Id(_) => GREEN.on_default(),
             Style::Warning => ORANGE.on_default(),
             Style::Bad => RED.on_default().bold(),
             Style::Match => ORANGE.on_default().bold(),
@@ -120,9 +122,10 @@ impl Text {
     pub(crate) fn render(&self, with_colour: bool) -> String {
         let mut line = String::new();
         for (style, text) in &self.pieces {
-            if let (Style::Path(link), true) = (style, with_colour) {
+            if let (Style::Path(link) | Style::Id(link), true) = (style, with_colour) {
                 let target = link::target(*link);
-                let _ = write!(line, "\x1b]8;;{target}\x1b\\{text}\x1b]8;;\x1b\\");
+                let ansi = style.ansi();
+                let _ = write!(line, "\x1b]8;;{target}\x1b\\{ansi}{text}{ansi:#}\x1b]8;;\x1b\\");
             } else if with_colour && *style != Style::Plain {
                 let ansi = style.ansi();
                 // Writing to a string cannot fail.
@@ -181,14 +184,14 @@ impl Text {
             at += match end.filter(|_| starts(rest)) {
                 Some(end) => {
                     for (_, letter) in characters.iter_mut().skip(at).take(end + 1) {
-                        *letter = if *letter == ' ' { KEPT } else { *letter };
+                        *letter = if *letter == ' ' { UNBREAKABLE } else { *letter };
                     }
                     end + 2
                 }
                 None => 1,
             };
         }
-        let unmarked = |(style, letter)| (style, if letter == KEPT { ' ' } else { letter });
+        let unmarked = |(style, letter)| (style, if letter == UNBREAKABLE { ' ' } else { letter });
         let lines = broken(characters, width).into_iter();
         lines.map(|line| Text::from_characters(line.characters().map(unmarked))).collect()
     }
@@ -215,8 +218,9 @@ impl Text {
 /// The beginning of a command in a sentence.
 const COMMAND: &str = "`quipu ";
 
-/// A space that is not broken at. No text contains it: line breaks are escaped.
-const KEPT: char = '\n';
+/// Stands for a space at which a line must not end. No text contains this character, because line
+/// breaks are escaped.
+const UNBREAKABLE: char = '\n';
 
 /// Breaks characters into lines.
 fn broken(characters: Vec<(Style, char)>, width: usize) -> Vec<Text> {
@@ -266,12 +270,12 @@ fn columns(characters: &[(Style, char)]) -> usize {
 
 /// Returns the width of one character. A variation selector widens the character before it.
 fn columns_of(character: char) -> usize {
-    if matches!(character, '\u{fe0f}' | KEPT) { 1 } else { character.width().unwrap_or(0) }
+    if matches!(character, '\u{fe0f}' | UNBREAKABLE) { 1 } else { character.width().unwrap_or(0) }
 }
 
 /// Splits a word into parts that fit on a line: between slashes if possible.
 fn parts(word: &[(Style, char)], width: usize) -> Vec<&[(Style, char)]> {
-    let is_kept = word.iter().any(|(_, character)| *character == KEPT);
+    let is_kept = word.iter().any(|(_, character)| *character == UNBREAKABLE);
     if is_kept || columns(word) <= width {
         return vec![word];
     }
@@ -369,7 +373,7 @@ mod tests {
         assert_eq!(text.render(true), "\u{1b}[38;5;28mok\u{1b}[0m then");
     }
 
-    /// The contrast of each colour is at least 4 to 1, on black and on white.
+    /// The contrast of each colour is at least 3.9 to 1, on black and on white.
     #[test]
     fn colours_can_be_read_on_black_and_on_white() {
         let level = |index: u8| if index == 0 { 0.0 } else { f64::from(55 + 40 * index) / 255.0 };

@@ -71,7 +71,7 @@ pub(crate) fn text(unit: &Unit) -> Result<String> {
 fn escaped(text: &OsStr) -> Result<String> {
     let cannot = || {
         let shown = text.to_string_lossy();
-        CommandError::new(format!("a launchd agent cannot name `{shown}`"))
+        CommandError::new(format!("`{shown}` cannot be written to a launchd agent's file"))
             .hint("the path is not valid UTF-8 or has control characters; use another path")
     };
     let mut escaped = String::new();
@@ -81,7 +81,7 @@ fn escaped(text: &OsStr) -> Result<String> {
             '<' => escaped.push_str("&lt;"),
             '>' => escaped.push_str("&gt;"),
             '\n' | '\r' | '\t' => escaped.push_str(&format!("&#{};", u32::from(character))),
-            // XML cannot express them.
+            // XML has no way to write these.
             '\0'..='\u{1f}' | '\u{fffe}' | '\u{ffff}' => return Err(cannot()),
             character => escaped.push(character),
         }
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn what_xml_cannot_say_is_refused() {
+    fn a_path_that_xml_cannot_hold_is_refused() {
         assert!(text(&unit(b"/a\x01")).is_err());
         assert!(text(&unit(b"/a\xff")).is_err());
     }

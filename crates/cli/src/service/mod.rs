@@ -12,7 +12,7 @@ use std::process::{Command, Output, Stdio};
 use crate::error::{CommandError, Result};
 use crate::settings::{self, Origin, Settings};
 
-/// A text in the first lines of files that quipu may replace and delete.
+/// A text in the first lines of the files that quipu wrote, and may replace and delete.
 pub(crate) const MARK: &str = "Written by `quipu service install`";
 
 /// A service.

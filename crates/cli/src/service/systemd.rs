@@ -1,7 +1,7 @@
 //! A systemd user unit.
 //!
-//! Values are quoted as `systemd.syntax(7)` and `systemd.service(5)` say: C escapes inside double
-//! quotes, `%` doubled everywhere, `$` doubled in arguments.
+//! Values are quoted as `systemd.syntax(7)` and `systemd.service(5)` require: C escapes inside
+//! double quotes, `%` doubled everywhere, `$` doubled in arguments.
 
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -14,7 +14,7 @@ pub(crate) const NAME: &str = "quipu.service";
 /// Returns the text of the unit file.
 pub(crate) fn text(unit: &Unit, sandbox: Sandbox) -> String {
     let program = unit.program.as_os_str().as_bytes();
-    // systemd refuses a program with such a name, but passes it on as an argument.
+    // systemd refuses a program with such a name, but accepts the name as an argument of `env`.
     let is_refused = |byte: &u8| byte.is_ascii_control() || b"\"'\\".contains(byte);
     let mut command = match program.iter().any(is_refused) {
         true => format!("/usr/bin/env {}", quoted(program).replace('$', "$$")),
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn ordinary_paths() {
+    fn ordinary_paths_are_quoted() {
         let text = text(&unit("/usr/bin/quipu", b"/d/ledger.db", "/d"), Sandbox::Strict);
         assert!(text.starts_with("# Written by `quipu service install`"));
         assert_eq!(line(&text, "ExecStart"), Some("\"/usr/bin/quipu\" \"watch\" \"/d/ledger.db\""));
@@ -148,14 +148,14 @@ mod tests {
     }
 
     #[test]
-    fn programs_that_systemd_refuses_are_started_by_another() {
+    fn a_program_that_systemd_refuses_is_started_through_env() {
         let text = text(&unit("/it's $5/quipu", b"x", "/d"), Sandbox::Strict);
         let command = "/usr/bin/env \"/it's $$5/quipu\" \"watch\" \"x\"";
         assert_eq!(line(&text, "ExecStart"), Some(command));
     }
 
     #[test]
-    fn what_cannot_be_listed_is_not_protected() {
+    fn a_folder_that_cannot_be_listed_disables_the_protection() {
         for folder in ["/a\nb", "/both \" and '", "/ends with \\"] {
             let text = text(&unit("/q", b"x", folder), Sandbox::Strict);
             assert_eq!(line(&text, "ReadWritePaths"), None, "{folder}");

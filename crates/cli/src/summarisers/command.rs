@@ -1,4 +1,4 @@
-//! A program as a summariser: the prompt on its standard input, the summary on its standard output.
+//! A program as a model: the prompt on its standard input, the answer on its standard output.
 //!
 //! It runs in its own process group, which is ended whole when the program exits, takes too long or
 //! prints too much. Its errors go to quipu's standard error.
@@ -11,17 +11,17 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use quipu_ledger::store::{MAX_SUMMARY_BYTES, Summariser};
-use quipu_transcript::compaction::{Request, prompt};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 
+use super::{Asks, Model};
 use crate::config::SummariserConfig;
 use crate::error::{CommandError, Result};
 
-/// The time that a program has, unless configured.
-const TIMEOUT: Duration = Duration::from_secs(120);
+/// The time that a program has, unless the configuration sets another.
+const DEFAULT_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// The time that a program's output has to end after the program was ended. Only a process that left
-/// the group can keep it open longer.
+/// The time that a program's output has to end after the program was ended. Only a process that
+/// left the group can keep it open longer.
 const GRACE: Duration = Duration::from_secs(2);
 
 struct Program {
@@ -34,17 +34,18 @@ pub(super) fn make(config: &SummariserConfig) -> Result<Box<dyn Summariser>> {
         return Err(CommandError::new("the summariser `command` has no program")
             .hint("write `command = [\"program\", \"argument\"]` below `[store.compaction]`"));
     }
-    let timeout = config.timeout_seconds.map_or(TIMEOUT, Duration::from_secs);
-    Ok(Box::new(Program { words: config.command.clone(), timeout }))
+    let timeout = config.timeout_seconds.map_or(DEFAULT_TIMEOUT, Duration::from_secs);
+    let program = Program { words: config.command.clone(), timeout };
+    Ok(Box::new(Asks::new(program, config)))
 }
 
-impl Summariser for Program {
+impl Model for Program {
     fn name(&self) -> &'static str {
         "command"
     }
 
-    fn summarise(&self, request: &Request<'_>) -> Result<String, String> {
-        self.run(prompt(request).into_bytes())
+    fn ask(&self, prompt: &str, _max_tokens: u64) -> Result<String, String> {
+        self.run(prompt.as_bytes().to_owned())
     }
 }
 
@@ -63,7 +64,7 @@ impl Program {
         let is_ended = wait(&child, until);
         let mut printed = None;
         if !is_ended {
-            // It may be blocked because it has printed too much.
+            // It may hang because it has printed too much, and nothing reads the rest.
             printed = output.try_recv().ok();
         }
         end_group(&child);
@@ -86,8 +87,8 @@ impl Program {
     }
 }
 
-/// Writes the input and reads the output in threads. What is received is the whole output, or more
-/// than the limit.
+/// Writes the input and reads the output in threads. The receiver gets the whole output, or one
+/// byte more than the limit.
 fn start_reading(child: &mut Child, input: Vec<u8>) -> mpsc::Receiver<Vec<u8>> {
     if let Some(mut stdin) = child.stdin.take() {
         // A program need not read its input.

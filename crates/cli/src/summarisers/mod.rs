@@ -1,8 +1,16 @@
-//! The summarisers that a configuration can choose: one file each, and one list of them.
+//! The summarisers that a configuration can choose: one list of them, and one file for each that
+//! the ledger does not provide.
 
+mod anthropic;
 mod command;
+mod http;
+mod openai;
+
+use std::cell::RefCell;
 
 use quipu_ledger::store::{Digest, Summariser};
+use quipu_transcript::compaction::{Question, Request, notes_prompt, prompt};
+use quipu_transcript::redact::Redactor;
 
 use crate::config::SummariserConfig;
 use crate::error::Result;
@@ -11,6 +19,8 @@ use crate::error::Result;
 pub(crate) const KINDS: &[Kind] = &[
     Kind { name: "digest", make: |_| Ok(Box::new(Digest)) },
     Kind { name: "command", make: command::make },
+    Kind { name: "openai", make: openai::make },
+    Kind { name: "anthropic", make: anthropic::make },
 ];
 
 /// One kind of summariser.
@@ -26,5 +36,49 @@ pub(crate) fn configured(config: &SummariserConfig) -> Result<Box<dyn Summariser
     match KINDS.iter().find(|kind| kind.name == name) {
         Some(kind) => (kind.make)(config),
         None => Ok(Box::new(Digest)),
+    }
+}
+
+/// Something that answers a prompt, with at most this many tokens.
+trait Model {
+    fn name(&self) -> &'static str;
+
+    /// Returns the answer, or the reason why there is none. The reason quotes neither the prompt nor
+    /// the answer.
+    fn ask(&self, prompt: &str, max_tokens: u64) -> Result<String, String>;
+}
+
+/// The tokens that notes may have.
+const MAX_NOTES_TOKENS: u64 = 4096;
+
+/// A summariser that asks a model. Secrets are masked in what it is given, unless configured.
+struct Asks<M> {
+    model: M,
+    /// One for all questions, so that a secret has the same number in each.
+    redactor: Option<RefCell<Redactor>>,
+}
+
+impl<M> Asks<M> {
+    fn new(model: M, config: &SummariserConfig) -> Asks<M> {
+        let redactor = config.redact.unwrap_or(true).then(RefCell::default);
+        Asks { model, redactor }
+    }
+}
+
+impl<M: Model> Summariser for Asks<M> {
+    fn name(&self) -> &str {
+        self.model.name()
+    }
+
+    fn summarise(&self, request: &Request<'_>) -> Result<String, String> {
+        let mut redactor = self.redactor.as_ref().map(RefCell::borrow_mut);
+        let text = prompt(request, redactor.as_deref_mut());
+        self.model.ask(&text, request.max_tokens)
+    }
+
+    fn answer(&self, question: &Question<'_>) -> Option<Result<String, String>> {
+        let mut redactor = self.redactor.as_ref().map(RefCell::borrow_mut);
+        let text = notes_prompt(question, redactor.as_deref_mut());
+        Some(self.model.ask(&text, MAX_NOTES_TOKENS))
     }
 }

@@ -57,7 +57,7 @@ fn session(home: &Home) -> String {
     let run = home.run("sessions --all --json --no-sync --ledger kept/ledger.db");
     let first = run.stdout.lines().next().unwrap_or_default();
     let session: serde_json::Value = serde_json::from_str(first).unwrap();
-    session["id"].as_str().unwrap().to_owned()
+    session["session_id"].as_str().unwrap().to_owned()
 }
 
 #[test]
@@ -83,7 +83,7 @@ fn every_command_works_on_every_older_ledger() {
                     command.push_str(" --ledger kept/ledger.db");
                 }
                 let run = home.run(&command);
-                // Nothing found is code 1.
+                // A command that finds nothing exits with 1.
                 let may_find_nothing =
                     ["resume", "search"].iter().any(|it| command.starts_with(it));
                 if run.code > i32::from(may_find_nothing) {

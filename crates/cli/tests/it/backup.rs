@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use crate::home::{Home, files, snapshot};
 
 #[test]
-fn copies_the_ledger() {
+fn a_backup_is_one_checked_file() {
     let home = Home::small();
     home.run("sync");
     fs::create_dir(home.path("disk")).unwrap();
@@ -49,19 +49,19 @@ fn a_backup_is_not_written_to() {
 }
 
 #[test]
-fn for_machines() {
+fn json_reports_the_copy() {
     let home = Home::small();
     home.run("sync");
     let report = home.run("backup copy.db --json").json();
-    assert_eq!(report["file"], "[HOME]/copy.db");
+    assert_eq!(report["path"], "[HOME]/copy.db");
     assert_eq!(report["bytes"].as_u64(), Some(fs::metadata(home.path("copy.db")).unwrap().len()));
     assert_eq!((report["records"].as_u64(), report["sessions"].as_u64()), (Some(55), Some(5)));
-    assert_eq!(report["remembered"], true);
-    assert!(report["seconds"].as_f64().is_some());
+    assert_eq!(report["is_recorded"], true);
+    assert!(report["duration_ms"].as_u64().is_some());
 }
 
 #[test]
-fn overwrites_nothing_unless_told() {
+fn nothing_is_overwritten_without_force() {
     let home = Home::small();
     home.run("sync");
     home.write("copy.db", "precious");
@@ -77,7 +77,7 @@ fn overwrites_nothing_unless_told() {
 }
 
 #[test]
-fn says_what_is_in_the_way() {
+fn an_error_names_what_is_in_the_way() {
     let home = Home::small();
     home.run("sync");
     fs::create_dir(home.path("folder")).unwrap();
@@ -112,7 +112,7 @@ fn says_what_is_in_the_way() {
 }
 
 #[test]
-fn comes_back() {
+fn a_backup_is_restored_and_the_old_ledger_is_kept() {
     let home = Home::small();
     home.run("sync");
     home.run("backup copy.db");
@@ -130,14 +130,14 @@ fn comes_back() {
     });
     assert_eq!(home.run("sync").code, 0);
     let report = home.run("backup --restore copy.db --yes --json").json();
-    assert_eq!(report["ledger"], "[HOME]/.local/share/quipu/ledger.db");
+    assert_eq!(report["ledger_path"], "[HOME]/.local/share/quipu/ledger.db");
     assert_eq!((report["records"].as_u64(), report["sessions"].as_u64()), (Some(55), Some(5)));
-    assert!(report["kept"].as_str().unwrap().contains("ledger.db.before-"));
-    assert_eq!(report["forgotten"].as_array().unwrap().len(), 0);
+    assert!(report["former_ledger_path"].as_str().unwrap().contains("ledger.db.before-"));
+    assert_eq!(report["forgotten_session_ids"].as_array().unwrap().len(), 0);
 }
 
 #[test]
-fn restores_only_what_is_sound_and_wanted() {
+fn only_an_intact_backup_is_restored_after_a_confirmation() {
     let home = Home::small();
     home.run("sync");
     home.run("backup copy.db");
@@ -183,14 +183,14 @@ fn restores_only_what_is_sound_and_wanted() {
     hint: nothing was changed; use --force to keep that file under another name and restore anyway
     ");
     let report = home.run("backup --restore copy.db --yes --force --json").json();
-    let kept = report["kept"].as_str().unwrap().replace("[HOME]/", "");
+    let kept = report["former_ledger_path"].as_str().unwrap().replace("[HOME]/", "");
     assert_eq!(fs::read(home.path(kept)).unwrap(), b"scribbled over");
     assert_eq!(home.run("status").code, 0);
 }
 
 /// A backup of another ledger must not replace this one by mistake.
 #[test]
-fn a_copy_of_another_ledger_is_asked_for() {
+fn a_copy_of_another_ledger_needs_force() {
     let home = Home::small();
     home.run("sync");
     home.run("sync --ledger other.db");

@@ -1,5 +1,5 @@
-//! A rebuild that runs, or that was interrupted: no command takes missing records for missing
-//! sessions, and the answers say what they lack.
+//! A rebuild that runs, or that was interrupted: no command reports that there are no sessions when
+//! only their records are not projected yet, and every answer names what is missing from it.
 
 use std::fs::{self, File};
 use std::path::Path;
@@ -59,7 +59,7 @@ fn an_empty_answer_is_an_error() {
     error: the readable tables of [HOME]/.local/share/quipu/ledger.db are being rebuilt: 0 of 55 records are done
     hint: try again when the rebuild is done; `quipu sync` finishes one that was interrupted, and has to be able to write to the ledger
     ");
-    // As many records as a rebuild counts.
+    // A rebuild counts the same number of records.
     drop(lock);
     let report = home.run("rebuild --json").json();
     assert_eq!(report["records"], 55);
@@ -82,7 +82,7 @@ fn an_incomplete_answer_has_a_mark() {
         assert_eq!(run.code, 0, "{command}: {run}");
         for line in run.stdout.lines() {
             let object: serde_json::Value = serde_json::from_str(line).unwrap();
-            assert_eq!(object["unprojected"], missing, "{command}: {line}");
+            assert_eq!(object["unprojected_records"], missing, "{command}: {line}");
         }
     }
     let warned = home.run("sessions --no-sync");
@@ -116,7 +116,7 @@ fn lists_and_dry_runs_do_not_migrate() {
         fs::create_dir(home.path("kept")).unwrap();
         fs::write(home.path("kept/ledger.db"), old.ledger()).unwrap();
         let session = home.run("sessions --json -n 1 --no-sync --ledger kept/ledger.db").json();
-        let session = session["id"].as_str().unwrap();
+        let session = session["session_id"].as_str().unwrap();
         let before = fs::read(home.path("kept/ledger.db")).unwrap();
         for command in [format!("forget {session} --dry-run"), "senders list".to_owned()] {
             let run = home.run(&format!("{command} --ledger kept/ledger.db"));

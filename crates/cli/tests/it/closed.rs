@@ -54,7 +54,7 @@ fn close(home: &Home, folder: u32, file: u32, owner: u32) {
 }
 
 #[test]
-fn a_folder_that_cannot_be_written_to() {
+fn a_ledger_in_a_read_only_folder_is_read() {
     for (folder, file, owner) in [(0o500, 0o600, NOBODY), (0o500, 0o400, NOBODY), (0o755, 0o644, 0)]
     {
         let home = collected();
@@ -85,7 +85,7 @@ fn a_folder_that_cannot_be_written_to() {
 
 /// Every writing command reports the folder that it may not write to.
 #[test]
-fn writing_in_a_folder_that_cannot_be_written_to() {
+fn writing_in_a_read_only_folder_is_an_error_that_names_it() {
     let home = collected();
     for name in ["kept/ledger.db.lock", "kept/ledger.db.wait"].map(|name| home.path(name)) {
         fs::write(&name, []).unwrap();
@@ -98,7 +98,7 @@ fn writing_in_a_folder_that_cannot_be_written_to() {
         ["sync", "session new", "senders allow telegram:82", "rebuild", "import .openclaw"];
     for command in commands {
         let Some(run) = run(&home, &format!("{command} --ledger kept/ledger.db")) else {
-            quipu_torture::skip("nobody without rights can be had here");
+            quipu_torture::skip("this machine cannot run a program as a user without privileges");
             return;
         };
         assert_eq!(run.code, 2, "{command}: {run}");
@@ -110,7 +110,7 @@ fn writing_in_a_folder_that_cannot_be_written_to() {
 
 /// A read-only file in a writable folder.
 #[test]
-fn a_file_that_cannot_be_written_to() {
+fn a_read_only_ledger_is_read() {
     let home = collected();
     close(&home, 0o700, 0o400, NOBODY);
     for command in ["status", "cursors", "restore --all --to free/out", "backup free/copy.db"] {
@@ -120,7 +120,7 @@ fn a_file_that_cannot_be_written_to() {
 }
 
 #[test]
-fn a_log_that_cannot_be_opened_is_not_passed_over() {
+fn a_log_that_cannot_be_opened_is_an_error() {
     let home = collected();
     // The files that a killed process leaves behind, after a restart of the machine.
     fs::write(home.path("kept/ledger.db-wal"), vec![7; 4096]).unwrap();
@@ -138,12 +138,12 @@ fn a_log_that_cannot_be_opened_is_not_passed_over() {
 
 /// `chmod 444`, one read, `chmod 600`: no file is left that makes the ledger read-only.
 #[test]
-fn a_file_that_was_read_only_for_a_while() {
+fn a_ledger_that_was_read_only_is_written_to_again() {
     let home = collected();
     close(&home, 0o700, 0o444, NOBODY);
     for command in ["sessions", "sessions --no-sync", "status"] {
         let Some(run) = run(&home, &format!("{command} --ledger kept/ledger.db")) else {
-            quipu_torture::skip("nobody without rights can be had here");
+            quipu_torture::skip("this machine cannot run a program as a user without privileges");
             return;
         };
         assert_eq!(run.code, 0, "{command}: {run}");
@@ -179,7 +179,7 @@ fn a_file_that_was_read_only_for_a_while() {
 
 /// The hints after an interrupted rebuild name a command that helps.
 #[test]
-fn an_interrupted_rebuild_of_a_read_only_ledger() {
+fn an_interrupted_rebuild_of_a_read_only_ledger_is_reported() {
     let home = collected();
     let ledger = home.path("kept/ledger.db");
     crate::behind::begin_rebuild(&ledger);
@@ -187,7 +187,7 @@ fn an_interrupted_rebuild_of_a_read_only_ledger() {
     for command in ["leaf", "context", "branch", "meta"] {
         let command = format!("session {command} 00000001 --ledger kept/ledger.db");
         let Some(run) = run(&home, &command) else {
-            quipu_torture::skip("nobody without rights can be had here");
+            quipu_torture::skip("this machine cannot run a program as a user without privileges");
             return;
         };
         assert_eq!(run.code, 2, "{command}: {run}");
@@ -200,7 +200,7 @@ fn an_interrupted_rebuild_of_a_read_only_ledger() {
 
 /// A file beside the ledger that may not be read is named. It belongs to the same user.
 #[test]
-fn a_companion_that_cannot_be_read() {
+fn a_companion_that_cannot_be_read_is_named() {
     for suffix in ["-shm", "-wal"] {
         let home = collected();
         for companion in ["-wal", "-shm"] {
@@ -212,7 +212,9 @@ fn a_companion_that_cannot_be_read() {
         close(&home, 0o700, 0o600, NOBODY);
         for command in ["sessions", "sessions --no-sync", "status", "session leaf 0000", "sync"] {
             let Some(run) = run(&home, &format!("{command} --ledger kept/ledger.db")) else {
-                quipu_torture::skip("nobody without rights can be had here");
+                quipu_torture::skip(
+                    "this machine cannot run a program as a user without privileges",
+                );
                 return;
             };
             assert_eq!(run.code, 2, "{command}: {run}");
@@ -233,7 +235,7 @@ fn a_companion_that_cannot_be_read() {
 
 /// A ledger of an older version that cannot be migrated in place.
 #[test]
-fn an_old_ledger_in_a_folder_that_cannot_be_written_to() {
+fn an_old_ledger_in_a_read_only_folder_is_read() {
     for old in quipu_torture::OLD_LEDGERS {
         let home = collected();
         fs::write(home.path("kept/ledger.db"), old.ledger()).unwrap();
@@ -241,7 +243,9 @@ fn an_old_ledger_in_a_folder_that_cannot_be_written_to() {
         let before = files(&home.path("kept"));
         for command in ["sessions", "status", "restore --all --to free/out"] {
             let Some(run) = run(&home, &format!("{command} --ledger kept/ledger.db")) else {
-                quipu_torture::skip("nobody without rights can be had here");
+                quipu_torture::skip(
+                    "this machine cannot run a program as a user without privileges",
+                );
                 return;
             };
             assert_eq!(run.code, 0, "{}: {command}: {run}", old.name);

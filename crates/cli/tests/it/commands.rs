@@ -1,4 +1,4 @@
-//! Printed commands work.
+//! The commands that quipu prints can be run.
 
 use crate::home::Home;
 
@@ -25,7 +25,7 @@ fn printed(stdout: &str) -> String {
 }
 
 #[test]
-fn what_a_search_prints_shows_what_was_found() {
+fn the_command_that_a_search_prints_shows_the_hit() {
     let home = Home::empty();
     home.write(
         ".openclaw/cron/jobs.json",
@@ -51,7 +51,7 @@ fn what_a_search_prints_shows_what_was_found() {
 }
 
 #[test]
-fn odd_names_are_printed_so_that_they_work() {
+fn printed_commands_with_odd_names_work() {
     let home = Home::empty();
     let id = "11111111-1111-4111-8111-111111111111";
     home.write(".claude/projects/-p/last.jsonl", line(id, 1, None, "walrus"));
@@ -73,7 +73,7 @@ fn odd_names_are_printed_so_that_they_work() {
 
 /// A shell reads no folder of a transcript as an option, and runs nothing in its name.
 #[test]
-fn a_folder_that_looks_like_an_option() {
+fn a_folder_is_never_read_as_an_option() {
     let home = Home::empty();
     for (number, (folder, printed)) in [
         ("-rf", "cd ./-rf && "),
@@ -114,7 +114,7 @@ fn a_tree_names_the_sessions_on_both_sides_of_a_fork() {
     assert!(fork.stdout.contains("forked from 11111111 at abcdef02"), "{fork}");
     let lines = home.run("tree 22222222 --json").json_lines();
     assert_eq!(lines[0]["kind"], "forked_from");
-    assert_eq!(lines[0]["session"], one);
+    assert_eq!(lines[0]["session_id"], one);
     // An entry's id is not a session's id.
     let many = home.run("show 11111111 --entry a");
     assert!(many.stderr.contains("`a` matches 3 entries"), "{many}");
@@ -125,13 +125,13 @@ fn an_entry_is_found_by_its_number_alone() {
     let home = Home::small();
     home.run("sync -q");
     let lines = home.run("show odd --json").json_lines();
-    let named = lines.iter().find_map(|line| line["id"].as_str()?.strip_prefix('#')).unwrap();
+    let named = lines.iter().find_map(|line| line["entry_id"].as_str()?.strip_prefix('#')).unwrap();
     let run = home.run(&format!("show odd --entry {named} --raw"));
     assert_eq!(run.code, 0, "{run}");
 }
 
 #[test]
-fn usage_says_where_it_looked_and_whose_prices_it_used() {
+fn usage_names_its_folders_and_its_prices() {
     let home = Home::empty();
     let empty = home.run("usage");
     assert!(empty.stdout.contains("Nothing to collect yet."), "{empty}");

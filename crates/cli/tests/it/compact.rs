@@ -12,7 +12,7 @@ fn repository(path: &str) -> String {
 }
 
 /// Returns a home with the session of docs/compaction.md.
-fn example() -> Home {
+pub(crate) fn example() -> Home {
     let home = Home::empty();
     home.run("session new --id example");
     append(&home, &repository("docs/examples/compaction.jsonl"));
@@ -34,33 +34,12 @@ fn with_program(home: &Home, script: &str) {
     home.write(".config/quipu/config.toml", config);
 }
 
-/// The page shows these commands and their output, with every number.
+/// The page has the summary of its example; `documents.rs` compares the numbers.
 #[test]
 fn r80_the_worked_example_is_true() {
     let page = repository("docs/compaction.md");
-    let (_, example) = page.split_once("## A worked example").unwrap();
-    let home = Home::empty();
-    let mut checked = 0;
-    for block in example.split("```console\n").skip(1) {
-        let (block, _) = block.split_once("```").unwrap();
-        for command in block.split("$ quipu ").skip(1) {
-            let (command, expected) = command.split_once('\n').unwrap();
-            if command.starts_with("session append") {
-                append(&home, &repository("docs/examples/compaction.jsonl"));
-                continue;
-            }
-            let run = home.run(command);
-            assert_eq!(run.code, 0, "{run}");
-            let lines = |text: &str| -> Vec<String> {
-                let text = text.lines().filter(|line| !line.is_empty());
-                // The id of the new entry is random.
-                text.filter(|line| !line.starts_with("  entry")).map(str::to_owned).collect()
-            };
-            assert_eq!(lines(&run.stdout), lines(expected), "{command}");
-            checked += 1;
-        }
-    }
-    assert!(checked >= 5, "{checked}");
+    let home = example();
+    assert_eq!(home.run("session compact example --window 900").code, 0);
     let context = home.run("session context example --json").json();
     let summary = context["messages"][0]["summary"].as_str().unwrap();
     assert!(page.contains(summary), "docs/compaction.md has another summary:\n{summary}");
@@ -73,11 +52,11 @@ fn headroom_names_what_is_missing() {
     append(&home, r#"{"role":"user","content":"hello"}"#);
     let unknown = home.run("session headroom example").stdout;
     let expected = "session example: 2 tokens in 1 message\n  window  not known without a model, so \
-                    that nothing is due\n";
+                    no compaction is due\n";
     assert_eq!(unknown, expected);
     let json = home.run("session headroom example --window 9223372036854775808 --json").json();
-    assert_eq!(json["limit"], 9_223_372_036_854_751_808_u64);
-    assert_eq!((&json["tokens"], &json["isDue"]), (&2.into(), &false.into()));
+    assert_eq!(json["limit_tokens"], 9_223_372_036_854_751_808_u64);
+    assert_eq!((&json["context_tokens"], &json["is_due"]), (&2.into(), &false.into()));
     assert_eq!(home.run("session headroom example --window 0").code, 2);
     home.write(
         ".config/quipu/config.toml",
@@ -90,10 +69,10 @@ fn headroom_names_what_is_missing() {
 }
 
 #[test]
-fn what_cannot_be_compacted_stays() {
+fn a_session_is_compacted_only_when_that_is_possible() {
     let home = example();
     let nothing = home.run("session compact example --window 90000 --json");
-    assert_eq!(nothing.json(), serde_json::json!({"compacted": false}));
+    assert_eq!(nothing.json(), serde_json::json!({"is_compacted": false}));
     assert_eq!(
         home.run("session compact example --window 90000").stdout,
         "nothing to compact: every message stays\n"
@@ -106,13 +85,13 @@ fn what_cannot_be_compacted_stays() {
     assert_eq!(refused.code, 2);
     assert!(refused.stderr.contains("and 50 fit"), "{refused}");
     let done = home.run("session compact example --window 900 --json").json();
-    assert_eq!((&done["compacted"], &done["session"]), (&true.into(), &"example".into()));
+    assert_eq!((&done["is_compacted"], &done["session_id"]), (&true.into(), &"example".into()));
     let again = home.run("session compact example --window 900 --json").json();
-    assert_eq!(again["compacted"], false);
+    assert_eq!(again["is_compacted"], false);
 }
 
 #[test]
-fn instructions_choose_lines() {
+fn instructions_choose_lines_of_the_summary() {
     let home = example();
     home.run("session compact example --keep 30 --instructions memchr");
     let context = home.run("session context example --json").json();
@@ -125,7 +104,7 @@ fn a_program_makes_the_summary() {
     let home = example();
     with_program(&home, "grep -c '^.User]: \\|^.Assistant]: '; echo done");
     let done = home.run("session compact example --keep 30 --json").json();
-    assert_eq!(done["compacted"], true);
+    assert_eq!(done["is_compacted"], true);
     let context = home.run("session context example --json").json();
     let summary = context["messages"][0]["summary"].as_str().unwrap();
     assert!(summary.starts_with("4\ndone\n\n<modified-files>\nsrc/parser.rs"), "{summary}");
@@ -157,7 +136,7 @@ fn a_program_that_fails_changes_nothing() {
     // A child that stays behind keeps the output open; it is ended with its group.
     with_program(&home, "sleep 600 & echo $! > \"$HOME/child\"; echo summary");
     let done = home.run("session compact example --window 900 --json");
-    assert_eq!(done.json()["compacted"], true, "{done}");
+    assert_eq!(done.json()["is_compacted"], true, "{done}");
     let child = fs::read_to_string(home.path("child")).unwrap();
     let stat = fs::read_to_string(format!("/proc/{}/stat", child.trim()));
     assert!(stat.is_err() || stat.unwrap().contains(") Z "), "the child still runs");
@@ -174,10 +153,10 @@ fn a_collected_session_needs_a_fork() {
     let refused = home.run(&format!("session compact {id} --keep 0"));
     assert_eq!(refused.code, 2, "{refused}");
     let dry = home.run(&format!("session compact {id} --keep 0 --dry-run --json")).json();
-    assert_eq!(dry["dryRun"], true);
+    assert_eq!(dry["is_dry_run"], true);
     let done = home.run(&format!("session compact {id} --keep 0 --fork --json")).json();
-    assert_eq!(done["tokensBefore"], dry["tokensBefore"]);
-    let fork = done["session"].as_str().unwrap();
+    assert_eq!(done["tokens_before"], dry["tokens_before"]);
+    let fork = done["session_id"].as_str().unwrap();
     let context: Value = home.run(&format!("session context {fork} --json")).json();
     assert_eq!(context["messages"][0]["role"], "compactionSummary");
 }
@@ -196,7 +175,7 @@ fn settings_of_compactions_are_shown_and_checked() {
     );
     let shown = home.run("config show --json").json_lines();
     let value = |key: &str| {
-        shown.iter().find(|line| line["key"] == key).map(|line| line["value"].clone()).unwrap()
+        shown.iter().find(|line| line["setting"] == key).map(|line| line["value"].clone()).unwrap()
     };
     assert_eq!(value("models.m.context_window"), 7);
     assert_eq!(value("store.compaction.reserve_tokens"), 5);
@@ -225,7 +204,7 @@ fn settings_of_compactions_are_shown_and_checked() {
 
 /// A runtime appends, and its session is compacted when that is due.
 #[test]
-fn r80_appends_compact_by_themselves() {
+fn r80_an_append_compacts_when_that_is_due() {
     let home = example();
     let append = |line: &str, more: &[&str]| {
         let arguments =
@@ -236,8 +215,8 @@ fn r80_appends_compact_by_themselves() {
     // The next line continues from the compaction.
     let lines = append(two, &["--expect-leaf", "00000009"]).json_lines();
     assert_eq!(lines[0]["leaf"], lines[0]["compaction"]["id"]);
-    assert_eq!(lines[0]["compaction"]["tokensBefore"], 498);
-    assert!(lines[1]["compaction"].is_null() && lines[1]["compactionDue"].is_null());
+    assert_eq!(lines[0]["compaction"]["tokens_before"], 498);
+    assert!(lines[1]["compaction"].is_null() && lines[1]["compaction_due"].is_null());
     let context = home.run("session context example --json").json();
     let roles: Vec<&str> = context["messages"]
         .as_array()
@@ -251,25 +230,28 @@ fn r80_appends_compact_by_themselves() {
     let long = format!("{{\"role\":\"user\",\"content\":\"{}\"}}", "x".repeat(4000));
     let failed = append(&long, &[]);
     assert_eq!(
-        (failed.code, failed.json()["compactionDue"].as_bool()),
+        (failed.code, failed.json()["compaction_due"].as_bool()),
         (0, Some(true)),
         "{failed}"
     );
     assert!(failed.stderr.contains("the session was not compacted"), "{failed}");
     let plain = home.feed(&["session", "append", "example"], &long);
-    assert!(plain.json()["compactionDue"].is_null());
+    assert!(plain.json()["compaction_due"].is_null());
 }
 
 #[test]
 fn a_context_fits_into_a_budget() {
     let home = example();
     let json = home.run("session context example --budget 300 --json").json();
-    assert_eq!((&json["shortened"], json["tokens"].as_u64() <= Some(300)), (&1.into(), true));
+    assert_eq!(
+        (&json["shortened_results"], json["context_tokens"].as_u64() <= Some(300)),
+        (&1.into(), true)
+    );
     let shown = home.run("session context example --budget 320").stdout;
     assert!(shown.contains("1 result shortened"), "{shown}");
     let over = home.run("session context example --budget 10 --json");
     assert_eq!(over.code, 1, "{over}");
     assert!(over.stderr.contains("does not fit into the budget"), "{over}");
     let plain = home.run("session context example --json").json();
-    assert!(plain["tokens"].is_null() && plain["messages"][2]["quipuShortened"].is_null());
+    assert!(plain["context_tokens"].is_null() && plain["messages"][2]["quipuShortened"].is_null());
 }

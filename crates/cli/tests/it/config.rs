@@ -5,7 +5,7 @@ use crate::home::{Home, snapshot};
 const FILE: &str = ".config/quipu/config.toml";
 
 #[test]
-fn defaults() {
+fn every_setting_has_a_default() {
     snapshot!(Home::empty().run("config show"), @"
     exit 0
     --- stdout
@@ -34,7 +34,7 @@ fn defaults() {
 }
 
 #[test]
-fn from_a_file() {
+fn settings_come_from_a_file() {
     let home = Home::empty();
     home.write(
         FILE,
@@ -56,7 +56,7 @@ fn from_a_file() {
 }
 
 #[test]
-fn from_the_environment() {
+fn settings_come_from_the_environment() {
     let home = Home::empty();
     home.write("here.toml", "ledger = 'unused.db'");
     let variables = [
@@ -80,7 +80,7 @@ fn from_the_environment() {
 }
 
 #[test]
-fn from_base_folders() {
+fn xdg_variables_move_the_ledger_and_the_configuration() {
     let home = Home::empty();
     let (data, config) = (home.path("data"), home.path("conf"));
     home.write("conf/quipu/config.toml", "color = 'always'");
@@ -101,7 +101,7 @@ fn from_base_folders() {
 }
 
 #[test]
-fn from_flags() {
+fn flags_override_the_environment() {
     let home = Home::empty();
     home.write("here.toml", "");
     let variables = [("QUIPU_LEDGER", "/unused"), ("QUIPU_CONFIG", "/unused"), ("NO_COLOR", "1")];
@@ -118,7 +118,7 @@ fn from_flags() {
 }
 
 #[test]
-fn for_machines() {
+fn json_is_one_object_per_setting() {
     let home = Home::empty();
     home.write(FILE, "[roots]\nopenclaw = ['/state']");
     let run = home.run_with("config show --json --color never", &[("QUIPU_LEDGER", "/l.db")]);
@@ -126,27 +126,27 @@ fn for_machines() {
     snapshot!(run, @r#"
     exit 0
     --- stdout
-    {"key":"config","value":"[HOME]/.config/quipu/config.toml","origin":"default"}
-    {"key":"ledger","value":"/l.db","origin":"environment","from":"QUIPU_LEDGER"}
-    {"key":"color","value":"never","origin":"flag","from":"--color"}
-    {"key":"collect.priority","value":2,"origin":"default"}
-    {"key":"collect.deleted","value":true,"origin":"default"}
-    {"key":"roots.claude-code","value":["[HOME]/.claude","[HOME]/.config/claude"],"origin":"default"}
-    {"key":"roots.openclaw","value":["/state"],"origin":"file","from":"[HOME]/.config/quipu/config.toml"}
-    {"key":"retention.claude-code","value":30,"origin":"default"}
-    {"key":"retention.openclaw","value":"never","origin":"default"}
-    {"key":"store.main_key","value":"main","origin":"default"}
-    {"key":"store.dm_scope","value":"main","origin":"default"}
-    {"key":"store.group_scope","value":"per-group","origin":"default"}
-    {"key":"store.reset.mode","value":"none","origin":"default"}
-    {"key":"store.admission.direct","value":"pairing","origin":"default"}
-    {"key":"store.admission.group","value":"allowlist","origin":"default"}
-    {"key":"store.admission.owners","value":[],"origin":"default"}
+    {"setting":"config","value":"[HOME]/.config/quipu/config.toml","origin":"default"}
+    {"setting":"ledger","value":"/l.db","origin":"environment","from":"QUIPU_LEDGER"}
+    {"setting":"color","value":"never","origin":"flag","from":"--color"}
+    {"setting":"collect.priority","value":2,"origin":"default"}
+    {"setting":"collect.deleted","value":true,"origin":"default"}
+    {"setting":"roots.claude-code","value":["[HOME]/.claude","[HOME]/.config/claude"],"origin":"default"}
+    {"setting":"roots.openclaw","value":["/state"],"origin":"file","from":"[HOME]/.config/quipu/config.toml"}
+    {"setting":"retention.claude-code","value":30,"origin":"default"}
+    {"setting":"retention.openclaw","value":"never","origin":"default"}
+    {"setting":"store.main_key","value":"main","origin":"default"}
+    {"setting":"store.dm_scope","value":"main","origin":"default"}
+    {"setting":"store.group_scope","value":"per-group","origin":"default"}
+    {"setting":"store.reset.mode","value":"none","origin":"default"}
+    {"setting":"store.admission.direct","value":"pairing","origin":"default"}
+    {"setting":"store.admission.group","value":"allowlist","origin":"default"}
+    {"setting":"store.admission.owners","value":[],"origin":"default"}
     "#);
 }
 
 #[test]
-fn configured_roots_replace_the_others() {
+fn configured_roots_replace_the_defaults() {
     let home = Home::small();
     home.fixture("openclaw/agents/pi", "elsewhere/agents/pi");
     home.write("config.toml", "[roots]\nopenclaw = ['elsewhere']\nclaude-code = []\n");
@@ -222,7 +222,7 @@ fn broken_files_are_refused() {
 }
 
 #[test]
-fn a_file_that_was_asked_for_has_to_be_there() {
+fn a_named_configuration_file_has_to_exist() {
     snapshot!(Home::empty().run("sync --config nowhere.toml"), @"
     exit 2
     --- stderr
@@ -235,7 +235,7 @@ fn a_file_that_was_asked_for_has_to_be_there() {
 /// A pipe is not waited for, a device is not read without end, and a large file is not read
 /// completely.
 #[test]
-fn what_is_no_small_file_is_refused() {
+fn only_a_small_regular_file_is_read() {
     let home = Home::small();
     home.run("sync");
     let pipe = home.path("pipe");
@@ -281,7 +281,7 @@ fn without_a_home_the_ledger_has_to_be_named() {
 
 /// Files left out by a setting are reported with that setting, and can be collected later.
 #[test]
-fn r50_a_priority_from_the_file() {
+fn r50_the_file_sets_the_priority() {
     let home = Home::empty();
     home.fixture("openclaw/cron", ".openclaw/cron");
     home.fixture("openclaw/workspace", ".openclaw/workspace");
@@ -308,7 +308,7 @@ fn r50_a_priority_from_the_file() {
 }
 
 #[test]
-fn a74_wrong_values_of_collect() {
+fn a74_wrong_values_of_collect_are_refused() {
     snapshot!(refused("[collect]\npriority = 3"), @"
     exit 2
     --- stderr
@@ -325,7 +325,7 @@ fn a74_wrong_values_of_collect() {
 
 /// A file of a megabyte, roots of other users, roots inside roots and `/`.
 #[test]
-fn a74_configurations_of_every_kind() {
+fn a74_every_configuration_is_used_or_refused() {
     let home = Home::small();
     let padding = format!("# {}\n", "x".repeat(1 << 20));
     home.write(FILE, format!("{padding}color = 'never'\n{padding}"));
@@ -355,7 +355,7 @@ fn a74_configurations_of_every_kind() {
 
 /// No file makes the parser loop or overflow.
 #[test]
-fn a74_files_full_of_anything() {
+fn a74_a_file_that_is_no_toml_is_refused() {
     let home = Home::small();
     for broken in [
         format!("color = {}", "[".repeat(1 << 20)),
@@ -410,7 +410,7 @@ fn r62_the_store_is_configured_here() {
                                         telegram:1
     ");
     let lines = home.run("config show --json").json_lines();
-    let owners = lines.iter().find(|line| line["key"] == "store.admission.owners").unwrap();
+    let owners = lines.iter().find(|line| line["setting"] == "store.admission.owners").unwrap();
     assert_eq!(owners["value"], serde_json::json!(["matrix:@ada:x.org", "telegram:1"]));
 }
 
@@ -495,7 +495,7 @@ fn r62_a_broken_openclaw_config_is_refused_where_it_is_needed() {
 }
 
 #[test]
-fn r62_wrong_values_of_the_store() {
+fn r62_wrong_values_of_the_store_are_refused() {
     snapshot!(refused("[store]\ndm_scope = 'everyone'"), @r#"
     exit 2
     --- stderr
@@ -562,14 +562,14 @@ fn r62_wrong_values_of_the_store() {
 
 /// The retention of an agent is configured, because its own settings are never opened.
 #[test]
-fn how_long_transcripts_are_kept() {
+fn a_configured_retention_is_used_everywhere() {
     let home = Home::small();
     home.write(FILE, "[retention]\nclaude-code = 12\nopenclaw = 0\n");
     let shown = home.run("config show").stdout;
     assert!(shown.contains("retention.claude-code   12 "), "{shown}");
     assert!(shown.contains("retention.openclaw      never "), "{shown}");
     let line = home.run("config show --json").json_lines();
-    let line = line.into_iter().find(|line| line["key"] == "retention.claude-code").unwrap();
+    let line = line.into_iter().find(|line| line["setting"] == "retention.claude-code").unwrap();
     assert_eq!((&line["value"], &line["origin"]), (&12.into(), &"file".into()));
     let warned = home.run("doctor").stdout;
     assert!(warned.contains("(`retention.claude-code` in the configuration is 12)"), "{warned}");

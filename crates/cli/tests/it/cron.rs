@@ -22,7 +22,7 @@ fn home() -> Home {
 }
 
 #[test]
-fn jobs() {
+fn jobs_are_listed_with_their_state() {
     let home = home();
     snapshot!(home.run_with("cron", &[("TZ", "UTC0")]), @"
     exit 0
@@ -43,14 +43,14 @@ fn jobs() {
     snapshot!(home.run("cron --json --no-sync"), @r#"
     exit 0
     --- stdout
-    {"id":"5145dbcf","name":"Meeting Intel","description":null,"agent":null,"schedule":"every 15 minutes","state":"on","prompt":"Check calendars","runs":2,"errors":1,"last_run_at":1769845500000,"last_status":"error","next_run_at":1769846400000,"fresh_as_of":"[TIME]","pending_bytes":null}
-    {"id":"0ld","name":null,"description":null,"agent":null,"schedule":"","state":"gone","prompt":null,"runs":2,"errors":1,"last_run_at":1769845500000,"last_status":"error","next_run_at":null,"fresh_as_of":"[TIME]","pending_bytes":null}
-    {"id":"7d0a52aa","name":"Morning briefing","description":null,"agent":null,"schedule":"cron 0 7 * * 1-5 (Europe/Berlin)","state":"off","prompt":"Summarise the night","runs":0,"errors":0,"last_run_at":null,"last_status":null,"next_run_at":null,"fresh_as_of":"[TIME]","pending_bytes":null}
+    {"job_id":"5145dbcf","name":"Meeting Intel","description":null,"agent":null,"schedule":"every 15 minutes","state":"on","prompt":"Check calendars","runs":2,"failed_runs":1,"last_run_at":1769845500000,"last_status":"error","next_run_at":1769846400000,"fresh_as_of":"[TIME]","pending_bytes":null}
+    {"job_id":"0ld","name":null,"description":null,"agent":null,"schedule":"","state":"gone","prompt":null,"runs":2,"failed_runs":1,"last_run_at":1769845500000,"last_status":"error","next_run_at":null,"fresh_as_of":"[TIME]","pending_bytes":null}
+    {"job_id":"7d0a52aa","name":"Morning briefing","description":null,"agent":null,"schedule":"cron 0 7 * * 1-5 (Europe/Berlin)","state":"off","prompt":"Summarise the night","runs":0,"failed_runs":0,"last_run_at":null,"last_status":null,"next_run_at":null,"fresh_as_of":"[TIME]","pending_bytes":null}
     "#);
 }
 
 #[test]
-fn runs() {
+fn runs_of_a_job_are_listed() {
     let home = home();
     snapshot!(home.run_with("cron intel", &[("TZ", "UTC0"), ("COLUMNS", "100")]), @"
     exit 0
@@ -84,8 +84,8 @@ fn runs() {
     snapshot!(home.run("cron intel --json --no-sync"), @r#"
     exit 0
     --- stdout
-    {"job":"5145dbcf","time":1769845500000,"status":"error","duration_ms":900,"model":"claude-opus-4-5","tokens":11,"summary":null,"error":"gateway unreachable","session":"s1","fresh_as_of":"[TIME]","pending_bytes":null}
-    {"job":"5145dbcf","time":1769844600000,"status":"ok","duration_ms":12500,"model":null,"tokens":null,"summary":"No upcoming meetings","error":null,"session":null,"fresh_as_of":"[TIME]","pending_bytes":null}
+    {"job_id":"5145dbcf","time":1769845500000,"status":"error","duration_ms":900,"model":"claude-opus-4-5","total_tokens":11,"summary":null,"error_message":"gateway unreachable","session_id":"s1","fresh_as_of":"[TIME]","pending_bytes":null}
+    {"job_id":"5145dbcf","time":1769844600000,"status":"ok","duration_ms":12500,"model":null,"total_tokens":null,"summary":"No upcoming meetings","error_message":null,"session_id":null,"fresh_as_of":"[TIME]","pending_bytes":null}
     "#);
     snapshot!(home.run("cron brief"), @"
     exit 0
@@ -113,7 +113,7 @@ fn runs() {
 }
 
 #[test]
-fn nothing_at_all() {
+fn no_jobs_are_no_error() {
     snapshot!(Home::empty().run("cron"), @"
     exit 0
     --- stdout

@@ -3,7 +3,7 @@
 use crate::home::{Home, snapshot};
 
 #[test]
-fn small_home() {
+fn every_file_is_listed_below_its_root() {
     let home = Home::small();
     home.run("sync");
     snapshot!(home.run("cursors"), @"
@@ -28,7 +28,7 @@ fn small_home() {
 }
 
 #[test]
-fn narrow_terminal() {
+fn paths_are_cut_on_a_narrow_terminal() {
     let home = Home::empty();
     home.fixture("openclaw/agents/main", ".openclaw/agents/main");
     home.run("sync");
@@ -44,7 +44,7 @@ fn narrow_terminal() {
 }
 
 #[test]
-fn very_narrow_terminal() {
+fn no_line_is_wider_than_the_terminal() {
     let home = Home::small();
     home.run("sync");
     let run = home.run_with("cursors", &[("COLUMNS", "40")]);
@@ -54,7 +54,7 @@ fn very_narrow_terminal() {
 }
 
 #[test]
-fn for_machines() {
+fn json_has_the_bytes_read_of_each_file() {
     let home = Home::small();
     home.run("sync");
     let cursors = home.run("cursors --json").json_lines();
@@ -62,14 +62,17 @@ fn for_machines() {
     for cursor in cursors {
         let path = home.path(cursor["root"].as_str().unwrap().replace("[HOME]/", ""));
         let size = std::fs::metadata(path.join(cursor["path"].as_str().unwrap())).unwrap().len();
-        assert_eq!(cursor["size"], size);
-        assert_eq!(cursor["offset"].as_u64().unwrap() + cursor["tail"].as_u64().unwrap(), size);
-        assert!(cursor["mtime"].is_i64());
+        assert_eq!(cursor["bytes"], size);
+        assert_eq!(
+            cursor["offset"].as_u64().unwrap() + cursor["tail_bytes"].as_u64().unwrap(),
+            size
+        );
+        assert!(cursor["modified_at"].is_i64());
     }
 }
 
 #[test]
-fn a_last_line_without_an_end() {
+fn an_unfinished_last_line_is_noted() {
     let home = Home::empty();
     home.write(".openclaw/agents/main/sessions/a.jsonl", "{\"role\":\"user\"}\n{\"role\":");
     home.run("sync");

@@ -81,7 +81,7 @@ fn every_command_reports_damaged_archives() {
       cursors     ✓ no file changed since it was read
       projection  ✓ the readable tables match the stored raw data
       sources     ✓ 1 note
-      named       ✓ every transcript listed in an index is stored
+      indexes     ✓ every transcript listed in an index is stored
       risk        ✓ nothing is about to be lost
 
     note  compressed files that cannot be decompressed completely: 2

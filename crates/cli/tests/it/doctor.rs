@@ -5,7 +5,7 @@ use std::fs;
 use crate::home::{Home, files, snapshot};
 
 #[test]
-fn a_sound_ledger() {
+fn a_sound_ledger_has_no_problems() {
     let home = Home::small();
     home.run("sync");
     snapshot!(home.run("doctor"), @"
@@ -18,17 +18,17 @@ fn a_sound_ledger() {
       cursors     ✓ no file changed since it was read
       projection  ✓ the readable tables match the stored raw data
       sources     ✓ all source files can be read
-      named       ✓ every transcript listed in an index is stored
+      indexes     ✓ every transcript listed in an index is stored
       risk        ✓ nothing is about to be lost
     ");
     let report = home.run("doctor --deep --json").json();
-    assert_eq!((&report["ok"], &report["deep"]), (&true.into(), &true.into()));
+    assert_eq!((&report["is_ok"], &report["is_deep"]), (&true.into(), &true.into()));
     assert_eq!(report["findings"].as_array().unwrap().len(), 0);
     assert_eq!(home.run("doctor -q").stdout, "");
 }
 
 #[test]
-fn a_damaged_ledger() {
+fn a_damaged_ledger_is_an_error() {
     let home = Home::small();
     home.run("sync");
     let mut bytes = fs::read(home.ledger()).unwrap();
@@ -42,16 +42,16 @@ fn a_damaged_ledger() {
     let run = home.run("doctor --json");
     assert_eq!(run.code, 1);
     let report: serde_json::Value = serde_json::from_str(&run.stdout).unwrap();
-    assert_eq!(report["ok"], false);
+    assert_eq!(report["is_ok"], false);
     for finding in report["findings"].as_array().unwrap() {
-        for key in ["check", "severity", "what", "do"] {
+        for key in ["check", "severity", "message", "hint"] {
             assert!(finding[key].as_str().is_some_and(|text| !text.is_empty()), "{finding}");
         }
     }
 }
 
 #[test]
-fn what_is_no_ledger() {
+fn a_file_that_is_no_ledger_is_an_error() {
     let home = Home::small();
     home.write("kept/notes.txt", "my notes\n".repeat(100));
     let before = files(&home.path("kept"));
@@ -62,7 +62,7 @@ fn what_is_no_ledger() {
 }
 
 #[test]
-fn fits_a_narrow_terminal() {
+fn the_report_fits_a_narrow_terminal() {
     let home = Home::small();
     home.run("sync");
     home.write(
@@ -89,7 +89,7 @@ fn fits_a_narrow_terminal() {
                   match the stored raw data
       sources     ✓ all source files can be
                   read
-      named       ✓ every transcript listed
+      indexes     ✓ every transcript listed
                   in an index is stored
       risk        ✓ 1 note
 
@@ -103,7 +103,7 @@ fn fits_a_narrow_terminal() {
 }
 
 #[test]
-fn no_ledger() {
+fn a_missing_ledger_is_an_error() {
     let home = Home::small();
     let run = home.run("doctor");
     assert_eq!((run.code, run.stderr.as_str()), (1, ""), "{run}");

@@ -17,7 +17,7 @@ fn synced() -> Home {
 }
 
 #[test]
-fn one_session_as_markdown() {
+fn one_session_is_printed_as_markdown() {
     let home = synced();
     snapshot!(home.run("export 00000001"), @"
     exit 0
@@ -73,7 +73,9 @@ fn jsonl_is_the_agents_file_byte_for_byte() {
     let run = home.run("export --all --format jsonl --to out --json").json();
     let written: BTreeSet<Vec<u8>> =
         files(&home.path("out")).into_iter().map(|(_, bytes)| bytes).collect();
-    assert_eq!(run["sessions"].as_u64().unwrap(), all_sessions(&home).len() as u64);
+    let count = |kind: &str| run[kind].as_u64().unwrap();
+    assert_eq!(count("sessions") + count("subagents"), all_sessions(&home).len() as u64);
+    assert!(count("subagents") > 0, "they are counted apart: {run}");
     for agent in ["main", "oc71", "pi87"] {
         for (path, bytes) in files(&home.path(format!(".openclaw/agents/{agent}/sessions"))) {
             if path.extension() == Some("jsonl".as_ref()) && !bytes.is_empty() {
@@ -100,7 +102,7 @@ fn json_has_every_entry() {
             entry.remove("pending_bytes");
         }
         assert_eq!(document["entries"].as_array().unwrap(), &shown);
-        assert!(document["session"]["id"].as_str().unwrap().starts_with(id));
+        assert!(document["session"]["session_id"].as_str().unwrap().starts_with(id));
         assert_eq!(document["redacted"], false);
         // --json prints the same.
         let same: Value =
@@ -110,7 +112,7 @@ fn json_has_every_entry() {
 }
 
 #[test]
-fn csv_is_the_index() {
+fn csv_has_one_row_per_session() {
     let home = synced();
     let run = home.run("export --all --format csv");
     let mut reader = csv::Reader::from_reader(run.stdout.as_bytes());
@@ -143,7 +145,7 @@ fn several_sessions_are_files_in_a_folder() {
     let sessions = all_sessions(&home).len();
     let written = files(&home.path("out"));
     assert_eq!(written.len(), sessions + 1);
-    assert_eq!(report["files"].as_array().unwrap().len(), sessions + 1);
+    assert_eq!(report["written"].as_array().unwrap().len(), sessions + 1);
     for (path, bytes) in &written {
         let path = home.path("out").join(path);
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
@@ -160,7 +162,7 @@ fn several_sessions_are_files_in_a_folder() {
     snapshot!(home.run("export --project gone --format md --to gone"), @"
     exit 0
     --- stdout
-    1 session written to ~/gone: 2 files (527 B)
+    1 sub-agent written to ~/gone: 2 files (527 B)
     ");
     snapshot!(home.run("export --project gone --format md --to gone"), @"
     exit 2
@@ -188,7 +190,7 @@ fn one_session_is_a_file() {
     snapshot!(home.run("export 00000001 --to folder/ --format json"), @"
     exit 0
     --- stdout
-    1 session written to ~/folder: 1 file (5.90 kB)
+    1 session written to ~/folder: 1 file (6.66 kB)
     ");
     assert_eq!(files(&home.path("folder")).len(), 1);
 }
@@ -213,7 +215,7 @@ fn a_name_without_a_slash_at_its_end_is_a_file_whatever_its_ending() {
 }
 
 #[test]
-fn what_cannot_be_exported() {
+fn what_cannot_be_exported_is_an_error_with_a_hint() {
     let home = synced();
     snapshot!(home.run("export"), @"
     exit 2
@@ -312,7 +314,7 @@ fn no_secret_is_left_in_any_kind() {
             home.run(&format!("export --all --redact --format {kind} --to {kind} {full} --json"));
         let report = run.json();
         for rule in RULES {
-            let met = report["redacted"][rule.name].as_u64();
+            let met = report["masked_secrets"][rule.name].as_u64();
             assert!(met.is_some(), "{kind}: {} was not met", rule.name);
         }
         let mut written = String::new();
@@ -450,7 +452,7 @@ fn csv_has_no_control_characters() {
     }
 }
 
-/// The JSON of an entry has all that its record says of the answer, of custom state and of changes.
+/// The JSON of an entry has every field of its record about the answer, custom state and changes.
 #[test]
 fn json_has_everything_that_is_known_of_an_entry() {
     let home = Home::empty();
@@ -462,6 +464,10 @@ fn json_has_everything_that_is_known_of_an_entry() {
 {"type":"message","id":"u1","parentId":"t1","message":{"role":"user","content":"ask"}}
 {"type":"message","id":"a1","parentId":"u1","message":{"role":"assistant","content":"done","provider":"anthropic","api":"anthropic-messages","model":"opus","stopReason":"stop","usage":{"input":1,"output":2,"cacheRead":3,"cacheWrite":4,"cost":{"total":0.5}}}}
 {"type":"custom","id":"c1","parentId":"a1","customType":"todo","data":{"left":2}}
+{"type":"message","id":"a2","parentId":"c1","message":{"role":"assistant","content":"step","responseId":"r","usage":{"input":10,"output":2}}}
+{"type":"message","id":"a3","parentId":"a2","message":{"role":"assistant","content":"end","responseId":"r","usage":{"input":10,"output":20}}}
+{"type":"label","id":"l1","parentId":"a3","targetId":"u1","label":"start"}
+{"type":"reset","id":"r1","parentId":"l1","reason":"new"}
 "#,
     );
     home.run("sync -q");
@@ -469,18 +475,29 @@ fn json_has_everything_that_is_known_of_an_entry() {
     let document: serde_json::Value = serde_json::from_str(&run.stdout).unwrap();
     let entry = |id: &str| {
         let entries = document["entries"].as_array().unwrap();
-        entries.iter().find(|entry| entry["id"] == id).unwrap().clone()
+        entries.iter().find(|entry| entry["entry_id"] == id).unwrap().clone()
     };
     let answer = entry("a1");
     assert_eq!(answer["provider"], "anthropic");
     assert_eq!(answer["api"], "anthropic-messages");
     assert_eq!(answer["stop_reason"], "stop");
     let usage = serde_json::json!(
-        {"input": 1, "output": 2, "cache_read": 3, "cache_write": 4, "cost_usd": 0.5}
+        {"input_tokens": 1, "output_tokens": 2, "cache_read_tokens": 3, "cache_write_tokens": 4, "cost_usd": 0.5}
     );
     assert_eq!(answer["usage"], usage);
     assert_eq!(entry("m1")["model"], "opus");
     assert_eq!(entry("m1")["provider"], "anthropic");
     assert_eq!(entry("t1")["thinking_level"], "high");
     assert_eq!(entry("c1")["custom"], serde_json::json!({"type": "todo", "data": {"left": 2}}));
+    assert_eq!(entry("l1")["label"], serde_json::json!({"entry_id": "u1", "label": "start"}));
+    assert_eq!(entry("r1")["reason"], "new");
+    // One line of each response has what counts, which is the response's last usage.
+    assert_eq!(answer["counted"], usage);
+    assert_eq!(entry("a2")["counted"]["output_tokens"], 20);
+    assert_eq!(entry("a3")["counted"], serde_json::Value::Null);
+    // An answer without a model has the one in effect.
+    assert_eq!(
+        (&entry("a2")["model"], &entry("a2")["provider"]),
+        (&"opus".into(), &"anthropic".into())
+    );
 }

@@ -25,7 +25,7 @@ fn own() -> Home {
 }
 
 /// Returns the path of a file in a report.
-fn there(home: &Home, path: &Value) -> PathBuf {
+fn absolute(home: &Home, path: &Value) -> PathBuf {
     home.path(path.as_str().unwrap().trim_start_matches("[HOME]/"))
 }
 
@@ -36,10 +36,10 @@ fn r100_an_agents_folder_is_written_whole_and_for_its_owner() {
     let report = run.json();
     assert_eq!(report["sessions"], 1);
     assert_eq!(report["format"], "openclaw");
-    let files = report["files"].as_array().unwrap();
+    let files = report["written"].as_array().unwrap();
     assert_eq!(files.len(), 3, "{report}");
     for file in files {
-        let path = there(&home, &file["path"]);
+        let path = absolute(&home, &file["path"]);
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
         assert_eq!(fs::metadata(&path).unwrap().len(), file["bytes"].as_u64().unwrap());
     }
@@ -71,14 +71,11 @@ fn r100_an_agents_folder_is_written_whole_and_for_its_owner() {
 }
 
 #[test]
-fn what_cannot_be_written_is_said() {
+fn what_cannot_be_exported_is_named() {
     let home = Home::small();
     home.run("sync");
     let left = home.run("export --all --format openclaw --to out").to_string();
-    assert!(
-        left.contains("left out: it is neither an OpenClaw session nor a native session of quipu"),
-        "{left}"
-    );
+    assert!(left.contains("left out: written by another agent"), "{left}");
     let none = home.run("export 00000001 --format openclaw --to out2").to_string();
     assert!(none.starts_with("exit 1") && none.contains("nothing to write"), "{none}");
     for (arguments, why) in [
@@ -92,27 +89,27 @@ fn what_cannot_be_written_is_said() {
 }
 
 #[test]
-fn claude_code_gets_its_files_back() {
+fn files_of_claude_code_are_written_byte_for_byte() {
     let home = Home::full();
     home.run("sync");
     let run = home.run("export --all --format claude-code --to back --json").json();
     assert!(run["sessions"].as_u64().unwrap() > 1, "{run}");
-    let files = run["files"].as_array().unwrap();
+    let files = run["written"].as_array().unwrap();
     assert!(files.len() > 2);
     for file in files {
-        let path = there(&home, &file["path"]);
+        let path = absolute(&home, &file["path"]);
         let name = path.strip_prefix(home.path("back")).unwrap();
         assert!(name.starts_with("projects"), "{name:?}");
         let original = home.path(".claude").join(name);
         assert_eq!(fs::read(&path).unwrap(), fs::read(&original).unwrap(), "{name:?}");
     }
     let again = home.run("export --all --format claude-code --to back --json").json();
-    assert_eq!(again["files"], json!([]));
-    assert_eq!(again["there"].as_array().unwrap().len(), files.len());
+    assert_eq!(again["written"], json!([]));
+    assert_eq!(again["existing_paths"].as_array().unwrap().len(), files.len());
 }
 
 #[test]
-fn an_import_tells_of_every_file() {
+fn an_import_lists_every_file() {
     let home = Home::empty();
     let folder = "state/agents/main/sessions";
     let header = r#"{"type":"session","version":3,"id":"s","timestamp":"2026-01-01T00:00:00.000Z","cwd":"/w"}"#;
@@ -135,9 +132,9 @@ fn an_import_tells_of_every_file() {
     snapshot!(home.run("import state --json"), @r#"
     exit 0
     --- stdout
-    {"path":"agents/main/sessions/s.jsonl","kind":"transcript","agent":"main","session":"s","rows":3,"stored":3,"added":0}
+    {"path":"agents/main/sessions/s.jsonl","kind":"transcript","agent":"main","session_id":"s","rows":3,"stored":3,"added":0}
     {"path":"agents/main/sessions/sessions.json","kind":"index","agent":"main","rows":1,"stored":1,"added":0}
-    {"path":"agents/main/sessions/s.jsonl.lock","kind":"other","agent":"main","rows":0,"stored":0,"added":0,"why":"lock file"}
+    {"path":"agents/main/sessions/s.jsonl.lock","kind":"other","agent":"main","rows":0,"stored":0,"added":0,"reason":"lock file"}
     "#);
     home.write(format!("{folder}/s.jsonl"), format!("{header}\nother\n"));
     home.write(format!("{folder}/t.jsonl"), format!("{header}\n{line}\n"));
@@ -163,10 +160,10 @@ fn an_import_tells_of_every_file() {
     snapshot!(home.run("import state/agents/main/sessions --json"), @r#"
     exit 2
     --- stdout
-    {"path":"s.jsonl","kind":"transcript","agent":"main","session":"s","rows":2,"stored":0,"added":0,"why":"session s already exists with other lines","failed":true}
-    {"path":"t.jsonl","kind":"transcript","agent":"main","session":"t","rows":2,"stored":2,"added":0}
+    {"path":"s.jsonl","kind":"transcript","agent":"main","session_id":"s","rows":2,"stored":0,"added":0,"reason":"session s already exists with other lines","has_failed":true}
+    {"path":"t.jsonl","kind":"transcript","agent":"main","session_id":"t","rows":2,"stored":2,"added":0}
     {"path":"sessions.json","kind":"index","agent":"main","rows":1,"stored":0,"added":0}
-    {"path":"s.jsonl.lock","kind":"other","agent":"main","rows":0,"stored":0,"added":0,"why":"lock file"}
+    {"path":"s.jsonl.lock","kind":"other","agent":"main","rows":0,"stored":0,"added":0,"reason":"lock file"}
     --- stderr
     {"error":"failed","message":"1 file was not imported","hint":"all other files were imported; the list has the reason for each file"}
     "#);
@@ -181,7 +178,7 @@ fn an_import_tells_of_every_file() {
 }
 
 #[test]
-fn an_import_tells_why_keys_are_left_out() {
+fn an_import_lists_the_reason_for_each_key_left_out() {
     let home = Home::empty();
     let folder = "state/agents/main/sessions";
     home.write(format!("{folder}/e.jsonl"), "");

@@ -4,7 +4,7 @@ use crate::home::{Home, files, snapshot};
 
 const ID: &str = "00000004-0000-4000-8000-000000000004";
 
-fn furnished() -> Home {
+fn home_with_history() -> Home {
     let home = Home::small();
     let prompt = |id: &str, text: &str| {
         format!("{{\"display\":\"{text}\",\"timestamp\":1770193116233,\"sessionId\":\"{id}\"}}\n")
@@ -18,8 +18,8 @@ fn furnished() -> Home {
 }
 
 #[test]
-fn says_what_would_go() {
-    let home = furnished();
+fn a_dry_run_lists_what_would_be_removed() {
+    let home = home_with_history();
     let before = files(&home.path(".local"));
     snapshot!(home.run("forget 00000004 --dry-run"), @"
     exit 0
@@ -40,8 +40,8 @@ fn says_what_would_go() {
 }
 
 #[test]
-fn forgets() {
-    let home = furnished();
+fn a_forgotten_session_is_removed_and_not_collected_again() {
+    let home = home_with_history();
     snapshot!(home.run("forget 00000004 --yes"), @"
     exit 0
     --- stdout
@@ -95,20 +95,20 @@ fn forgets() {
 }
 
 #[test]
-fn for_machines() {
-    let home = furnished();
+fn json_reports_what_was_removed() {
+    let home = home_with_history();
     let preview = home.run("forget 00000004 --dry-run --json").json();
-    assert_eq!(preview["forgotten"], false);
+    assert_eq!(preview["is_forgotten"], false);
     let report = home.run("forget 00000004 --yes --json").json();
-    assert_eq!((&report["forgotten"], &report["cleaned"]), (&true.into(), &true.into()));
+    assert_eq!((&report["is_forgotten"], &report["is_cleaned"]), (&true.into(), &true.into()));
     assert_eq!(report["records"], preview["records"]);
-    assert_eq!(report["sessions"][0]["session_id"], ID);
-    assert_eq!(home.run("forget 00000004 --yes --json").json()["already"], true);
+    assert_eq!(report["affected_sessions"][0]["session_id"], ID);
+    assert_eq!(home.run("forget 00000004 --yes --json").json()["was_forgotten"], true);
 }
 
 #[test]
-fn it_has_to_be_wanted() {
-    let home = furnished();
+fn forgetting_needs_a_confirmation() {
+    let home = home_with_history();
     let before = files(&home.path(".local"));
     for arguments in ["forget 00000004", "forget 00000004 --json"] {
         let run = home.run(arguments);
@@ -125,7 +125,7 @@ fn it_has_to_be_wanted() {
 }
 
 #[test]
-fn what_is_not_there() {
+fn only_an_existing_session_can_be_forgotten() {
     let home = Home::small();
     assert_eq!(home.run("forget 00000004 --yes").code, 1);
     assert!(!home.path(".local").exists(), "no ledger is made");

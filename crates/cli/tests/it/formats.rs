@@ -5,7 +5,7 @@ use quipu_transcript::format::FORMATS;
 use crate::home::{Home, snapshot};
 
 #[test]
-fn for_people() {
+fn every_format_lists_its_files() {
     snapshot!(Home::empty().run("formats"), @"
     exit 0
     --- stdout
@@ -57,13 +57,13 @@ fn for_people() {
 }
 
 #[test]
-fn for_machines() {
+fn json_is_one_object_per_format() {
     let lines = Home::empty().run("formats --json").json_lines();
     assert_eq!(lines.len(), FORMATS.len());
     for (line, format) in lines.iter().zip(FORMATS) {
         assert_eq!(line["format"], format.name());
-        assert_eq!(line["title"], format.title());
+        assert_eq!(line["product"], format.title());
         assert_eq!(line["reads"].as_array().unwrap().len(), format.reads().len());
-        assert!(line["roots"][0].as_str().unwrap().starts_with("[HOME]/."));
+        assert!(line["root_paths"][0].as_str().unwrap().starts_with("[HOME]/."));
     }
 }

@@ -6,7 +6,13 @@ use crate::home::Home;
 fn all(home: &Home) -> Vec<String> {
     let overview = home.run("--help").stdout;
     let mut commands = Vec::new();
-    for group in ["Read:", "Keep:", "Give back:", "Run an agent on it:", "Set up:"] {
+    for group in [
+        "Read:",
+        "Collect and maintain:",
+        "Resume and restore:",
+        "Keep an agent's sessions:",
+        "Set up:",
+    ] {
         let names = listed(&overview, group);
         assert!(!names.is_empty(), "{group}");
         for name in names {
@@ -28,7 +34,7 @@ fn listed(help: &str, heading: &str) -> Vec<String> {
 }
 
 #[test]
-fn every_command_explains_itself() {
+fn every_command_has_help_with_an_example() {
     let home = Home::empty();
     let commands = all(&home);
     for name in ["search", "problems", "tail", "session append", "senders list", "config show"] {
@@ -54,13 +60,13 @@ fn help_is_as_wide_as_the_screen() {
 }
 
 #[test]
-fn version() {
+fn the_version_is_printed() {
     let run = Home::empty().run("--version");
     assert_eq!(run.stdout, concat!("quipu ", env!("CARGO_PKG_VERSION"), "\n"));
 }
 
 #[test]
-fn completions_for_every_shell() {
+fn every_shell_has_completions() {
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
         let run = crate::home::Home::empty().run(&format!("completions {shell}"));
         assert_eq!(run.code, 0);
@@ -69,7 +75,7 @@ fn completions_for_every_shell() {
 }
 
 #[test]
-fn manual_pages() {
+fn every_command_has_a_manual_page() {
     let home = crate::home::Home::empty();
     let page = home.run("man");
     assert!(page.stdout.contains(".TH quipu 1"), "{page}");

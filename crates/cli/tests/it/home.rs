@@ -29,8 +29,8 @@ pub(crate) fn filters() -> Vec<(&'static str, &'static str)> {
         (r"\(\d{4}-\d\d-\d\d\)", "([DAY])"),
         (r"[\d.]+ [kM]B, [\d.]+ ×", "[SIZE], [RATIO] ×"),
         (r"(  size     |ledger\.db\n +)\d+ kB", "${1}[SIZE]"),
-        (r#""(mtime|modified_at|fresh_as_of)":\d+"#, r#""$1":"[TIME]""#),
-        (r#""id":"[0-9a-f-]{36}","bytes":\d+"#, r#""id":"[ID]","bytes":"[BYTES]""#),
+        (r#""(modified_at|fresh_as_of)":\d+"#, r#""$1":"[TIME]""#),
+        (r#""ledger_id":"[0-9a-f-]{36}","bytes":\d+"#, r#""ledger_id":"[ID]","bytes":"[BYTES]""#),
     ]
 }
 
@@ -128,7 +128,7 @@ impl Home {
         self.run_with(arguments, &[])
     }
 
-    /// Runs it with environment variables.
+    /// Runs `quipu` with environment variables.
     #[track_caller]
     pub(crate) fn run_with(&self, arguments: &str, variables: &[(&str, &str)]) -> Run {
         let mut command = self.command(arguments.split_whitespace());
@@ -140,10 +140,10 @@ impl Home {
     #[track_caller]
     pub(crate) fn finish(&self, mut command: Command) -> Run {
         let output = command.output().unwrap();
-        self.told(output)
+        self.finished(output)
     }
 
-    /// Runs it with text on standard input.
+    /// Runs `quipu` with text on standard input.
     #[track_caller]
     pub(crate) fn feed(&self, arguments: &[&str], input: &str) -> Run {
         let mut command = self.command(arguments);
@@ -151,10 +151,10 @@ impl Home {
         let mut child = command.spawn().unwrap();
         // A command that ends before it has read everything reports that itself.
         let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
-        self.told(child.wait_with_output().unwrap())
+        self.finished(child.wait_with_output().unwrap())
     }
 
-    fn told(&self, output: Output) -> Run {
+    fn finished(&self, output: Output) -> Run {
         let text = |bytes: Vec<u8>| {
             let text = String::from_utf8(bytes).expect("output is UTF-8");
             text.replace(self.folder.path().to_str().unwrap(), "[HOME]")

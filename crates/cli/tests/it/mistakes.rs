@@ -47,6 +47,22 @@ fn a_hint_names_what_was_meant() {
     error: `many` is not a number, and --limit needs one
     hint: for example `--limit 3`
     ");
+    insta::assert_snapshot!(said("sessions --sort cost"), @"
+    error: `quipu sessions` takes no argument `--sort`
+    hint: `quipu usage session -n 10` lists the sessions with the highest cost
+    ");
+    insta::assert_snapshot!(said("export b20f page.html"), @"
+    error: `quipu export` takes no argument `page.html`
+    hint: `--to page.html` writes to that file
+    ");
+    insta::assert_snapshot!(said("export --html b20f"), @"
+    error: `quipu export` takes no argument `b20f`
+    hint: for example `quipu export b20f --format html --to page.html`
+    ");
+    insta::assert_snapshot!(said("usage 3d"), @"
+    error: `3d` is a time, and `quipu usage` sums by groups
+    hint: `quipu usage --since 3d` shows it by day
+    ");
     // clap's own message is good enough.
     assert!(said("sessions --projcet x").contains("--project"));
 }

@@ -24,7 +24,7 @@ fn home() -> Home {
 }
 
 #[test]
-fn lists_and_shows() {
+fn notes_are_listed_and_shown() {
     let home = home();
     snapshot!(home.run("notes"), @"
     exit 0
@@ -45,9 +45,9 @@ fn lists_and_shows() {
     snapshot!(home.run("notes --json --no-sync"), @r#"
     exit 0
     --- stdout
-    {"format":"openclaw","agent":"main","name":"MEMORY.md","versions":2,"bytes":55,"updated_at":1770500000000,"gone":false,"fresh_as_of":"[TIME]","pending_bytes":null}
-    {"format":"openclaw","agent":"main","name":"memory/2026-02-01.md","versions":1,"bytes":6,"updated_at":1770000100000,"gone":false,"fresh_as_of":"[TIME]","pending_bytes":null}
-    {"format":"openclaw","agent":"work","name":"MEMORY.md","versions":1,"bytes":17,"updated_at":1770000200000,"gone":false,"fresh_as_of":"[TIME]","pending_bytes":null}
+    {"format":"openclaw","agent":"main","name":"MEMORY.md","versions":2,"bytes":55,"updated_at":1770500000000,"is_gone":false,"fresh_as_of":"[TIME]","pending_bytes":null}
+    {"format":"openclaw","agent":"main","name":"memory/2026-02-01.md","versions":1,"bytes":6,"updated_at":1770000100000,"is_gone":false,"fresh_as_of":"[TIME]","pending_bytes":null}
+    {"format":"openclaw","agent":"work","name":"MEMORY.md","versions":1,"bytes":17,"updated_at":1770000200000,"is_gone":false,"fresh_as_of":"[TIME]","pending_bytes":null}
     "#);
     snapshot!(home.run("notes main/memory.md"), @"
     exit 0
@@ -74,7 +74,7 @@ fn lists_and_shows() {
 }
 
 #[test]
-fn versions() {
+fn every_version_can_be_shown() {
     let home = home();
     snapshot!(home.run("notes main/MEMORY.md --at 2026-02-05"), @"
     exit 0
@@ -105,8 +105,8 @@ fn versions() {
     snapshot!(home.run("notes main/MEMORY.md --diff --json --no-sync"), @r#"
     exit 0
     --- stdout
-    {"agent":"main","name":"MEMORY.md","version":1,"time":1770000000000,"added":4,"removed":0,"diff":"+# Memory\n+\n+Alice drinks tea.\n+She is left-handed.\n","fresh_as_of":"[TIME]","pending_bytes":null}
-    {"agent":"main","name":"MEMORY.md","version":2,"time":1770500000000,"added":1,"removed":1,"diff":" # Memory\n \n-Alice drinks tea.\n+Alice drinks coffee now.\n She is left-handed.\n","fresh_as_of":"[TIME]","pending_bytes":null}
+    {"agent":"main","name":"MEMORY.md","version":1,"time":1770000000000,"added_lines":4,"removed_lines":0,"diff":"+# Memory\n+\n+Alice drinks tea.\n+She is left-handed.\n","fresh_as_of":"[TIME]","pending_bytes":null}
+    {"agent":"main","name":"MEMORY.md","version":2,"time":1770500000000,"added_lines":1,"removed_lines":1,"diff":" # Memory\n \n-Alice drinks tea.\n+Alice drinks coffee now.\n She is left-handed.\n","fresh_as_of":"[TIME]","pending_bytes":null}
     "#);
     snapshot!(home.run("notes main/MEMORY.md --at 2026-01-01"), @"
     exit 1
@@ -117,7 +117,7 @@ fn versions() {
 }
 
 #[test]
-fn names_that_fit_nothing_or_too_much() {
+fn a_name_has_to_match_one_note() {
     let home = home();
     snapshot!(home.run("notes MEMORY.md"), @"
     exit 1
@@ -142,7 +142,7 @@ fn names_that_fit_nothing_or_too_much() {
 
 /// The name of a folder lists the notes in it.
 #[test]
-fn a_folder_of_notes() {
+fn a_folder_stands_for_its_notes() {
     let home = Home::empty();
     home.write(".openclaw/workspace/MEMORY.md", "one\n");
     home.write(".openclaw/workspace/memory/2026-01-01.md", "two\n");
@@ -175,7 +175,7 @@ fn a_part_of_a_path_is_enough() {
 
 /// Without a name, all notes are shown; with a folder's name, those in it.
 #[test]
-fn all_that_changed_and_all_as_it_was() {
+fn without_a_name_all_notes_are_shown() {
     let home = home();
     let one = home.run("notes main/MEMORY.md --diff").stdout;
     let all = home.run("notes --diff").stdout;

@@ -7,10 +7,10 @@ fn run(home: &Home, arguments: &str) -> Run {
     home.run_with(&format!("{arguments} --no-sync"), &[("TZ", "UTC"), ("COLUMNS", "80")])
 }
 
-const CLAW: &str = ".openclaw/agents/main/sessions/odd.jsonl";
+const TRANSCRIPT: &str = ".openclaw/agents/main/sessions/odd.jsonl";
 
-/// Returns a line of OpenClaw.
-fn said(id: &str, parent: &str, text: &str) -> String {
+/// Returns a line of OpenClaw with a user's message.
+fn message_line(id: &str, parent: &str, text: &str) -> String {
     format!(
         "{{\"type\":\"message\",\"id\":\"{id}\",\"parentId\":{parent},\"timestamp\":\"2026-02-04T10:30:00.000Z\",\
          \"message\":{{\"role\":\"user\",\"content\":\"{text}\"}}}}\n"
@@ -18,19 +18,19 @@ fn said(id: &str, parent: &str, text: &str) -> String {
 }
 
 #[test]
-fn gaps_unknown_types_and_lines_that_are_not_read() {
+fn gaps_unknown_types_and_long_lines_are_marked() {
     let home = Home::empty();
     let unknown = "{\"type\":\"hologram\",\"id\":\"b\",\"parentId\":\"a\",\"timestamp\":\"2026-02-04T10:30:00.000Z\"}\n";
     let lines = [
         "{\"type\":\"session\",\"version\":3,\"id\":\"odd\",\"timestamp\":\"2026-02-04T10:30:00.000Z\",\"cwd\":\"/p\"}\n",
-        &said("a", "null", "one"),
+        &message_line("a", "null", "one"),
         unknown,
         "{\"id\":\"n\",\"parentId\":\"b\",\"beam\":1}\n",
-        &said("c", "\"missing\"", "two"),
-        &said("d", "\"c\"", &"long ".repeat(7 << 20)),
-        &said("e", "\"d\"", "three"),
+        &message_line("c", "\"missing\"", "two"),
+        &message_line("d", "\"c\"", &"long ".repeat(7 << 20)),
+        &message_line("e", "\"d\"", "three"),
     ];
-    home.write(CLAW, lines.concat());
+    home.write(TRANSCRIPT, lines.concat());
     home.run("sync");
     let mut shown = run(&home, "show odd");
     // The decoded part of the long line is shown; here once is enough.
@@ -87,8 +87,8 @@ fn gaps_unknown_types_and_lines_that_are_not_read() {
     let kinds: Vec<_> = shown.iter().map(|entry| entry["folded"].as_str().unwrap_or("")).collect();
     assert_eq!(kinds, ["bookkeeping", "", "unknown", "unknown", "", "", ""]);
     assert_eq!(shown[2]["type"], "hologram");
-    assert_eq!(shown[4]["missing_parent"], "missing");
-    assert_eq!(shown[5]["oversize"], lines[5].len());
+    assert_eq!(shown[4]["missing_parent_id"], "missing");
+    assert_eq!(shown[5]["oversize_bytes"], lines[5].len());
     // The printed command prints the line.
     let raw = home.run_with("show odd --entry d --raw --no-sync", &[]);
     assert!(raw.stdout == lines[5], "{} bytes", raw.stdout.len());
@@ -99,7 +99,7 @@ fn gaps_unknown_types_and_lines_that_are_not_read() {
 
 /// A folder whose transcript is missing is listed with what is known of it.
 #[test]
-fn a_session_of_which_only_its_folder_is_left() {
+fn a_session_without_a_transcript_shows_what_is_known() {
     let home = Home::empty();
     let folder = ".claude/projects/-p/00000009-0000-4000-8000-000000000009";
     let agent = |name: &str, text: &str| {

@@ -3,7 +3,7 @@
 use crate::home::{Home, snapshot};
 
 #[test]
-fn empty_home() {
+fn an_empty_home_lists_the_folders_that_were_searched() {
     let home = Home::empty();
     snapshot!(home.run(""), @r#"
     exit 0
@@ -27,7 +27,7 @@ fn empty_home() {
 }
 
 #[test]
-fn small_home() {
+fn the_first_run_collects_and_prints_an_overview() {
     let home = Home::small();
     snapshot!(home.run(""), @"
     exit 0
@@ -53,7 +53,7 @@ fn small_home() {
 }
 
 #[test]
-fn small_home_again() {
+fn the_second_run_finds_nothing_new() {
     let home = Home::small();
     home.run("");
     snapshot!(home.run("--quiet"), @"
@@ -74,7 +74,7 @@ fn small_home_again() {
 }
 
 #[test]
-fn narrow_terminal() {
+fn the_overview_fits_a_narrow_terminal() {
     let home = Home::small();
     let run = home.run_with("", &[("COLUMNS", "40")]);
     for line in run.stdout.lines() {
@@ -126,7 +126,7 @@ fn narrow_terminal() {
 }
 
 #[test]
-fn sources_that_are_gone_are_rescued() {
+fn sessions_that_are_gone_from_disk_are_kept() {
     let home = Home::small();
     home.run("");
     std::fs::remove_dir_all(home.path(".openclaw")).unwrap();
@@ -156,7 +156,7 @@ fn sources_that_are_gone_are_rescued() {
 }
 
 #[test]
-fn for_machines() {
+fn json_has_the_sync_and_the_status() {
     let home = Home::small();
     let overview = home.run("--json").json();
     assert_eq!(overview["sync"]["sources"], overview["sync"]["sources_added"]);
@@ -166,7 +166,7 @@ fn for_machines() {
 }
 
 #[test]
-fn for_machines_with_nothing_to_collect() {
+fn json_is_printed_even_with_nothing_to_collect() {
     let overview = Home::empty().run("--json").json();
     assert_eq!(overview["sync"]["sources"], 0);
     assert_eq!(overview["status"]["formats"][0]["sessions"], 0);

@@ -3,7 +3,7 @@
 use crate::home::{Home, snapshot};
 
 #[test]
-fn each_has_its_place_and_a_command_for_its_bytes() {
+fn each_problem_has_its_line_and_a_command_for_its_bytes() {
     let home = Home::small();
     let overview = home.run("");
     assert!(overview.stdout.contains("see `quipu problems`"), "{overview}");
@@ -24,13 +24,13 @@ fn each_has_its_place_and_a_command_for_its_bytes() {
     ");
     let odd = home.run("problems --kind opaque --json").json();
     assert_eq!((odd["kind"].as_str(), odd["line"].as_u64()), (Some("opaque"), Some(3)));
-    let query = format!("SELECT raw({})", odd["record"]);
+    let query = format!("SELECT raw({})", odd["seq"]);
     let run = home.finish(home.command(["sql", &query, "--csv"]));
     assert!(run.stdout.contains("}{"), "{run}");
 }
 
 #[test]
-fn a_whole_file_is_restored() {
+fn the_printed_command_restores_the_file() {
     let home = Home::small();
     home.run("sync -q");
     let path = ".openclaw/agents/main/sessions/odd.jsonl";
@@ -47,7 +47,7 @@ fn a_whole_file_is_restored() {
 }
 
 #[test]
-fn no_problems_and_no_such_kind() {
+fn an_unknown_kind_of_problem_is_an_error() {
     let home = Home::empty();
     home.write(".openclaw/workspace/MEMORY.md", "tea\n");
     home.run("sync -q");

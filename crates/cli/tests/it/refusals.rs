@@ -23,7 +23,7 @@ fn refused(home: &Home, ledger: &str) -> Run {
 
 /// Only collecting creates a ledger; without one there are no results.
 #[test]
-fn none_at_all() {
+fn without_a_ledger_nothing_is_created() {
     let home = Home::small();
     let said = |command: &str, code| {
         let run = home.run(command);
@@ -57,7 +57,7 @@ fn none_at_all() {
 }
 
 #[test]
-fn a_text_file() {
+fn a_text_file_is_no_ledger() {
     let home = Home::small();
     home.write("kept/notes.txt", "my notes\n".repeat(100));
     snapshot!(refused(&home, "notes.txt"), @"
@@ -69,7 +69,7 @@ fn a_text_file() {
 }
 
 #[test]
-fn an_empty_file() {
+fn an_empty_file_is_no_ledger() {
     let home = Home::small();
     home.write("kept/empty", "");
     snapshot!(refused(&home, "empty"), @"
@@ -81,7 +81,7 @@ fn an_empty_file() {
 }
 
 #[test]
-fn a_folder() {
+fn a_folder_is_no_ledger() {
     let home = Home::small();
     home.write("kept/folder/file", "");
     snapshot!(refused(&home, "folder"), @"
@@ -93,7 +93,7 @@ fn a_folder() {
 }
 
 #[test]
-fn another_programs_database() {
+fn a_database_of_another_program_is_no_ledger() {
     let home = Home::small();
     home.run("sync --ledger kept/other.db");
     change(&home, 68, [1, 2, 3, 4]);
@@ -106,7 +106,7 @@ fn another_programs_database() {
 }
 
 #[test]
-fn a_newer_ledger() {
+fn a_newer_ledger_is_refused() {
     let home = Home::small();
     home.run("sync --ledger kept/other.db");
     change(&home, 60, [0, 0, 0, 99]);
@@ -119,7 +119,7 @@ fn a_newer_ledger() {
 }
 
 #[test]
-fn a_path_below_a_file() {
+fn a_path_below_a_file_is_an_error() {
     let home = Home::small();
     home.write("kept/file", "text");
     snapshot!(refused(&home, "file/ledger.db"), @"
@@ -141,7 +141,7 @@ fn change(home: &Home, offset: usize, bytes: [u8; 4]) {
 
 /// SQLite would wait for its writer forever.
 #[test]
-fn a_pipe_in_the_place_of_the_journal() {
+fn a_pipe_in_the_place_of_the_journal_is_an_error() {
     let home = Home::small();
     home.run("sync --ledger kept/other.db");
     let pipe = home.path("kept/other.db-journal");
@@ -168,7 +168,7 @@ fn a_pipe_in_the_place_of_the_journal() {
 
 /// A mistyped name does not create a ledger.
 #[test]
-fn a_ledger_that_is_not_there_is_not_made_by_reading() {
+fn reading_creates_no_ledger() {
     let home = Home::small();
     for command in ["sessions", "search checkout", "usage", "show last", "projects", "notes"] {
         let run = home.run(&format!("{command} --ledger typo.db"));

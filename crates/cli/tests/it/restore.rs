@@ -3,7 +3,7 @@
 use crate::home::{Home, files, snapshot};
 
 #[test]
-fn everything_byte_for_byte() {
+fn every_file_is_restored_byte_for_byte() {
     let home = Home::full();
     home.run("sync");
     snapshot!(home.run("restore --all --to out"), @"
@@ -39,7 +39,7 @@ fn everything_byte_for_byte() {
 }
 
 #[test]
-fn one_session_with_its_subagents() {
+fn a_session_is_restored_with_its_subagents() {
     let home = Home::full();
     home.run("sync");
     snapshot!(home.run("restore 00000004 --to out"), @"
@@ -56,17 +56,17 @@ fn one_session_with_its_subagents() {
 }
 
 #[test]
-fn for_machines() {
+fn json_reports_the_restored_files() {
     let home = Home::full();
     home.run("sync");
     let report = home.run("restore 00000002 --to out --json").json();
     assert_eq!(report["files"], 1);
     assert_eq!(report["bytes"], 4456);
-    assert_eq!(report["restored"][0]["generation"], 1);
+    assert_eq!(report["written"][0]["generation"], 1);
 }
 
 #[test]
-fn no_match() {
+fn a_name_that_matches_nothing_is_an_error() {
     let home = Home::small();
     home.run("sync");
     snapshot!(home.run("restore zebra --to out"), @"
@@ -79,7 +79,7 @@ fn no_match() {
 }
 
 #[test]
-fn several_matches() {
+fn an_ambiguous_name_lists_its_matches() {
     let home = Home::small();
     home.run("sync");
     snapshot!(home.run("restore 0000 --to out"), @"
@@ -94,7 +94,7 @@ fn several_matches() {
 
 /// The number of matches is printed, even if there are many.
 #[test]
-fn a_great_many_matches() {
+fn many_matches_are_counted() {
     let home = Home::empty();
     for number in 100..165 {
         let line = "{\"role\":\"user\",\"content\":\"hello\"}\n";
@@ -135,7 +135,7 @@ fn nothing_is_overwritten() {
 }
 
 #[test]
-fn generations() {
+fn generations_are_chosen_by_number() {
     let home = Home::empty();
     let source = ".openclaw/agents/main/sessions/a.jsonl";
     let line = |text: &str| format!("{{\"role\":\"user\",\"content\":\"{text}\"}}\n");
@@ -160,7 +160,7 @@ fn generations() {
 }
 
 #[test]
-fn what_to_restore_has_to_be_said_once() {
+fn exactly_one_thing_has_to_be_chosen() {
     let home = Home::empty();
     for arguments in [
         "restore --to out",
@@ -177,7 +177,7 @@ fn what_to_restore_has_to_be_said_once() {
 
 /// Every file in a collected folder is collected, even a restored one.
 #[test]
-fn not_into_a_folder_that_is_collected_from() {
+fn nothing_is_restored_into_a_collected_folder() {
     let home = Home::small();
     home.run("sync");
     std::os::unix::fs::symlink(home.path(".claude"), home.path("link")).unwrap();
@@ -200,7 +200,7 @@ fn not_into_a_folder_that_is_collected_from() {
 
 /// One bad name affects one file; the same command again restores what is missing.
 #[test]
-fn one_name_does_not_stop_the_rest() {
+fn one_bad_name_does_not_stop_the_rest() {
     let home = Home::empty();
     let session = ".claude/projects/-a/00000001-0000-4000-8000-000000000001";
     let results = format!("{session}/tool-results");
@@ -223,7 +223,7 @@ fn one_name_does_not_stop_the_rest() {
     let report = home.run("restore --all --to hostile --json");
     assert_eq!(report.code, 2);
     let found: serde_json::Value = serde_json::from_str(&report.stdout).unwrap();
-    assert_eq!(found["skipped"].as_array().unwrap().len(), 2);
+    assert_eq!(found["unwritten_files"].as_array().unwrap().len(), 2);
     assert!(files(&outside).is_empty());
     std::fs::remove_file(planted).unwrap();
     assert_eq!(home.run("restore --all --to hostile").code, 0);
@@ -276,8 +276,8 @@ fn a_resumed_session_has_all_of_its_files() {
     std::fs::remove_dir_all(home.path(folder)).unwrap();
     std::fs::create_dir_all(home.path(folder)).unwrap();
     let resumed = home.run(&format!("resume {id} --json")).json();
-    assert!(resumed["restored"].as_str().unwrap().ends_with(&format!("{id}.jsonl")));
-    assert_eq!(resumed["restored_files"].as_array().unwrap().len(), 3);
+    assert!(resumed["restored_path"].as_str().unwrap().ends_with(&format!("{id}.jsonl")));
+    assert_eq!(resumed["other_restored_paths"].as_array().unwrap().len(), 3);
     for (path, text) in &files {
         assert_eq!(std::fs::read_to_string(home.path(path)).unwrap(), *text, "{path}");
     }
@@ -285,8 +285,8 @@ fn a_resumed_session_has_all_of_its_files() {
     std::fs::remove_file(home.path(&files[3].0)).unwrap();
     home.write(&files[0].0, "changed\n");
     let resumed = home.run(&format!("resume {id} --json --no-sync")).json();
-    assert_eq!(resumed["restored"], serde_json::Value::Null);
-    assert_eq!(resumed["restored_files"].as_array().unwrap().len(), 1);
+    assert_eq!(resumed["restored_path"], serde_json::Value::Null);
+    assert_eq!(resumed["other_restored_paths"].as_array().unwrap().len(), 1);
     assert_eq!(std::fs::read_to_string(home.path(&files[0].0)).unwrap(), "changed\n");
     std::fs::remove_file(home.path(&files[3].0)).unwrap();
     let resumed = home.run(&format!("resume {id} --no-sync"));

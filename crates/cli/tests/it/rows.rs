@@ -16,7 +16,7 @@ fn home() -> Home {
 }
 
 #[test]
-fn from_sync_to_restore() {
+fn a_database_is_collected_and_restored() {
     let home = home();
     snapshot!(home.run("sync"), @"
     exit 0
@@ -33,7 +33,7 @@ fn from_sync_to_restore() {
     ");
     let report = home.run("restore --all --to all --json").json();
     assert_eq!(report["files"], 3, "two sessions, and what is said about keys");
-    assert_eq!(report["restored"][0]["from_rows"], true);
+    assert_eq!(report["written"][0]["is_from_rows"], true);
     snapshot!(home.run("status"), @"
     exit 0
     --- stdout
@@ -58,7 +58,7 @@ fn from_sync_to_restore() {
     let cursors = home.run("cursors --json").json_lines();
     assert_eq!(cursors.len(), 3);
     assert_eq!((&cursors[0]["kind"], &cursors[0]["rows"]), (&"database".into(), &2.into()));
-    assert_eq!((&cursors[1]["kind"], &cursors[1]["row"]), (&"rows".into(), &9.into()));
+    assert_eq!((&cursors[1]["kind"], &cursors[1]["last_row"]), (&"rows".into(), &9.into()));
     snapshot!(home.run("cursors"), @"
     exit 0
     --- stdout
@@ -71,7 +71,7 @@ fn from_sync_to_restore() {
 }
 
 #[test]
-fn one_that_cannot_be_read() {
+fn a_database_that_cannot_be_read_is_reported() {
     let home = Home::empty();
     home.write(DATABASE, "no database at all");
     home.run("sync");
@@ -84,7 +84,7 @@ fn one_that_cannot_be_read() {
 /// An index file that OpenClaw left next to its database. If both lead to the same session, nothing
 /// is printed. Otherwise the newer one wins, and the other session is printed.
 #[test]
-fn a_key_in_two_indexes_leads_where_it_led_last() {
+fn a_key_in_two_indexes_leads_to_the_newer_session() {
     let id = "433d5b15-0000-4000-8000-000000000001";
     for (session, time, expected, is_noted) in
         [(id, 1, id, false), ("left", 1, id, true), ("left", 9_000_000_000_000_i64, "left", true)]

@@ -56,11 +56,11 @@ fn exit_codes_are_those_of_the_docs() {
         assert!(error["error"].is_string() && error["message"].is_string(), "{command}: {error}");
         assert!(error["hint"].is_string() || error["hint"].is_null(), "{command}: {error}");
     }
-    // 130 has tests of its own: `watch`, `tail` and `sql`.
+    // Tests of `watch`, `tail` and `sql` check 130.
 }
 
 #[test]
-fn an_empty_list_is_an_error_that_says_how_current_it_is() {
+fn an_empty_list_is_an_error_with_its_freshness() {
     let home = Home::empty();
     home.write(".openclaw/agents/main/sessions/empty.jsonl", "");
     home.run("sync -q");
@@ -74,10 +74,25 @@ fn an_empty_list_is_an_error_that_says_how_current_it_is() {
         assert!(error["fresh_as_of"].as_i64().unwrap() > 1_700_000_000_000, "{command}: {error}");
         assert_eq!(error["pending_bytes"], 0, "{command}");
     }
+    // These collect nothing.
+    let id = home.run("session new").stdout;
+    let branch = format!("session branch {}", id.trim());
+    let label = format!("session label {}", id.trim());
+    for command in ["senders list", "session keys --agent x", &branch, &label] {
+        let run = home.run(&format!("{command} --json"));
+        assert_eq!((run.code, run.stdout.as_str()), (1, ""), "{command}: {run}");
+        let error = error(&run);
+        assert!(error["fresh_as_of"].as_i64().unwrap() > 1_700_000_000_000, "{command}: {error}");
+        assert_eq!(error.get("pending_bytes"), Some(&Value::Null), "{command}: {error}");
+    }
+    // Without a ledger, nothing was ever collected.
     for command in ["cursors", "senders list"] {
         let run = Home::empty().run(&format!("{command} --json"));
         assert_eq!((run.code, run.stdout.as_str()), (1, ""), "{command}: {run}");
-        assert_eq!(error(&run)["error"], "no_match");
+        let error = error(&run);
+        assert_eq!(error["error"], "no_match");
+        assert_eq!(error.get("fresh_as_of"), Some(&Value::Null), "{command}: {error}");
+        assert_eq!(error.get("pending_bytes"), Some(&Value::Null), "{command}: {error}");
     }
     // A query is not a list.
     let run = home.finish(home.command(["sql", "--json", "SELECT 1 WHERE 0"]));

@@ -109,28 +109,29 @@ fn narrow_terminals_get_narrow_lines() {
 }
 
 #[test]
-fn one_object_per_hit() {
+fn json_is_one_object_per_hit() {
     let home = home();
     home.run("sync");
     snapshot!(home.run("search --json --no-sync \"timed\""), @r#"
     exit 0
     --- stdout
-    {"session":"640ab4c7-d010-4b20-a591-b7172ef08e66","entry":"00000003-0000-4000-8000-000000000000","number":3,"kind":"user","role":"tool","time":1768213811000,"snippet":"curl: (28) Operation timed out after 5001 ms\nwith 0 bytes received from checkout","marks":[[21,26]],"cut_before":false,"cut_after":false,"place":"result","tool":"Bash","is_error":true,"is_older":false,"folded":null,"turn":1,"format":"claude-code","agent":null,"title":"Why does the checkout time out?","project":"shop","slug":"-home-alice-shop","cwd":"/home/alice/shop","part":"transcript","state":"live","parent":null,"name":null,"score":1.3228910511940701,"variant":null,"total":1,"fresh_as_of":"[TIME]","pending_bytes":null}
+    {"session_id":"640ab4c7-d010-4b20-a591-b7172ef08e66","entry_id":"00000003-0000-4000-8000-000000000000","entry":3,"type":"user","role":"tool","time":1768213811000,"snippet":"curl: (28) Operation timed out after 5001 ms\nwith 0 bytes received from checkout","marks":[[21,26]],"is_cut_before":false,"is_cut_after":false,"place":"result","tool":"Bash","is_error":true,"is_older":false,"folded":null,"turn_number":1,"format":"claude-code","agent":null,"title":"Why does the checkout time out?","project":"shop","slug":"-home-alice-shop","cwd":"/home/alice/shop","part":"transcript","state":"live","parent_session_id":null,"name":null,"score":1.3228910511940701,"variant":null,"total_hits":1,"fresh_as_of":"[TIME]","pending_bytes":null}
     "#);
     let hits = home.run("search --json --recent -n 2 checkout").json_lines();
     assert_eq!(hits.len(), 2);
     for hit in &hits {
-        assert_eq!(hit["total"], 7);
-        for field in ["session", "entry", "role", "time", "snippet", "fresh_as_of", "pending_bytes"]
+        assert_eq!(hit["total_hits"], 7);
+        for field in
+            ["session_id", "entry_id", "role", "time", "snippet", "fresh_as_of", "pending_bytes"]
         {
             assert!(hit.get(field).is_some(), "{field}");
         }
     }
-    assert_eq!(hits[0]["session"], "s9");
+    assert_eq!(hits[0]["session_id"], "s9");
 }
 
 #[test]
-fn what_stands_around_a_hit_is_shown() {
+fn entries_around_a_hit_are_shown() {
     let home = home();
     home.run("sync");
     snapshot!(home.run("search -C 1 \"timed\""), @r#"
@@ -149,9 +150,9 @@ fn what_stands_around_a_hit_is_shown() {
     "#);
 }
 
-/// The last line says what was understood, and hits that differ from it are marked.
+/// The last line is the query as it was understood, and hits that differ from it are marked.
 #[test]
-fn what_was_understood_is_printed() {
+fn the_query_is_printed_as_it_was_understood() {
     let home = home();
     home.run("sync");
     let last = |words: &[&str]| -> String {
@@ -167,6 +168,11 @@ fn what_was_understood_is_printed() {
     assert_eq!(last(&["timeds"]), "no hits for timeds; 1 with other endings");
     assert_eq!(last(&["-n", "1", "timed"]), "1 hit for timed");
     assert_eq!(last(&["m.5"]), "1 hit for m.5, 0 with these signs");
+    assert_eq!(
+        last(&["--regex", "-i", "CURL: .*", "--since", "2026-01-01"]),
+        last(&["--regex", "CURL: .*", "-i", "--since", "2026-01-01"]),
+        "the option may come first"
+    );
     assert_eq!(
         last(&["--regex", "CURL: .*", "-i", "--since", "2026-01-01"]),
         "1 hit for --regex CURL: .* -i, since 2026-01-01 00:00; searched the text of 8 records, 2.13 kB"
@@ -185,12 +191,12 @@ fn what_was_understood_is_printed() {
     exit 2
     --- stderr
     error: `OR` joins words, and a filter holds for the whole query
-    hint: of several filters of one kind, one has to match: `role:user role:tool`
+    hint: filters of one kind are alternatives: `role:user role:tool` finds both
     ");
 }
 
 #[test]
-fn nothing_is_exit_1() {
+fn no_hits_are_exit_code_1() {
     let home = home();
     home.run("sync");
     snapshot!(home.run("search nowhere"), @"
@@ -219,7 +225,7 @@ fn nothing_is_exit_1() {
 }
 
 #[test]
-fn what_makes_no_sense_is_exit_2() {
+fn an_invalid_query_is_exit_code_2() {
     let home = home();
     home.run("sync");
     snapshot!(home.run("search role:human checkout"), @r#"
@@ -243,7 +249,7 @@ fn what_makes_no_sense_is_exit_2() {
 }
 
 #[test]
-fn filters_and_options_say_the_same() {
+fn filters_and_options_give_the_same_hits() {
     let home = home();
     home.run("sync");
     let found = |arguments: &str| home.run(arguments).json_lines().len();
@@ -272,7 +278,7 @@ fn filters_and_options_say_the_same() {
 }
 
 #[test]
-fn a_title_is_called_one() {
+fn a_hit_in_a_title_is_labelled() {
     let home = home();
     let title = r#"{"type":"ai-title","aiTitle":"A slow till","sessionId":"640ab4c7-d010-4b20-a591-b7172ef08e66"}"#;
     let lines = std::fs::read_to_string(home.path(SHOP)).unwrap();
@@ -300,7 +306,7 @@ fn a_closed_pipe_is_no_failure() {
 
 /// A script gets all hits without `-n`, and how current the answer is.
 #[test]
-fn all_hits_for_machines() {
+fn json_has_all_hits() {
     let home = home();
     let many: String = (0..30)
         .map(|number| {
@@ -330,13 +336,13 @@ fn all_hits_for_machines() {
 
 /// `project` is a name, as in `sessions`; Claude Code's folder name is `slug`.
 #[test]
-fn a_project_is_called_the_same_everywhere() {
+fn a_project_has_the_same_name_everywhere() {
     let home = home();
     let sessions = home.run("sessions --all --json").json_lines();
     let hits = home.run("search checkout --json").json_lines();
     let mut seen = 0;
     for hit in &hits {
-        let session = sessions.iter().find(|session| session["id"] == hit["session"]);
+        let session = sessions.iter().find(|session| session["session_id"] == hit["session_id"]);
         if let Some(session) = session {
             assert_eq!((&hit["project"], &hit["slug"]), (&session["project"], &session["slug"]));
             seen += 1;
@@ -345,7 +351,7 @@ fn a_project_is_called_the_same_everywhere() {
     assert!(seen >= 5, "{seen}");
     assert!(hits.iter().any(|hit| hit["project"] == "shop" && hit["slug"] == "-home-alice-shop"));
     let forgotten = home.run("forget 640ab4c7 --yes --json").json();
-    let forgotten = &forgotten["sessions"][0];
+    let forgotten = &forgotten["affected_sessions"][0];
     assert_eq!(
         (&forgotten["project"], &forgotten["slug"]),
         (&"shop".into(), &"-home-alice-shop".into())
@@ -353,7 +359,7 @@ fn a_project_is_called_the_same_everywhere() {
 }
 
 #[test]
-fn odd_questions() {
+fn an_odd_query_gets_a_hint() {
     let home = home();
     home.run("sync");
     let ask = |words: &[&str]| home.finish(home.command(["search"].iter().chain(words)));
@@ -397,7 +403,7 @@ fn odd_questions() {
 
 /// Calls that differ only in numbers are shown once per turn; a script gets all of them.
 #[test]
-fn calls_that_look_alike_are_folded() {
+fn similar_calls_are_folded() {
     let home = Home::empty();
     let mut lines = String::new();
     let mut parent = "null".to_owned();
@@ -423,7 +429,7 @@ fn calls_that_look_alike_are_folded() {
 }
 
 #[test]
-fn too_many_words_are_told_from_a_wrong_filter() {
+fn too_many_words_are_an_error_of_their_own() {
     let home = Home::empty();
     let many: String = (0..300).map(|number| format!("word{number} ")).collect();
     snapshot!(home.run(&format!("search {many}")), @"

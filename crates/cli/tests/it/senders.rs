@@ -42,9 +42,9 @@ fn r74_everybody_on_a_channel_may_be_allowed() {
     assert_eq!(message(&home, "main", "7"), None);
     assert!(message(&home, "work", "7").is_some(), "another agent's");
     let denied = home.run("session route --channel telegram --peer 9 --text hi").json();
-    assert_eq!(denied["admitted"], false, "what was decided about somebody counts first");
+    assert_eq!(denied["is_admitted"], false, "what was decided about somebody counts first");
     let named = home.run("session route --channel telegram --peer * --text hi").json();
-    assert_eq!(named["admitted"], false, "nobody is called so");
+    assert_eq!(named["is_admitted"], false, "nobody is called so");
     snapshot!(home.run("senders allow *"), @r#"
     exit 2
     --- stderr
@@ -61,7 +61,7 @@ fn r74_everybody_on_a_channel_may_be_allowed() {
 }
 
 #[test]
-fn r74_senders_are_decided_about() {
+fn r74_senders_are_allowed_denied_and_revoked() {
     let home = Home::empty();
     snapshot!(home.run("senders allow telegram:821071206"), @"
     exit 0
@@ -123,14 +123,14 @@ fn r74_senders_are_decided_about() {
 }
 
 #[test]
-fn r74_a_code_approves_who_was_told_it() {
+fn r74_a_pairing_code_allows_its_sender() {
     let home = Home::empty();
     let code = message(&home, "work", "42").unwrap();
     let listed = home.run("senders list");
     assert!(listed.stdout.contains(&code), "{listed}");
     let line = home.run("senders list --json").json();
     assert_eq!((&line["state"], &line["code"]), (&"asking".into(), &code.as_str().into()));
-    let stands = line["expires_at"].as_i64().unwrap() - line["since"].as_i64().unwrap();
+    let stands = line["expires_at"].as_i64().unwrap() - line["time"].as_i64().unwrap();
     assert_eq!(stands, 3_600_000);
     snapshot!(home.run("senders pair AAAAAAA2"), @"
     exit 1
@@ -156,12 +156,12 @@ fn r74_a_code_approves_who_was_told_it() {
 }
 
 #[test]
-fn for_machines() {
+fn json_has_the_new_state() {
     let home = Home::empty();
     let allowed = home.run("senders allow telegram:7 --json").json();
     let mut fields: Vec<&String> = allowed.as_object().unwrap().keys().collect();
     fields.sort();
-    assert_eq!(fields, ["agent", "channel", "sender", "since", "state"]);
+    assert_eq!(fields, ["agent", "channel", "sender_id", "state", "time"]);
     assert_eq!(home.run("senders list --json").json(), allowed);
     assert_eq!(home.run("senders list --json --channel irc").code, 1);
     assert_eq!(home.run("senders revoke telegram:7 --json").json()["state"], "revoked");
@@ -173,12 +173,12 @@ fn for_machines() {
 }
 
 #[test]
-fn mistakes() {
+fn a_mistake_is_an_error_with_a_hint() {
     let home = Home::empty();
     snapshot!(home.run("senders allow 821071206"), @"
     exit 2
     --- stderr
-    error: `821071206` names no channel
+    error: `821071206` has no channel
     hint: write it as telegram:821071206, or add --channel
     ");
     snapshot!(home.run("senders allow cron:1"), @"
@@ -206,17 +206,17 @@ fn mistakes() {
 
 /// They read only the ledger, and a later sync changes nothing.
 #[test]
-fn they_never_collect() {
+fn commands_for_senders_never_collect() {
     let home = Home::small();
     home.run("senders allow telegram:7");
     assert_eq!(home.run("sessions --all --no-sync --json").code, 1);
     assert_eq!(home.run("sync").code, 0);
-    assert_eq!(home.run("senders list --json").json()["sender"], "7");
+    assert_eq!(home.run("senders list --json").json()["sender_id"], "7");
     assert_eq!(home.run("rebuild").code, 0);
-    assert_eq!(home.run("senders list --json").json()["sender"], "7");
+    assert_eq!(home.run("senders list --json").json()["sender_id"], "7");
     // A backup can be read too.
     home.run("backup copy.db");
-    assert_eq!(home.run("senders list --json --ledger copy.db").json()["sender"], "7");
+    assert_eq!(home.run("senders list --json --ledger copy.db").json()["sender_id"], "7");
 }
 
 #[test]

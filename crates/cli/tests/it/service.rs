@@ -34,7 +34,7 @@ fn unit(home: &Home) -> String {
 }
 
 #[test]
-fn installed_and_removed() {
+fn the_service_is_installed_and_removed() {
     let home = home("");
     let run = service(&home, "status");
     assert_eq!(run.code, 1);
@@ -65,7 +65,7 @@ fn installed_and_removed() {
     assert_eq!(asked(&home), steps);
 
     let state = service(&home, "status --json").json();
-    assert_eq!((&state["installed"], &state["running"]), (&true.into(), &true.into()));
+    assert_eq!((&state["is_installed"], &state["is_running"]), (&true.into(), &true.into()));
     assert_eq!(
         state["path"],
         home.path(UNIT).to_str().unwrap().replace(home.path("").to_str().unwrap(), "[HOME]/")
@@ -85,11 +85,11 @@ fn installed_and_removed() {
     ");
     let run = service(&home, "status --json");
     assert_eq!(run.code, 1);
-    assert!(run.stdout.contains("\"installed\":false"), "{run}");
+    assert!(run.stdout.contains("\"is_installed\":false"), "{run}");
 }
 
 #[test]
-fn what_is_in_effect_is_in_the_unit() {
+fn the_unit_has_the_effective_settings() {
     let home = home("");
     home.write("my config.toml", "color = \"never\"");
     let mut command = home.command(["--config", "my config.toml", "--ledger", "50% of/it's.db"]);
@@ -111,7 +111,7 @@ fn what_is_in_effect_is_in_the_unit() {
 }
 
 #[test]
-fn a_unit_of_somebody_else_stays() {
+fn a_file_of_another_program_is_not_changed() {
     let home = home("");
     home.write(UNIT, "[Service]\nExecStart=/bin/true\n");
     for action in ["install", "remove"] {
@@ -126,7 +126,7 @@ fn a_unit_of_somebody_else_stays() {
 }
 
 #[test]
-fn without_a_manager_it_says_what_to_do() {
+fn without_a_service_manager_the_commands_are_printed() {
     let home = home("echo 'Failed to connect to bus: No medium found' >&2; exit 1");
     snapshot!(service(&home, "install"), @"
     exit 2
@@ -142,7 +142,7 @@ fn without_a_manager_it_says_what_to_do() {
     hint: the file is installed; run the commands above, or start `quipu watch` yourself
     ");
     assert!(unit(&home).contains("ProtectSystem=strict"));
-    // It is unknown whether it runs, which is not the same as that it does not.
+    // Without an answer of the service manager, `running` is unknown, not `no`.
     snapshot!(service(&home, "status"), @"
     exit 0
     --- stdout
@@ -153,22 +153,22 @@ fn without_a_manager_it_says_what_to_do() {
     fs::remove_file(home.path("bin/systemctl")).unwrap();
     let state = service(&home, "status --json").json();
     assert_eq!(
-        (&state["running"], state["installed"].as_bool()),
+        (&state["is_running"], state["is_installed"].as_bool()),
         (&serde_json::Value::Null, Some(true))
     );
-    assert_eq!(state["problem"], "systemctl is not installed");
+    assert_eq!(state["reason"], "systemctl is not installed");
     let run = service(&home, "install --json");
     assert_eq!(run.code, 2, "{run}");
     let state: serde_json::Value = serde_json::from_str(&run.stdout).unwrap();
-    assert_eq!(state["problem"], "systemctl is not installed");
-    assert_eq!(state["running"], false);
+    assert_eq!(state["reason"], "systemctl is not installed");
+    assert_eq!(state["is_running"], false);
     assert_eq!(state["commands"][0], "systemctl --user daemon-reload");
     assert_eq!(service(&home, "remove").code, 0);
     assert!(!home.path(UNIT).exists());
 }
 
 #[test]
-fn a_system_that_cannot_confine_it_runs_it_all_the_same() {
+fn without_a_sandbox_the_service_runs_with_a_warning() {
     let home = home(
         "case \"$*\" in *restart*) if /bin/grep -q ProtectSystem \"$HOME/.config/systemd/user/quipu.service\"; \
          then echo 'Job for quipu.service failed' >&2; exit 1; fi;; esac",
@@ -197,14 +197,14 @@ fn a_file_that_cannot_be_written_is_an_error() {
 }
 
 #[test]
-fn a_service_that_does_not_run_is_said_not_to() {
+fn a_stopped_service_is_reported() {
     let home = home("case \"$*\" in *is-active*) exit 3;; esac");
     assert_eq!(service(&home, "install").code, 0);
-    assert_eq!(service(&home, "status --json").json()["running"], false);
+    assert_eq!(service(&home, "status --json").json()["is_running"], false);
 }
 
 #[test]
-fn printed_for_machines() {
+fn json_has_the_text_of_the_file() {
     let home = home("");
     let printed = service(&home, "install --print --json").json();
     assert_eq!(printed["manager"], "systemd");

@@ -11,7 +11,7 @@ fn synced() -> Home {
 }
 
 #[test]
-fn what_a_model_sees() {
+fn the_messages_for_the_model_are_listed() {
     snapshot!(synced().run("session context 13f7ee8b"), @r#"
     exit 0
     --- stdout
@@ -30,7 +30,7 @@ fn what_a_model_sees() {
 }
 
 #[test]
-fn narrow_terminal() {
+fn messages_are_cut_on_a_narrow_terminal() {
     let home = Home::empty();
     home.fixture("context/oc71/06-compaction.jsonl", ".openclaw/agents/main/sessions/s.jsonl");
     home.run("sync");
@@ -51,12 +51,12 @@ fn narrow_terminal() {
 }
 
 #[test]
-fn for_machines() {
+fn json_has_the_messages_of_a_leaf() {
     let home = synced();
     let context = home.run("session context 13f7ee8b --json").json();
     let mut fields: Vec<&String> = context.as_object().unwrap().keys().collect();
     fields.sort();
-    assert_eq!(fields, ["leaf", "messages", "model", "thinkingLevel"]);
+    assert_eq!(fields, ["leaf", "messages", "model", "provider", "thinking_level"]);
     assert!(context["messages"].as_array().unwrap().len() > 2);
     // From an earlier entry there are fewer messages.
     let first = std::fs::read_to_string(
@@ -74,7 +74,7 @@ fn for_machines() {
 }
 
 #[test]
-fn it_never_collects() {
+fn a_context_never_collects() {
     let home = synced();
     home.fixture("context/oc71/01-simple.jsonl", ".openclaw/agents/main/sessions/new.jsonl");
     snapshot!(home.run("session context new"), @"
@@ -92,7 +92,7 @@ fn it_never_collects() {
 }
 
 #[test]
-fn what_is_not_there() {
+fn an_unknown_leaf_is_an_error() {
     snapshot!(synced().run("session context 13f7ee8b --leaf nobody"), @"
     exit 1
     --- stderr

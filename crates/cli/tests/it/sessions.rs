@@ -11,7 +11,7 @@ fn synced() -> Home {
 }
 
 #[test]
-fn the_newest_first() {
+fn sessions_are_listed_the_newest_first() {
     snapshot!(synced().run("sessions --no-sync -n 8").timeless(), @"
     exit 0
     --- stdout
@@ -30,7 +30,7 @@ fn the_newest_first() {
 }
 
 #[test]
-fn narrow_terminal() {
+fn a_narrow_terminal_gets_blocks() {
     snapshot!(synced().run_with("sessions --no-sync -n 4", &[("COLUMNS", "40")]).timeless(), @"
     exit 0
     --- stdout
@@ -52,7 +52,7 @@ fn narrow_terminal() {
 }
 
 #[test]
-fn grouped_by_project() {
+fn a_project_filter_groups_by_project() {
     snapshot!(synced().run_with("sessions --project SHOP -n 5", &[("COLUMNS", "100")]).timeless(), @"
     exit 0
     --- stdout
@@ -60,7 +60,7 @@ fn grouped_by_project() {
     id  last  agent  turns  title
     00000005  (age)  Claude Code  2  [fork] Show prices with two decimals.
     00000006  (age)  Claude Code  2  What is wrong in this picture?
-    00000003  (age)  Claude Code  5  Spring sale
+    00000003  (age)  Claude Code  4  Spring sale
     00000001  (age)  Claude Code  1  Two decimals
     00000004  (age)  Claude Code  1  Find every place that formats a price.
 
@@ -69,15 +69,15 @@ fn grouped_by_project() {
 }
 
 #[test]
-fn for_machines() {
+fn json_has_every_field_of_a_session() {
     let home = synced();
     let run = home.run("sessions --all --json");
     let sessions: Vec<serde_json::Value> =
         run.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert!(sessions.len() > 20);
     let wanted = [
-        "id",
-        "key",
+        "session_id",
+        "session_key",
         "format",
         "agent",
         "project",
@@ -89,12 +89,12 @@ fn for_machines() {
         "updated_at",
         "modified_at",
         "lines",
-        "size",
+        "bytes",
         "records",
         "state",
-        "parent",
+        "parent_session_id",
         "models",
-        "tokens",
+        "total_tokens",
         "branches",
         "compactions",
         "subagents",
@@ -107,11 +107,11 @@ fn for_machines() {
         }
     }
     // Lines and sizes are those of the file.
-    let of = |id: &str| sessions.iter().find(|session| session["id"] == id).unwrap();
+    let of = |id: &str| sessions.iter().find(|session| session["session_id"] == id).unwrap();
     let session = of("00000004-0000-4000-8000-000000000004");
     let path = "projects/-home-alice-shop/00000004-0000-4000-8000-000000000004.jsonl";
     let bytes = fs::read(home.path(".claude").join(path)).unwrap();
-    assert_eq!(session["size"], bytes.len());
+    assert_eq!(session["bytes"], bytes.len());
     assert_eq!(session["lines"], bytes.iter().filter(|byte| **byte == b'\n').count());
     assert!(session["subagents"].as_u64().unwrap() > 0);
     // Without --all there are fewer.
@@ -120,7 +120,7 @@ fn for_machines() {
 }
 
 #[test]
-fn nothing_like_that() {
+fn filters_that_match_nothing_are_an_error() {
     let home = synced();
     snapshot!(home.run("sessions --project nowhere"), @"
     exit 1
@@ -148,7 +148,7 @@ fn nothing_like_that() {
 }
 
 #[test]
-fn times_choose() {
+fn times_filter_sessions() {
     let home = synced();
     let ids = |arguments: &str| home.run(arguments).stdout.lines().count();
     let all = ids("sessions --json");
@@ -159,7 +159,7 @@ fn times_choose() {
 }
 
 #[test]
-fn projects() {
+fn projects_are_listed() {
     let home = synced();
     snapshot!(home.run_with("projects", &[("COLUMNS", "100")]).timeless(), @"
     exit 0
@@ -178,7 +178,7 @@ fn projects() {
     snapshot!(home.run("projects alice-sh --json").timeless(), @r#"
     exit 0
     --- stdout
-    {"name":"shop","path":"/home/alice/shop","slugs":["-home-alice-shop"],"formats":["claude-code"],"agents":[],"sessions":6,"started_at":1772442001000,"updated_at":1772442062000,"fresh_as_of":"[TIME]","pending_bytes":0}
+    {"project":"shop","cwd":"/home/alice/shop","slugs":["-home-alice-shop"],"formats":["claude-code"],"agents":[],"sessions":6,"started_at":1772442001000,"updated_at":1772442062000,"fresh_as_of":"[TIME]","pending_bytes":0}
     "#);
     snapshot!(home.run("projects nowhere"), @"
     exit 1
@@ -189,7 +189,7 @@ fn projects() {
 }
 
 #[test]
-fn an_empty_home() {
+fn an_empty_home_is_no_error() {
     let home = Home::empty();
     let run = home.run("sessions");
     assert!(run.stdout.starts_with("Nothing to collect yet."), "{}", run.stdout);
@@ -198,7 +198,7 @@ fn an_empty_home() {
 
 /// An answer without sessions does not deny files that were not collected.
 #[test]
-fn an_empty_ledger_that_is_not_up_to_date() {
+fn an_empty_answer_names_its_date() {
     let home = Home::empty();
     home.run("sync");
     let folder = home.path(".claude/projects/-new");
@@ -213,7 +213,7 @@ fn an_empty_ledger_that_is_not_up_to_date() {
 
 /// A reading command collects first, unless `--no-sync` is given.
 #[test]
-fn up_to_date() {
+fn a_reading_command_collects_first() {
     let home = synced();
     let path = ".claude/projects/-new/00000009-0000-4000-8000-00000000abcd.jsonl";
     fs::create_dir_all(home.path(".claude/projects/-new")).unwrap();
@@ -227,7 +227,7 @@ fn up_to_date() {
 }
 
 #[test]
-fn resuming() {
+fn resume_restores_a_deleted_transcript() {
     let home = synced();
     let path = "projects/-home-alice-shop/00000004-0000-4000-8000-000000000004.jsonl";
     let path = home.path(".claude").join(path);
@@ -261,21 +261,21 @@ fn resuming() {
 
 /// The cost of each session is in the list, and their sum is the total usage.
 #[test]
-fn the_index_knows_what_sessions_cost() {
+fn the_costs_of_sessions_add_up_to_the_usage() {
     let home = Home::full();
     let sessions = home.run("sessions --all --json").json_lines();
     let sum: f64 = sessions.iter().filter_map(|session| session["cost_usd"].as_f64()).sum();
     let usage = home.run("usage --all --json").json_lines();
     let bill = usage.last().unwrap()["cost_usd"].as_f64().unwrap();
     assert!(bill > 0.0 && (sum - bill).abs() < 1e-6, "{sum} is not {bill}");
-    for field in ["models", "tokens", "cost_usd", "branches", "compactions", "subagents"] {
+    for field in ["models", "total_tokens", "cost_usd", "branches", "compactions", "subagents"] {
         assert!(sessions.iter().all(|session| session.get(field).is_some()), "{field}");
     }
 }
 
 /// Ids that begin with a time have the same first letters: enough letters are shown.
 #[test]
-fn ids_are_as_long_as_they_have_to_be() {
+fn ids_are_shown_as_long_as_necessary() {
     let home = Home::empty();
     let ids = [
         "019a8f3c-7b21-7000-8000-000000000001",
@@ -301,7 +301,7 @@ fn ids_are_as_long_as_they_have_to_be() {
 
 /// A transcript without a line is listed with --all, and shown as empty.
 #[test]
-fn an_empty_transcript() {
+fn an_empty_transcript_is_listed_and_shown_as_empty() {
     let home = Home::empty();
     let id = "0000beef-0000-4000-8000-000000000001";
     home.write(format!(".claude/projects/-p/{id}.jsonl"), "");
@@ -331,7 +331,7 @@ fn an_empty_transcript() {
 }
 
 #[test]
-fn tokens_of_all_sessions_are_what_was_used() {
+fn the_tokens_of_sessions_add_up_to_the_usage() {
     let home = Home::full();
     // A copy of another session has no usage of its own.
     let folder = ".claude/projects/-home-alice-shop";
@@ -340,14 +340,15 @@ fn tokens_of_all_sessions_are_what_was_used() {
         &format!("{folder}/0000c0b1-0000-4000-8000-000000000004.jsonl"),
     );
     let sessions = home.run("sessions --all --json").json_lines();
-    let of_sessions: u64 = sessions.iter().map(|session| session["tokens"].as_u64().unwrap()).sum();
+    let of_sessions: u64 =
+        sessions.iter().map(|session| session["total_tokens"].as_u64().unwrap()).sum();
     let used = home.run("usage model --all --json").json_lines();
     assert!(of_sessions > 0);
     assert_eq!(Some(of_sessions), used.last().unwrap()["total_tokens"].as_u64());
 }
 
 #[test]
-fn an_agent_is_not_started_elsewhere_and_never_given_options() {
+fn an_agent_starts_only_in_its_folder_and_gets_no_options() {
     let home = Home::small();
     // None of the fixtures' folders exists on this machine.
     let elsewhere = home.run("resume 00000004-0000-4000-8000-000000000004 --run");
@@ -364,7 +365,7 @@ fn an_agent_is_not_started_elsewhere_and_never_given_options() {
 
 /// The listed ids find their sessions, even if a file is empty.
 #[test]
-fn listed_ids_are_long_enough() {
+fn listed_ids_find_their_sessions() {
     let home = Home::empty();
     let line = "{\"type\":\"user\",\"message\":{\"role\":\"user\",\"content\":\"hello\"}}\n";
     for (end, text) in [("1", line), ("2", ""), ("3", "")] {
@@ -434,10 +435,9 @@ fn agents_have_several_names() {
     );
     let found = |name: &str| -> Vec<String> {
         let run = home.finish(home.command(["sessions", "--json", "--agent", name]));
-        let ids = run
-            .stdout
-            .lines()
-            .map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap()["id"].to_string());
+        let ids = run.stdout.lines().map(|line| {
+            serde_json::from_str::<serde_json::Value>(line).unwrap()["session_id"].to_string()
+        });
         let mut ids: Vec<String> = ids.collect();
         ids.sort();
         ids

@@ -23,7 +23,7 @@ fn ask(home: &Home, options: &str, statement: &str) -> Run {
 const TEXTS: &str = "SELECT id, text, x'0aff' AS bytes, NULL AS missing FROM messages";
 
 #[test]
-fn in_every_shape() {
+fn rows_are_printed_in_every_format() {
     let home = home();
     snapshot!(ask(&home, "", TEXTS), @r#"
     exit 0
@@ -50,7 +50,7 @@ fn in_every_shape() {
     --- stdout
     {"a":1,"a_2":2,"a_3":3,"fresh_as_of":"[TIME]","pending_bytes":0}
     "#);
-    // A column of that name wins.
+    // A column with the name of such a field replaces it.
     snapshot!(ask(&home, "--json", "SELECT 'x' AS fresh_as_of, 7 AS pending_bytes"), @r#"
     exit 0
     --- stdout
@@ -70,7 +70,7 @@ fn in_every_shape() {
 }
 
 #[test]
-fn what_is_wrong_is_said() {
+fn a_failed_query_is_an_error_with_a_reason() {
     let home = home();
     snapshot!(ask(&home, "", "DELETE FROM sessions"), @"
     exit 2
@@ -97,7 +97,7 @@ fn what_is_wrong_is_said() {
 }
 
 #[test]
-fn from_standard_input() {
+fn a_statement_is_read_from_standard_input() {
     let home = home();
     let mut child =
         home.command(["sql", "-"]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
@@ -107,7 +107,7 @@ fn from_standard_input() {
 
 /// SQLite cannot be interrupted inside a function; the process ends anyway.
 #[test]
-fn ctrl_c_inside_a_function() {
+fn ctrl_c_ends_a_query_inside_a_function() {
     let home = home();
     // The first row is too long for a batch and for the pipe, and is printed while the second one,
     // which never comes, is computed.
@@ -125,7 +125,7 @@ fn ctrl_c_inside_a_function() {
     child.stdout.as_mut().unwrap().read_exact(&mut row).unwrap();
     let pid = rustix::process::Pid::from_child(&child);
     rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
-    // It would take too long to wait for.
+    // The function itself would run far too long to wait for it.
     let ended = child.wait_with_output().unwrap();
     let said = String::from_utf8_lossy(&ended.stderr).into_owned();
     assert_eq!((ended.status.code(), said.as_str()), (Some(130), "error: interrupted\n"));
@@ -134,7 +134,7 @@ fn ctrl_c_inside_a_function() {
 
 /// A closed pipe ends the query without an error message.
 #[test]
-fn a_closed_pipe_ends_it() {
+fn a_closed_pipe_ends_the_query() {
     let home = home();
     let endless = "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT x FROM c";
     let mut child = home

@@ -3,7 +3,7 @@
 use crate::home::{Home, snapshot};
 
 #[test]
-fn without_a_ledger_it_makes_none() {
+fn status_creates_no_ledger() {
     let home = Home::small();
     snapshot!(home.run("status"), @"
     exit 0
@@ -31,10 +31,10 @@ fn without_a_ledger_it_makes_none() {
 }
 
 #[test]
-fn without_a_ledger_for_machines() {
+fn json_is_printed_without_a_ledger() {
     let home = Home::small();
     let status = home.run("status --json").json();
-    assert_eq!(status["ledger"]["exists"], false);
+    assert_eq!(status["ledger"]["has_file"], false);
     for format in status["formats"].as_array().unwrap() {
         assert_eq!(format["sessions"], 0);
         assert_eq!(format["roots"][0]["state"], "collected");
@@ -43,7 +43,7 @@ fn without_a_ledger_for_machines() {
 }
 
 #[test]
-fn small_home() {
+fn status_lists_what_is_stored_and_left_out() {
     let home = Home::small();
     home.run("sync");
     snapshot!(home.run("status"), @"
@@ -86,7 +86,7 @@ fn small_home() {
 }
 
 #[test]
-fn narrow_terminal() {
+fn status_fits_a_narrow_terminal() {
     let home = Home::full();
     home.run("sync");
     let run = home.run_with("status", &[("COLUMNS", "40")]);
@@ -97,11 +97,11 @@ fn narrow_terminal() {
 }
 
 #[test]
-fn for_machines() {
+fn json_has_counts_and_problems() {
     let home = Home::full();
     home.run("sync");
     let status = home.run("status --json").json();
-    assert_eq!(status["ledger"]["exists"], true);
+    assert_eq!(status["ledger"]["has_file"], true);
     let format = &status["formats"][0];
     for key in ["roots", "skipped"] {
         assert!(!format[key].as_array().unwrap().is_empty(), "{key}: {format}");
@@ -109,13 +109,13 @@ fn for_machines() {
     for key in ["sessions", "records", "bytes"] {
         assert!(format[key].as_u64().unwrap() > 0, "{key}: {format}");
     }
-    assert!(format["gone"].is_u64());
-    assert_eq!(format["unknown_types"]["crystal-ball"], 1);
-    assert!(status["problems"]["bad_field"].as_u64().unwrap() > 0);
+    assert!(format["gone_sources"].is_u64());
+    assert_eq!(format["records_by_unknown_type"]["crystal-ball"], 1);
+    assert!(status["problems_by_kind"]["bad_field"].as_u64().unwrap() > 0);
 }
 
 #[test]
-fn it_collects_nothing() {
+fn status_collects_nothing() {
     let home = Home::small();
     home.run("sync");
     home.fixture("openclaw/agents/pi", ".openclaw/agents/pi");
@@ -126,13 +126,13 @@ fn it_collects_nothing() {
 }
 
 #[test]
-fn what_is_gone_is_told() {
+fn files_that_are_gone_are_counted() {
     let home = Home::small();
     home.run("sync");
     std::fs::remove_dir_all(home.path(".openclaw")).unwrap();
     home.run("sync");
     let status = home.run("status --json").json();
-    assert_eq!(status["formats"][1]["gone"], 4);
+    assert_eq!(status["formats"][1]["gone_sources"], 4);
     assert_eq!(status["formats"][1]["roots"][0]["state"], "absent");
     assert!(home.run("status").stdout.contains("4 files gone from disk; kept in the ledger"));
 }

@@ -13,12 +13,12 @@ use crate::home::{Home, snapshot};
 /// Creates an empty session and returns its id.
 fn new(home: &Home) -> String {
     let made = home.run("session new --key agent:main:main --json").json();
-    assert_eq!(made["key"], "agent:main:main");
+    assert_eq!(made["session_key"], "agent:main:main");
     assert_eq!(made["agent"], "main");
-    made["session"].as_str().unwrap().to_owned()
+    made["session_id"].as_str().unwrap().to_owned()
 }
 
-fn said(home: &Home, id: &str) -> Vec<String> {
+fn texts(home: &Home, id: &str) -> Vec<String> {
     let seen = home.run(&format!("session context {id} --json")).json();
     let messages = seen["messages"].as_array().unwrap();
     messages
@@ -42,22 +42,22 @@ fn a_shell_script_can_be_a_runtime() {
     let answers: Vec<Value> = answered.json_lines();
     assert_eq!(answers.len(), 2);
     assert_eq!(answers[1]["seq"].as_i64(), answers[0]["seq"].as_i64().map(|seq| seq + 1));
-    assert_eq!(said(&home, "agent:main:main"), ["hello", "hi"]);
+    assert_eq!(texts(&home, "agent:main:main"), ["hello", "hi"]);
     home.run(&format!("session mirror {id} sent"));
-    assert_eq!(said(&home, &id), ["hello", "hi", "sent"]);
+    assert_eq!(texts(&home, &id), ["hello", "hi", "sent"]);
 
     let back = home.run(&format!("session leaf {id} {leaf}")).json();
     assert_eq!(back["leaf"], leaf);
-    assert_eq!(said(&home, &id), ["hello"]);
+    assert_eq!(texts(&home, &id), ["hello"]);
     home.run(&format!("session branch {id} --from root --summary gone"));
     let tips = home.run(&format!("session branch {id} --json")).json_lines();
     assert_eq!(tips.len(), 2);
     assert_eq!(tips[1]["type"], "branch_summary");
     let fork = home.run(&format!("session fork {id} --at {leaf}"));
-    assert_eq!(said(&home, fork.stdout.trim()), ["hello"]);
+    assert_eq!(texts(&home, fork.stdout.trim()), ["hello"]);
     home.run(&format!("session label {id} {leaf} start"));
     home.run(&format!("session reset {id}"));
-    assert!(said(&home, &id).is_empty());
+    assert!(texts(&home, &id).is_empty());
     // For people, everything is shown.
     let shown = home.run(&format!("show {id} --no-sync"));
     assert!(shown.stdout.contains("hello"), "{shown}");
@@ -65,7 +65,7 @@ fn a_shell_script_can_be_a_runtime() {
 }
 
 #[test]
-fn conflicts_and_refusals_are_told_to_scripts_and_people() {
+fn conflicts_and_refusals_are_reported() {
     let home = Home::empty();
     let id = new(&home);
     let begun = home.run(&format!("session begin {id} --text hello")).json();
@@ -86,7 +86,7 @@ fn conflicts_and_refusals_are_told_to_scripts_and_people() {
     assert_eq!(bad.stdout.lines().count(), 1);
     assert!(bad.stderr.contains("line 2") && bad.stderr.contains("unknown role"), "{bad}");
     assert!(!bad.stderr.contains("secret"), "{bad}");
-    assert_eq!(said(&home, &id), ["hello", "kept"]);
+    assert_eq!(texts(&home, &id), ["hello", "kept"]);
 
     let torn = home
         .command(["session", "append", &id])
@@ -131,14 +131,14 @@ fn conflicts_and_refusals_are_told_to_scripts_and_people() {
     assert_eq!(home.feed(&["session", "append", &id], rooted).code, 0);
     let fork = home.run(&format!("session fork {id} --at root --new-id empty"));
     assert_eq!(fork.code, 0, "{fork}");
-    assert!(said(&home, "empty").is_empty());
+    assert!(texts(&home, "empty").is_empty());
     assert_eq!(home.feed(&["session", "mirror", &id], "\n").code, 2);
     let taken = home.run(&format!("session new --id {id}"));
     assert_eq!(taken.code, 2);
 }
 
 #[test]
-fn collected_sessions_are_looked_at_and_forked() {
+fn collected_sessions_are_read_and_forked() {
     let home = Home::small();
     home.run("sync");
     snapshot!(home.run("session leaf 13f7ee8b"), @"
@@ -149,7 +149,7 @@ fn collected_sessions_are_looked_at_and_forked() {
     snapshot!(home.run("session branch 13f7ee8b --json"), @r#"
     exit 0
     --- stdout
-    {"id":"9ba5fcb2","parent":"0a47ab14","type":"message","role":"assistant","time":1794766521666,"length":9,"is_current":true}
+    {"entry_id":"9ba5fcb2","parent_id":"0a47ab14","type":"message","role":"assistant","time":1794766521666,"entries":9,"is_current":true}
     "#);
     let meta = home.run("session meta 13f7ee8b");
     assert!(meta.json()["sessionId"].as_str().unwrap().starts_with("13f7ee8b"), "{meta}");
@@ -167,7 +167,7 @@ fn collected_sessions_are_looked_at_and_forked() {
     hint: `quipu session fork` creates a copy that can be written to
     ");
     let claude = home.run("sessions --all --no-sync --format claude-code --json").json_lines();
-    let id = claude[0]["id"].as_str().unwrap().to_owned();
+    let id = claude[0]["session_id"].as_str().unwrap().to_owned();
     let seen = home.run(&format!("session context {id} --json")).json();
     let fork = home.run(&format!("session fork {id}"));
     assert_eq!(fork.code, 0, "{fork}");
@@ -190,13 +190,13 @@ fn labels_are_listed() {
     let entry = begun["id"].as_str().unwrap();
     home.command(["session", "label", &id, entry, "before \u{1b}[31mit"]).output().unwrap();
     let listed = home.run(&format!("session label {id} --json")).json_lines();
-    assert_eq!(listed, [serde_json::json!({"target": entry, "label": "before \u{1b}[31mit"})]);
+    assert_eq!(listed, [serde_json::json!({"entry_id": entry, "label": "before \u{1b}[31mit"})]);
     let shown = home.run(&format!("session label {id}"));
     assert!(shown.stdout.contains(entry) && !shown.stdout.contains('\u{1b}'), "{shown}");
 }
 
 #[test]
-fn metadata_in_and_out() {
+fn metadata_is_patched_and_printed() {
     let home = Home::empty();
     let id = new(&home);
     let patch = r#"{"label":"release","deliveryContext":{"channel":"telegram"},"mine":[1]}"#;
@@ -240,20 +240,20 @@ fn a_message_is_routed() {
     home.write("w/SOUL.md", "");
     home.write("w/AGENTS.md", "");
     let stranger = home.run("session route --channel telegram --peer 7 --text hi").json();
-    assert_eq!(stranger["admitted"], false);
+    assert_eq!(stranger["is_admitted"], false);
     assert!(stranger["reply"].as_str().unwrap().contains("pairing code"));
-    assert_eq!(stranger["session"], Value::Null);
+    assert_eq!(stranger["session_id"], Value::Null);
     home.run("senders allow telegram:7");
     let routed =
         home.run("session route --channel telegram --peer 7 --text hi --workspace w").json();
-    assert_eq!(routed["key"], "agent:main:main");
+    assert_eq!(routed["session_key"], "agent:main:main");
     assert_eq!(routed["bootstrap"], serde_json::json!(["AGENTS.md", "SOUL.md"]));
-    assert_eq!(routed["created"], true);
+    assert_eq!(routed["is_created"], true);
     let again = home.feed(&["session", "route", "--channel", "telegram", "--peer", "7"], "more");
-    assert_eq!(again.json()["session"], routed["session"]);
-    assert_eq!(again.json()["message"], "more");
+    assert_eq!(again.json()["session_id"], routed["session_id"]);
+    assert_eq!(again.json()["text"], "more");
     let lines = home.feed(&["session", "route", "--channel", "telegram", "--peer", "7"], "a\n\n");
-    assert_eq!(lines.json()["message"], "a\n", "a line's end is none of the message");
+    assert_eq!(lines.json()["text"], "a\n", "a line's end is none of the message");
     assert_eq!(home.run("session route --channel main --peer 7 --text x").code, 2);
     assert_eq!(home.run("session route --channel telegram --chat crowd --peer 7 --text x").code, 2);
 }
@@ -284,7 +284,7 @@ fn the_script_in_the_documents_runs() {
     let home = Home::empty();
     let said = script(&home, b"one\ntwo\n");
     assert!(said.contains("said 1 things") && said.contains("said 2 things"), "{said}");
-    assert_eq!(self::said(&home, "agent:main:main").len(), 4);
+    assert_eq!(texts(&home, "agent:main:main").len(), 4);
 }
 
 #[test]
@@ -308,7 +308,7 @@ fn the_script_in_the_documents_survives_rebuilds() {
         said
     });
     assert!(said.contains("said 4 things"), "{said}");
-    assert_eq!(self::said(&home, "agent:main:main").len(), 8);
+    assert_eq!(texts(&home, "agent:main:main").len(), 8);
 }
 
 #[test]
@@ -353,11 +353,11 @@ fn a_key_that_was_used_for_another_body_names_its_entry() {
     let answer: serde_json::Value = serde_json::from_str(&other.stdout).unwrap();
     assert_eq!(answer, serde_json::json!({"error": "key_used", "id": first["id"]}));
     assert!(other.stderr.contains("the idempotency key `run7` was used for entry"), "{other}");
-    assert_eq!(said(&home, &id), ["one"]);
+    assert_eq!(texts(&home, &id), ["one"]);
 }
 
 #[test]
-fn a_retry_goes_on_from_what_it_wrote_and_not_past_others() {
+fn a_retry_continues_unless_another_writer_has_appended() {
     let home = Home::empty();
     let id = new(&home);
     let leaf = home.run(&format!("session begin {id} --text q")).json()["id"].clone();
@@ -370,15 +370,15 @@ fn a_retry_goes_on_from_what_it_wrote_and_not_past_others() {
     let again = home.feed(&how, &both).json_lines();
     assert_eq!((&again[0]["repeated"], &again[1]["repeated"]), (&Value::Bool(true), &Value::Null));
     home.feed(&["session", "append", &id], "{\"role\":\"user\",\"content\":\"else\"}\n");
-    // Another writer did: the old entries are printed, and nothing is written after theirs.
+    // Another writer has appended: the old entries are printed, and nothing is written after theirs.
     let three = format!("{both}{{\"role\":\"assistant\",\"content\":\"part 3\"}}\n");
     let stopped = home.feed(&how, &three);
     assert_eq!(stopped.code, 1);
     assert!(stopped.stdout.contains("conflict"), "{}", stopped.stdout);
-    assert_eq!(said(&home, &id), ["q", "part 1", "part 2", "else"]);
+    assert_eq!(texts(&home, &id), ["q", "part 1", "part 2", "else"]);
     let empty = home.feed(&["session", "append", &id, "--key", ""], one);
     assert_eq!(empty.code, 2);
-    // The key of another call is never that of a later line.
+    // A later line never has the idempotency key of another call.
     let own = home.feed(&["session", "append", &id, "--key", "run7#2"], one).json_lines();
     assert_eq!(own[0]["repeated"], Value::Null);
     let whole = home.feed(&["session", "append", &id, "--key", "run7"], &both).json_lines();
@@ -386,7 +386,7 @@ fn a_retry_goes_on_from_what_it_wrote_and_not_past_others() {
 }
 
 #[test]
-fn how_to_go_on_with_a_session_that_a_runtime_keeps() {
+fn resume_names_the_commands_of_a_runtime() {
     let home = Home::empty();
     new(&home);
     snapshot!(home.run("resume agent:main:main"), @"
@@ -434,8 +434,7 @@ fn an_imported_session_is_listed_once() {
     assert_eq!(import.code, 0, "{import}");
     let ids = |command: &str| {
         let found = home.run(command).json_lines();
-        let id =
-            |value: &Value| value["id"].as_str().or(value["session"].as_str()).unwrap().to_owned();
+        let id = |value: &Value| value["session_id"].as_str().unwrap().to_owned();
         found.iter().map(id).collect::<Vec<String>>()
     };
     let formats = |command: &str| {
@@ -499,6 +498,17 @@ fn every_shape_of_the_documents_can_be_appended() {
     home.feed(&["session", "append", &id], r#"{"role":"assistant","content":[{"type":"toolCall","id":"c3","name":"x","arguments":{}},{"type":"toolCall","id":"c4","name":"x","arguments":{}}]}"#);
     let refused = home.feed(&["session", "append", &id], result);
     assert!(refused.stderr.contains("here 2 are"), "{refused}");
+    // A call that was answered in the other shape of results is not open.
+    home.feed(
+        &["session", "append", &id],
+        r#"{"role":"assistant","content":[{"type":"tool_use","id":"c5","name":"x","input":{}}]}"#,
+    );
+    home.feed(
+        &["session", "append", &id],
+        r#"{"role":"user","content":[{"type":"tool_result","tool_use_id":"c5","content":"22"}]}"#,
+    );
+    let refused = home.feed(&["session", "append", &id], result);
+    assert!(refused.stderr.contains("here 0 are"), "{refused}");
     assert_eq!(home.run("doctor").code, 0);
 }
 
@@ -515,10 +525,10 @@ fn r121_a_new_session_names_the_callers_folder() {
     assert_eq!(Path::new(&cwd(&id)), here);
     home.run("senders allow telegram:7");
     let routed = home.run("session route --channel telegram --peer 7 --text hello").json();
-    assert_eq!(Path::new(&cwd(routed["session"].as_str().unwrap())), here);
+    assert_eq!(Path::new(&cwd(routed["session_id"].as_str().unwrap())), here);
     let routed =
         home.run("session route --channel telegram --peer 7 --cwd /elsewhere --text /new").json();
-    assert_eq!(cwd(routed["session"].as_str().unwrap()), "/elsewhere");
+    assert_eq!(cwd(routed["session_id"].as_str().unwrap()), "/elsewhere");
 }
 
 #[test]
@@ -529,9 +539,9 @@ fn r123_the_registry_is_one_command() {
     home.feed(&["session", "append", &id], r#"{"role":"assistant","content":"hi","model":"m","provider":"p","usage":{"input":7,"output":3}}"#);
     home.run(&format!("session meta {id} --patch {{\"channel\":\"telegram\"}}"));
     let keys = home.run("session keys --json").json_lines();
-    let own = keys.iter().find(|key| key["session"] == *id).unwrap();
+    let own = keys.iter().find(|key| key["session_id"] == *id).unwrap();
     assert_eq!(
-        (&own["key"], &own["input_tokens"], &own["output_tokens"]),
+        (&own["session_key"], &own["input_tokens"], &own["output_tokens"]),
         (&"agent:main:main".into(), &7.into(), &3.into())
     );
     assert_eq!(own["channel"], "telegram");

@@ -10,13 +10,13 @@ const TRANSCRIPT: &str =
     ".claude/projects/-home-alice-shop/00000001-0000-4000-8000-000000000001.jsonl";
 
 #[test]
-fn nothing_to_collect() {
+fn a_sync_with_nothing_to_collect_prints_the_overview() {
     let overview = Home::empty().run("");
     assert_eq!(Home::empty().run("sync").to_string(), overview.to_string());
 }
 
 #[test]
-fn first_and_second_time() {
+fn the_second_sync_finds_nothing_new() {
     let home = Home::small();
     snapshot!(home.run("sync"), @"
     exit 0
@@ -32,7 +32,7 @@ fn first_and_second_time() {
 }
 
 #[test]
-fn one_more_line() {
+fn one_new_line_is_one_record() {
     let home = Home::small();
     home.run("sync");
     let mut file = OpenOptions::new().append(true).open(home.path(TRANSCRIPT)).unwrap();
@@ -46,7 +46,7 @@ fn one_more_line() {
 }
 
 #[test]
-fn files_that_go_away() {
+fn a_deleted_file_is_counted_and_kept() {
     let home = Home::small();
     home.run("sync");
     std::fs::remove_file(home.path(TRANSCRIPT)).unwrap();
@@ -59,7 +59,7 @@ fn files_that_go_away() {
 }
 
 #[test]
-fn for_machines() {
+fn json_reports_the_sync() {
     let home = Home::small();
     let report = home.run("sync --json").json();
     for key in ["sources", "sources_changed", "records_added", "bytes_read"] {
@@ -73,7 +73,7 @@ fn for_machines() {
 }
 
 #[test]
-fn quiet_says_nothing() {
+fn quiet_prints_nothing() {
     let run = Home::small().run("sync -q");
     assert_eq!((run.code, run.stdout.as_str(), run.stderr.as_str()), (0, "", ""));
 }
@@ -89,7 +89,7 @@ fn roots_come_from_the_environment() {
 }
 
 #[test]
-fn the_ledger_is_its_owners_alone() {
+fn only_the_owner_can_read_the_ledger() {
     let home = Home::small();
     home.run("sync");
     let mode = |path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
@@ -98,7 +98,7 @@ fn the_ledger_is_its_owners_alone() {
 }
 
 #[test]
-fn what_cannot_be_read_is_said() {
+fn a_folder_that_cannot_be_read_is_reported() {
     let home = Home::small();
     let shut = home.path(".openclaw/agents/shut/sessions");
     std::fs::create_dir_all(&shut).unwrap();
@@ -117,7 +117,7 @@ fn what_cannot_be_read_is_said() {
 
 /// A projects folder on another disk: the output names it, and how to collect it.
 #[test]
-fn a_link_that_leaves_its_root_is_said() {
+fn a_link_out_of_its_root_is_reported() {
     let home = Home::empty();
     home.fixture("claude-code/projects", "disk/all");
     std::fs::create_dir_all(home.path(".claude")).unwrap();
@@ -153,7 +153,7 @@ fn a_link_that_leaves_its_root_is_said() {
     ");
     let doctor = home.run("doctor").stdout;
     assert!(!doctor.contains("symbolic link"), "{doctor}");
-    // A part of it may be elsewhere too.
+    // A link inside the collected folder.
     std::fs::create_dir_all(home.path("far")).unwrap();
     std::os::unix::fs::symlink(home.path("far"), home.path("disk/all/-far")).unwrap();
     snapshot!(home.run("sync"), @"
@@ -166,7 +166,7 @@ fn a_link_that_leaves_its_root_is_said() {
 
 /// A file that is not a transcript is reported each time, and never counted as one.
 #[test]
-fn what_is_no_transcript_is_counted_alike_each_time() {
+fn a_file_that_is_no_transcript_is_reported_each_time() {
     let home = Home::small();
     let notes = ".claude/projects/-home-alice-shop/notes.jsonl";
     home.write(notes, "not json at all\n");
@@ -186,7 +186,7 @@ fn what_is_no_transcript_is_counted_alike_each_time() {
 
 /// A named pipe under a name that is collected is not opened, and it is reported.
 #[test]
-fn a_pipe_in_the_place_of_an_index_or_a_database() {
+fn a_pipe_in_the_place_of_an_index_is_not_opened() {
     let home = Home::small();
     let names = ["sessions/sessions.json", "agent/openclaw-agent.sqlite"];
     for name in names {

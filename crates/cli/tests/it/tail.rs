@@ -48,7 +48,7 @@ fn run_in(home: &Home, folder: &str, arguments: &[&str]) -> Run {
 }
 
 #[test]
-fn without_a_name_the_last_session_of_this_folder_is_meant() {
+fn without_a_name_the_last_session_of_this_folder_is_shown() {
     let home = home();
     let shown = run_in(&home, "work", &["show"]);
     assert!(shown.stdout.contains("penguin") && !shown.stdout.contains("walrus"), "{shown}");
@@ -60,7 +60,7 @@ fn without_a_name_the_last_session_of_this_folder_is_meant() {
 }
 
 #[test]
-fn short_names() {
+fn short_names_run_the_same_commands() {
     let home = home();
     for (short, long) in [
         ("last", "show last"),
@@ -76,6 +76,23 @@ fn short_names() {
         assert_eq!((one.code, &one.stdout), (other.code, &other.stdout), "{short}: {one}");
         assert_eq!(one.code, 0, "{one}");
     }
+}
+
+/// A runtime stores entries in the ledger itself: no file changes.
+#[test]
+fn what_another_process_stores_is_printed() {
+    let home = Home::empty();
+    home.run("session new --id example");
+    let mut command = home.command(["tail", "example"]);
+    let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
+    assert!(lines.any(|line| line.starts_with("example")), "the lines at the top");
+    let appended = home
+        .feed(&["session", "append", "example"], "{\"role\":\"user\",\"content\":\"walrus\"}\n");
+    assert_eq!(appended.code, 0, "{appended}");
+    assert!(lines.any(|line| line == "❯ walrus"), "tail ended");
+    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(130));
 }
 
 #[test]

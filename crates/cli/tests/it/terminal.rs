@@ -58,7 +58,7 @@ fn a_full_disk_is_an_error() {
 }
 
 #[test]
-fn colours_only_where_they_are_wanted() {
+fn colours_are_used_only_on_request_or_on_a_terminal() {
     let home = Home::small();
     let has_colour = |arguments: &str, variables: &[(&str, &str)]| {
         let run = home.run_with(arguments, variables);
@@ -83,7 +83,7 @@ fn colours_only_where_they_are_wanted() {
 }
 
 #[test]
-fn json_is_json() {
+fn every_line_of_json_is_an_object() {
     let home = Home::small();
     home.run("sync");
     for command in COMMANDS {

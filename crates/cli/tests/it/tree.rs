@@ -14,7 +14,7 @@ fn run(home: &Home, arguments: &str) -> Run {
 }
 
 #[test]
-fn a_fork() {
+fn an_abandoned_branch_is_drawn() {
     snapshot!(run(&synced(), "tree 05-branch-summary_01a1e05d-bba"), @"
     exit 0
     --- stdout
@@ -30,7 +30,7 @@ fn a_fork() {
 }
 
 #[test]
-fn labels_and_compactions() {
+fn labels_and_compactions_are_drawn() {
     let home = synced();
     snapshot!(run(&home, "tree 08-labels"), @"
     exit 0
@@ -50,12 +50,12 @@ fn labels_and_compactions() {
 
     ○  c02  2 entries, 1 turn  Rename the basket to cart everywhere.
     ◆  c03  compacted, 155,025 → 9,000 tokens
-    @  c10  7 entries, 2 turns, leaf  /compact
+    @  c10  7 entries, 1 turn, leaf  And in the docs?
     ");
 }
 
 #[test]
-fn sub_agents() {
+fn sub_agents_are_drawn() {
     snapshot!(run(&synced(), "tree 00000004"), @"
     exit 0
     --- stdout
@@ -70,18 +70,18 @@ fn sub_agents() {
 }
 
 #[test]
-fn json() {
+fn json_is_one_object_per_line() {
     snapshot!(run(&synced(), "tree 04-branch --json"), @r#"
     exit 0
     --- stdout
-    {"line":1,"parent":null,"kind":"run","depth":0,"nested":0,"first":"6858b87f","last":"dfa342c7","time":1794765601696,"entries":2,"turns":1,"tool_calls":0,"text":"start","branches":2,"leaf":false,"current":true,"fresh_as_of":"[TIME]","pending_bytes":null}
-    {"line":2,"parent":1,"kind":"run","depth":1,"nested":0,"first":"219aa01b","last":"fcfe1f2f","time":1794765601696,"entries":2,"turns":1,"tool_calls":0,"text":"path A","branches":0,"leaf":false,"current":false,"fresh_as_of":"[TIME]","pending_bytes":null}
-    {"line":3,"parent":1,"kind":"run","depth":0,"nested":0,"first":"1c63f8a5","last":"493d0832","time":1794765601697,"entries":2,"turns":1,"tool_calls":0,"text":"path B","branches":0,"leaf":true,"current":true,"fresh_as_of":"[TIME]","pending_bytes":null}
+    {"node":1,"parent_node":null,"kind":"run","depth":0,"nested":0,"first_entry_id":"6858b87f","last_entry_id":"dfa342c7","time":1794765601696,"entries":2,"turns":1,"tool_calls":0,"text":"start","branches":2,"is_leaf":false,"is_current":true,"fresh_as_of":"[TIME]","pending_bytes":null}
+    {"node":2,"parent_node":1,"kind":"run","depth":1,"nested":0,"first_entry_id":"219aa01b","last_entry_id":"fcfe1f2f","time":1794765601696,"entries":2,"turns":1,"tool_calls":0,"text":"path A","branches":0,"is_leaf":false,"is_current":false,"fresh_as_of":"[TIME]","pending_bytes":null}
+    {"node":3,"parent_node":1,"kind":"run","depth":0,"nested":0,"first_entry_id":"1c63f8a5","last_entry_id":"493d0832","time":1794765601697,"entries":2,"turns":1,"tool_calls":0,"text":"path B","branches":0,"is_leaf":true,"is_current":true,"fresh_as_of":"[TIME]","pending_bytes":null}
     "#);
 }
 
 #[test]
-fn forks_of_forks_stay_on_the_screen() {
+fn nested_branches_stay_on_the_screen() {
     let home = Home::empty();
     let mut lines = vec![r#"{"type":"session","version":3,"id":"s"}"#.to_owned()];
     // Each prompt but the last attaches to the one before and has an abandoned sibling.

@@ -1,5 +1,7 @@
 //! `quipu usage`.
 
+use serde_json::{Value, json};
+
 use crate::home::{Home, snapshot};
 
 /// Returns an answer of Claude Code with 1,000,000 input and 100,000 output tokens.
@@ -36,7 +38,7 @@ fn home() -> Home {
 }
 
 #[test]
-fn by_day() {
+fn usage_is_summed_by_day() {
     let home = home();
     snapshot!(home.run_with("usage --all", &[("TZ", "UTC0"), ("COLUMNS", "80")]), @"
     exit 0
@@ -91,7 +93,7 @@ fn by_day() {
 }
 
 #[test]
-fn by_everything_else() {
+fn usage_is_summed_by_every_group() {
     let home = home();
     let wide = [("TZ", "UTC0"), ("COLUMNS", "120")];
     snapshot!(home.run_with("usage monthly", &wide), @"
@@ -179,20 +181,20 @@ fn by_everything_else() {
 }
 
 #[test]
-fn for_machines() {
+fn json_is_one_object_per_group() {
     let home = home();
     snapshot!(home.run_with("usage --json --no-sync", &[("TZ", "UTC0")]), @r#"
     exit 0
     --- stdout
-    {"by":"day","group":"2026-02-03","responses":2,"input":2000000,"output":200000,"cache_read":3000,"cache_write":0,"total_tokens":2203000,"cost_usd":9.0007,"recorded_usd":0.0,"unpriced_tokens":0,"unpriced_models":[],"models":["claude-haiku-4-5","claude-opus-4-5-20251101"],"fresh_as_of":"[TIME]","pending_bytes":null}
-    {"by":"day","group":"2026-02-05","responses":2,"input":1002000,"output":100300,"cache_read":3000,"cache_write":0,"total_tokens":1105300,"cost_usd":1.25,"recorded_usd":1.25,"unpriced_tokens":1103000,"unpriced_models":["llama-of-the-lab"],"models":["gemini-2.5-pro","llama-of-the-lab"],"fresh_as_of":"[TIME]","pending_bytes":null}
-    {"by":"total","group":"total","responses":4,"input":3002000,"output":300300,"cache_read":6000,"cache_write":0,"total_tokens":3308300,"cost_usd":10.2507,"recorded_usd":1.25,"unpriced_tokens":1103000,"unpriced_models":["llama-of-the-lab"],"models":["claude-haiku-4-5","claude-opus-4-5-20251101","gemini-2.5-pro","llama-of-the-lab"],"fresh_as_of":"[TIME]","pending_bytes":null}
+    {"by":"day","group":"2026-02-03","responses":2,"input_tokens":2000000,"output_tokens":200000,"cache_read_tokens":3000,"cache_write_tokens":0,"total_tokens":2203000,"cost_usd":9.0007,"recorded_usd":0.0,"unpriced_tokens":0,"unpriced_models":[],"models":["claude-haiku-4-5","claude-opus-4-5-20251101"],"fresh_as_of":"[TIME]","pending_bytes":null}
+    {"by":"day","group":"2026-02-05","responses":2,"input_tokens":1002000,"output_tokens":100300,"cache_read_tokens":3000,"cache_write_tokens":0,"total_tokens":1105300,"cost_usd":1.25,"recorded_usd":1.25,"unpriced_tokens":1103000,"unpriced_models":["llama-of-the-lab"],"models":["gemini-2.5-pro","llama-of-the-lab"],"fresh_as_of":"[TIME]","pending_bytes":null}
+    {"by":"total","group":"total","responses":4,"input_tokens":3002000,"output_tokens":300300,"cache_read_tokens":6000,"cache_write_tokens":0,"total_tokens":3308300,"cost_usd":10.2507,"recorded_usd":1.25,"unpriced_tokens":1103000,"unpriced_models":["llama-of-the-lab"],"models":["claude-haiku-4-5","claude-opus-4-5-20251101","gemini-2.5-pro","llama-of-the-lab"],"fresh_as_of":"[TIME]","pending_bytes":null}
     "#);
     snapshot!(home.run("usage session --json --no-sync --project garden"), @r#"
     exit 0
     --- stdout
-    {"by":"session","group":"s1","responses":1,"input":2000,"output":300,"cache_read":0,"cache_write":0,"total_tokens":2300,"cost_usd":1.25,"recorded_usd":1.25,"unpriced_tokens":0,"unpriced_models":[],"models":["gemini-2.5-pro"],"format":"openclaw","agent":"main","cwd":"/home/alice/garden","title":"Water the tomatoes","updated_at":1770287401000,"fresh_as_of":"[TIME]","pending_bytes":null}
-    {"by":"total","group":"total","responses":1,"input":2000,"output":300,"cache_read":0,"cache_write":0,"total_tokens":2300,"cost_usd":1.25,"recorded_usd":1.25,"unpriced_tokens":0,"unpriced_models":[],"models":["gemini-2.5-pro"],"fresh_as_of":"[TIME]","pending_bytes":null}
+    {"by":"session","group":"s1","responses":1,"input_tokens":2000,"output_tokens":300,"cache_read_tokens":0,"cache_write_tokens":0,"total_tokens":2300,"cost_usd":1.25,"recorded_usd":1.25,"unpriced_tokens":0,"unpriced_models":[],"models":["gemini-2.5-pro"],"format":"openclaw","agent":"main","cwd":"/home/alice/garden","title":"Water the tomatoes","updated_at":1770287401000,"fresh_as_of":"[TIME]","pending_bytes":null}
+    {"by":"total","group":"total","responses":1,"input_tokens":2000,"output_tokens":300,"cache_read_tokens":0,"cache_write_tokens":0,"total_tokens":2300,"cost_usd":1.25,"recorded_usd":1.25,"unpriced_tokens":0,"unpriced_models":[],"models":["gemini-2.5-pro"],"fresh_as_of":"[TIME]","pending_bytes":null}
     "#);
     let lines = home.run("usage agent --json").json_lines();
     let named: Vec<_> = lines.iter().map(|line| line["group"].as_str().unwrap()).collect();
@@ -200,11 +202,11 @@ fn for_machines() {
 }
 
 #[test]
-fn only_what_is_chosen() {
+fn filters_choose_the_usage() {
     let home = home();
     let total = |arguments: &str| {
         let lines = home.run(&format!("usage --json {arguments}")).json_lines();
-        lines.last().unwrap()["output"].as_u64().unwrap()
+        lines.last().unwrap()["output_tokens"].as_u64().unwrap()
     };
     assert_eq!(total(""), 300_300);
     assert_eq!(total("--project shop"), 300_000);
@@ -228,7 +230,7 @@ fn only_what_is_chosen() {
 
 /// A price in the configuration overrides the list, and applies to models without a list price.
 #[test]
-fn own_prices() {
+fn configured_prices_override_the_list() {
     let home = home();
     home.write(
         ".config/quipu/config.toml",
@@ -260,7 +262,7 @@ fn own_prices() {
 }
 
 #[test]
-fn nothing_at_all() {
+fn no_usage_is_no_error() {
     let home = Home::empty();
     assert_eq!(home.run("usage").to_string(), Home::empty().run("").to_string());
     home.write(SESSION, PROMPT);
@@ -274,13 +276,13 @@ fn nothing_at_all() {
     snapshot!(home.run("usage --json --no-sync"), @r#"
     exit 0
     --- stdout
-    {"by":"total","group":"total","responses":0,"input":0,"output":0,"cache_read":0,"cache_write":0,"total_tokens":0,"cost_usd":0.0,"recorded_usd":0.0,"unpriced_tokens":0,"unpriced_models":[],"models":[],"fresh_as_of":"[TIME]","pending_bytes":null}
+    {"by":"total","group":"total","responses":0,"input_tokens":0,"output_tokens":0,"cache_read_tokens":0,"cache_write_tokens":0,"total_tokens":0,"cost_usd":0.0,"recorded_usd":0.0,"unpriced_tokens":0,"unpriced_models":[],"models":[],"fresh_as_of":"[TIME]","pending_bytes":null}
     "#);
 }
 
-/// Claude Code's own total has a compaction of which no line exists.
+/// Claude Code's own total includes a compaction that no transcript records.
 #[test]
-fn requests_without_a_line() {
+fn requests_that_no_transcript_records_are_counted() {
     let home = Home::empty();
     let total = r#"{"type":"cost-state","startTime":1770112800000,"totalCostUSD":11.5,"modelUsage":{"claude-opus-4-5-20251101":{"inputTokens":1600000,"outputTokens":140000,"cacheReadInputTokens":1000,"cacheCreationInputTokens":0,"costUSD":11.5005}}}
 "#;
@@ -288,7 +290,8 @@ fn requests_without_a_line() {
     home.write(SESSION, [PROMPT, &answer, total].concat());
     let shown = home.run_with("usage session --all", &[("TZ", "UTC0"), ("COLUMNS", "100")]);
     assert!(shown.stdout.contains("$11.50"), "{}", shown.stdout);
-    let note = "640k tokens ($4.00) are of requests without a line, such as compactions and titles";
+    let note =
+        "640k tokens ($4.00) are of requests that no transcript records, such as compactions";
     assert!(shown.stdout.replace('\n', " ").contains(note), "{}", shown.stdout);
     let json = home.run("usage session --all --json").stdout;
     let line: serde_json::Value = serde_json::from_str(json.lines().next().unwrap()).unwrap();
@@ -308,7 +311,7 @@ fn answer_now(number: u32) -> String {
 }
 
 #[test]
-fn weeks_windows_and_today() {
+fn weeks_windows_and_today_are_groups() {
     let home = home();
     let run = |arguments: &str| home.run_with(arguments, &[("TZ", "UTC0"), ("COLUMNS", "60")]);
     let weeks = run("usage weekly");
@@ -329,7 +332,7 @@ fn weeks_windows_and_today() {
 }
 
 #[test]
-fn what_is_left_of_a_limit() {
+fn the_rest_of_a_limit_is_printed() {
     let home = home();
     home.write(SESSION.replace("a.jsonl", "b.jsonl").as_str(), answer_now(7));
     home.write(".config/quipu/config.toml", "[limits]\nblock_usd = 50\n");
@@ -344,7 +347,27 @@ fn what_is_left_of_a_limit() {
 }
 
 #[test]
-fn rows_for_a_spreadsheet() {
+fn the_first_groups_and_one_day() {
+    let home = home();
+    let groups = |arguments: &str| -> Vec<String> {
+        let lines = home.run(&format!("usage {arguments} --json")).json_lines();
+        lines.iter().map(|line| line["group"].as_str().unwrap().to_owned()).collect()
+    };
+    assert_eq!(groups("session -n 1"), ["00000000-0000-4000-8000-00000000000a", "total"]);
+    assert_eq!(groups("daily -n 1"), ["2026-02-05", "total"], "the last day");
+    assert_eq!(home.run("usage session -n 1 --csv").stdout.lines().count(), 2);
+    let shown = home.run("usage session -n 1").stdout;
+    assert!(shown.contains("and 1 session with a lower cost; --all shows it"), "{shown}");
+    let shown = home.run("usage -n 1 --since 2026-02-01").stdout;
+    assert!(shown.contains("and 2 days before that; --all shows them"), "{shown}");
+    home.write(SESSION.replace("a.jsonl", "b.jsonl").as_str(), answer_now(7));
+    home.run("sync -q");
+    assert_eq!(home.run("cost yesterday").stdout, "no usage yesterday\n");
+    assert_eq!(groups("today").len(), 2);
+}
+
+#[test]
+fn csv_has_one_row_per_group() {
     let home = home();
     let run = home.run_with("usage --csv", &[("TZ", "UTC0")]);
     let rows: Vec<&str> = run.stdout.lines().collect();
@@ -365,17 +388,25 @@ fn rows_for_a_spreadsheet() {
 }
 
 #[test]
-fn a_line_for_the_status_line() {
+fn the_status_line_is_always_one_line() {
     let home = home();
     let run = |input: &str| {
         let run = home.feed(&["statusline"], input);
         assert_eq!((run.code, run.stdout.lines().count()), (0, 1), "{run}");
         run.stdout.trim_end().to_owned()
     };
-    let input = r#"{"session_id":"x","model":{"display_name":"Opus"},"cost":{"total_cost_usd":0.42},
-        "context_window":{"used_percentage":12.4},
-        "rate_limits":{"five_hour":{"used_percentage":23.5},"seven_day":{"used_percentage":41}}}"#;
-    assert_eq!(run(input), "Opus · $0.42 session · $0.00 today · 12% context · 5h 24% · 7d 41%");
+    // What Claude Code 2.1.325 passes after two turns. Before the first one, it has nulls.
+    let mut input: Value = serde_json::from_str(include_str!("statusline.json")).unwrap();
+    let session = "Opus 5.5 · $0.0039 session · $0.00 today";
+    assert_eq!(run(&input.to_string()), format!("{session} · 0% context"));
+    input["context_window"]["used_percentage"] = Value::Null;
+    assert_eq!(run(&input.to_string()), session);
+    // It adds limits for accounts with a plan; times are in seconds.
+    input["rate_limits"] = json!({
+        "five_hour": {"used_percentage": 24, "resets_at": 1_795_035_600},
+        "seven_day": {"used_percentage": 41, "resets_at": 1_795_467_600},
+    });
+    assert_eq!(run(&input.to_string()), format!("{session} · 5h 24% until 21:00 · 7d 41%"));
     // Whatever the input is, there is one line.
     assert_eq!(run(""), "$0.00 today");
     assert_eq!(run("[1]"), "$0.00 today");
@@ -390,7 +421,7 @@ fn a_line_for_the_status_line() {
     assert!(line.starts_with("$7.50 today · 5h $7.50, ") && line.ends_with(" min left"), "{line}");
     home.write(".config/quipu/config.toml", "[limits]\nblock_usd = 50\n");
     assert!(run("").contains(" · 5h $7.50 of $50.00, "), "{}", run(""));
-    // Without a ledger, what the agent says.
+    // Without a ledger and without input.
     let empty = Home::empty();
     let output = empty.finish(empty.command(["statusline"]));
     assert_eq!((output.code, output.stdout.as_str()), (0, "quipu\n"), "{output}");

@@ -20,10 +20,10 @@ struct Watch<'a> {
 
 impl Watch<'_> {
     fn start<'a>(home: &'a Home, arguments: &[&str]) -> Watch<'a> {
-        Watch::of(home, home.command(["watch"].iter().chain(arguments)))
+        Watch::run(home, home.command(["watch"].iter().chain(arguments)))
     }
 
-    fn of(home: &Home, mut command: Command) -> Watch<'_> {
+    fn run(home: &Home, mut command: Command) -> Watch<'_> {
         let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         Watch { home, child: Some(child) }
     }
@@ -107,11 +107,11 @@ fn whatever_changes_is_collected() {
         stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let records: u64 = reports.iter().map(|report| report["records_added"].as_u64().unwrap()).sum();
     assert_eq!(records, 6, "{stdout}");
-    assert!(reports.iter().all(|report| report["at"].as_i64().unwrap() > 1_700_000_000_000));
+    assert!(reports.iter().all(|report| report["time"].as_i64().unwrap() > 1_700_000_000_000));
 }
 
 #[test]
-fn it_says_nothing_where_nobody_looks() {
+fn a_watch_prints_nothing_without_a_terminal() {
     for arguments in [&[][..], &["-q"]] {
         // A home of its own for each: a ledger that is already full would not show that the
         // watch has begun, and a signal before that ends the process without an exit code.
@@ -123,7 +123,7 @@ fn it_says_nothing_where_nobody_looks() {
 }
 
 #[test]
-fn a_closed_terminal_ends_it_too() {
+fn a_closed_terminal_ends_the_watch() {
     let home = Home::small();
     let mut watch = Watch::start(&home, &[]);
     watch.wait_for(55);
@@ -133,7 +133,7 @@ fn a_closed_terminal_ends_it_too() {
     command.args([env!("CARGO_BIN_EXE_quipu"), "watch"]).env_clear();
     command.env("HOME", home.path("")).env("PATH", std::env::var_os("PATH").unwrap());
     if cfg!(target_os = "linux") {
-        let mut watch = Watch::of(&home, command);
+        let mut watch = Watch::run(&home, command);
         append(&home, &format!("{SHOP}/{}", named(1)), 1);
         watch.wait_for(56);
         kill_process(Pid::from_child(watch.child.as_ref().unwrap()), Signal::HUP).unwrap();
@@ -186,7 +186,7 @@ fn only_what_is_claimed_is_watched() {
 }
 
 #[test]
-fn a_locked_ledger_does_not_hold_it_up() {
+fn a_locked_ledger_does_not_delay_the_end() {
     let home = Home::small();
     home.run("sync");
     let lock = OpenOptions::new().write(true).open(home.path(".local/share/quipu/ledger.db.lock"));
@@ -202,7 +202,7 @@ fn a_locked_ledger_does_not_hold_it_up() {
 }
 
 #[test]
-fn what_is_no_ledger_is_refused_at_once() {
+fn a_file_that_is_no_ledger_is_refused_at_once() {
     let home = Home::small();
     home.write("other.db", "not a ledger");
     let run = home.run("watch --ledger other.db");
@@ -226,7 +226,7 @@ fn a_ledger_of_a_newer_quipu_is_refused() {
 /// In its own user namespace, which may have fewer watches than there are folders.
 #[test]
 #[cfg(target_os = "linux")]
-fn too_few_watches_are_told_and_made_up_for() {
+fn folders_without_a_watch_are_reported_and_scanned() {
     let home = Home::empty();
     for number in 0..12 {
         append(&home, &format!(".claude/projects/-p{number}/{}", named(number)), number);
@@ -243,7 +243,7 @@ fn too_few_watches_are_told_and_made_up_for() {
         // Not every system lets a test reduce the number of watches.
         return;
     }
-    let mut watch = Watch::of(&home, within(script));
+    let mut watch = Watch::run(&home, within(script));
     watch.wait_for(12);
     // The watch has to notice that it must scan by itself.
     std::thread::sleep(Duration::from_millis(1_500));

@@ -422,8 +422,8 @@ impl<'c> Lengths<'c> {
 }
 
 impl Reader<'_> {
-    /// Returns the rows that have tokens in the columns of `mask`, in ascending order, with the
-    /// mask of those columns.
+    /// Returns the rows that have tokens in the columns of `mask`, in ascending order, each with a
+    /// mask of the columns that have some.
     pub(crate) fn rows(&self, mask: u8) -> Result<Vec<(RowId, u8)>> {
         let mut found = Vec::new();
         let mut statement =

@@ -27,7 +27,7 @@ use structure::Structure;
 /// Size of pending postings, in bytes, at which they are written to the table.
 const MAX_PENDING_BYTES: usize = 8 << 20;
 
-/// Size of pending postings, in bytes, from which merging them is worth a separate thread.
+/// The smallest size of pending postings, in bytes, for which merging is worth a separate thread.
 const MIN_BYTES_FOR_THREAD: usize = 256 << 10;
 
 /// Number of pages that each write merges while there are very many segments: several times as many

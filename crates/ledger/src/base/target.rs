@@ -4,13 +4,14 @@
 //! from that handle, component by component, and no symbolic link is followed, even one that
 //! another process swaps in at that moment. A file is written under a temporary name and renamed
 //! when it is complete. An existing file is replaced only on request; a link or a folder is never
-//! replaced.
+//! replaced. Lines can also be appended to a file.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{DirBuilder, File};
-use std::io::{self, Read};
+use std::io::{self, Read, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::FileExt;
 use std::path::{Component, Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
@@ -92,6 +93,46 @@ impl Target {
             true => Err(io::Error::new(io::ErrorKind::FileTooLarge, "the file is too large")),
             false => Ok(Some(bytes)),
         }
+    }
+
+    /// Appends a text and a newline to the file at a path below the folder, in one write, and syncs
+    /// it. Returns the number of bytes written.
+    ///
+    /// Creates the file and the folders between them, for the owner only. Begins on a new line if the
+    /// last one has no end. Anything but a regular file is an error.
+    pub fn append_line(&self, path: &Path, text: &str) -> io::Result<usize> {
+        let (folder, name) = self.folder_of(path, IfAbsent::Create)?;
+        match stat_of(&folder, &name) {
+            Ok(FileType::RegularFile) => {}
+            Ok(kind) => return Err(in_the_way(kind)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
+        }
+        let flags = OFlags::RDWR
+            | OFlags::APPEND
+            | OFlags::CREATE
+            | OFlags::NOFOLLOW
+            | OFlags::NONBLOCK
+            | OFlags::CLOEXEC;
+        let opened = rustix::fs::openat(&folder, &name, flags, Mode::RUSR | Mode::WUSR)?;
+        let mut file = File::from(opened);
+        let about = file.metadata()?;
+        // Another process may have swapped the file after the check.
+        if !about.is_file() {
+            return Err(in_the_way(FileType::Unknown));
+        }
+        let mut last = [b'\n'];
+        if let Some(end) = about.len().checked_sub(1) {
+            file.read_at(&mut last, end)?;
+        }
+        let gap = if last == *b"\n" { "" } else { "\n" };
+        let line = format!("{gap}{text}\n");
+        let written = file.write(line.as_bytes())?;
+        if written < line.len() {
+            return Err(io::Error::new(io::ErrorKind::WriteZero, "only a part was written"));
+        }
+        file.sync_data()?;
+        Ok(written)
     }
 
     /// Opens the parent folder of a path, and returns it with the last component.

@@ -11,13 +11,13 @@ use crate::truth::damaged::{Compressed, Damage};
 use crate::truth::sources::{Prints, Stat};
 
 use super::index::IndexUpdate;
-use super::known::{HEAD, MARKER, print};
+use super::known::{HEAD, MARKER, fingerprint};
 
 /// The weight in bytes at which a batch is handed over.
 pub(crate) const BATCH_BYTES: usize = 4 << 20;
 
-/// The weight in bytes from which a batch carries its sorted tokens. FTS5 tokenizes a smaller
-/// batch.
+/// The smallest batch, by weight in bytes, that carries its sorted tokens. FTS5 tokenizes the text
+/// of smaller batches.
 pub(crate) const MIN_BULK_BYTES: usize = 64 << 10;
 
 /// Pieces of files that are written in one transaction.
@@ -49,7 +49,8 @@ pub(crate) struct Piece {
     /// The end of a record whose beginning is the tail in the ledger and that is too long for
     /// memory.
     pub(crate) closes_long_tail: Option<LongTail>,
-    /// True if the first record here begins with the tail in the ledger (or drops it: see `step`).
+    /// True if the first record here begins with the tail in the ledger, or if `step` drops that
+    /// tail.
     pub(crate) takes_tail: bool,
     pub(crate) spans: Vec<SpanPlan>,
     /// Bytes to add to the tail.
@@ -182,7 +183,11 @@ impl Ends {
     }
 
     pub(crate) fn prints(&self) -> Prints {
-        Prints { head: print(&self.head), head_length: self.head.len(), marker: print(&self.last) }
+        Prints {
+            head: fingerprint(&self.head),
+            head_length: self.head.len(),
+            marker: fingerprint(&self.last),
+        }
     }
 }
 

@@ -13,7 +13,7 @@ use std::thread::{Scope, ScopedJoinHandle};
 use crate::file::ledger::{Checkpointer, Ledger};
 use crate::{Error, Result};
 
-/// The size of an import, in bytes, from which the thread is worth its cost.
+/// The smallest import, in bytes, for which the thread is worth its cost.
 const MIN_IMPORT_BYTES: u64 = 16 << 20;
 
 /// A handle of the thread that syncs. The thread ends with it.

@@ -18,7 +18,7 @@ pub(crate) const HEAD: usize = 1024;
 pub(crate) const MARKER: usize = 256;
 
 /// Returns the fingerprint of `bytes`.
-pub(crate) fn print(bytes: &[u8]) -> Print {
+pub(crate) fn fingerprint(bytes: &[u8]) -> Print {
     let mut print = [0; 16];
     blake3::Hasher::new().update(bytes).finalize_xof().fill(&mut print);
     print

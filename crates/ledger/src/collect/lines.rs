@@ -9,7 +9,7 @@ use rusqlite::OptionalExtension;
 
 use super::batch::{Began, Ends, LongTail, SpanPlan, Step};
 use super::copies::SessionName;
-use super::known::{HEAD, KnownSource, print};
+use super::known::{HEAD, KnownSource, fingerprint};
 use super::look::{self, Look};
 use super::read::{self, READ_BYTES, Reader};
 use super::rewrite::{OldLine, OldLines};
@@ -129,7 +129,7 @@ impl Reader<'_, '_> {
                           ORDER BY id DESC LIMIT ?3)
                   ORDER BY cursor DESC, id LIMIT 1",
             )?
-            .query_row((print(head), head.len() as i64, MAX_SAME_HEAD), |row| {
+            .query_row((fingerprint(head), head.len() as i64, MAX_SAME_HEAD), |row| {
                 Ok((row.get(0)?, row.get(1)?))
             })
             .optional()?)

@@ -5,7 +5,7 @@
 use std::io::ErrorKind;
 
 use super::batch::{Began, Ends};
-use super::known::{KnownSource, MARKER, print};
+use super::known::{KnownSource, MARKER, fingerprint};
 use super::view::View;
 use crate::file::snapshot::Snapshot;
 use crate::truth::chunks::RecordReader;
@@ -85,7 +85,7 @@ fn same_ends(file: &View, known: &KnownSource, verified: &mut u64) -> Result<Opt
         return Ok(None);
     }
     *verified += (head.len() + last.len()) as u64;
-    let is_same = print(&head) == known.head && print(&last) == known.marker;
+    let is_same = fingerprint(&head) == known.head && fingerprint(&last) == known.marker;
     Ok(is_same.then(|| Ends::of(head, last)))
 }
 

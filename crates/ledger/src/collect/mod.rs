@@ -342,8 +342,8 @@ fn carry_out(
     let mut skipped = discovery.skipped;
     let report = &mut sweep.report;
     report.sources = plan.jobs.len() as u64 + plan.unchanged;
-    report.gone += plan.gone.len() as u64;
-    report.renamed += plan.renamed.len() as u64;
+    report.gone_sources += plan.gone.len() as u64;
+    report.renamed_sources += plan.renamed.len() as u64;
     progress(Progress::Planned {
         files: plan.jobs.len() as u64,
         bytes: plan.jobs.iter().map(Job::unread).sum(),

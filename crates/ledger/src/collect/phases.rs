@@ -27,7 +27,7 @@ pub(super) fn phases(roots: &[RootPath], plan: Plan) -> Vec<Vec<Job>> {
             alike.entry(session).or_default().push(index);
         }
         if !head.is_empty() {
-            alike.entry(SharedProperty::Head(known::print(&head))).or_default().push(index);
+            alike.entry(SharedProperty::Head(known::fingerprint(&head))).or_default().push(index);
         }
     }
     alike.retain(|_, jobs| jobs.len() > 1);

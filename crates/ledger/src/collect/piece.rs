@@ -171,7 +171,7 @@ impl Writer<'_> {
         let start = position.cursor;
         records::insert(tx, seq, position.generation, start, length, None)?;
         records::own_span(tx, position.generation, start, length, seq, seq)?;
-        if length < chunks::CHUNK as u64 {
+        if length < chunks::FULL_CHUNK_BYTES as u64 {
             let mut bytes = tails::read(tx, position.generation)?;
             bytes.extend_from_slice(rest);
             chunks::insert_pending(tx, seq, &bytes)?;

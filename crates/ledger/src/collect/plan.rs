@@ -296,5 +296,5 @@ fn is_moved(root: &RootPath, known: &KnownSource, found: &FoundFile) -> bool {
     }
     known.head_length > 0
         && super::read::head_of(root, &found.path, found.stat.file(), known.head_length)
-            .is_some_and(|head| known::print(&head) == known.head)
+            .is_some_and(|head| known::fingerprint(&head) == known.head)
 }

@@ -21,7 +21,7 @@ use super::{Pending, Progress, is_over, known};
 use crate::collect::backpressure::Backpressure;
 use crate::collect::checkpointer::CheckpointThread;
 use crate::file::ledger::Ledger;
-use crate::truth::chunks::{CHUNK, RecordReader};
+use crate::truth::chunks::{FULL_CHUNK_BYTES, RecordReader};
 use crate::wire::SyncReport;
 use crate::{Error, Result};
 
@@ -30,7 +30,7 @@ const UNIT_BYTES: u64 = 3 << 20;
 
 /// The number of bytes of a unit near the end of the plan. After the last unit is read, only the
 /// writer works, so the last units are small.
-const LAST_UNIT_BYTES: u64 = CHUNK as u64;
+const LAST_UNIT_BYTES: u64 = FULL_CHUNK_BYTES as u64;
 
 /// The largest number of files in a unit.
 const MAX_UNIT_FILES: usize = 512;

@@ -62,9 +62,9 @@ pub(crate) struct Writer<'a> {
     /// Generations whose tail may have changed in this transaction.
     pub(super) tails: HashSet<GenerationId>,
     data_version: i64,
-    /// The gate when the files were planned.
+    /// The sessions that were forgotten when the files were planned.
     gate: &'a Gate,
-    /// The gate of this transaction, if other sessions are forgotten by now.
+    /// The sessions that are forgotten in this transaction, if they changed since.
     changed_gate: Option<Gate>,
 }
 
@@ -73,7 +73,7 @@ impl<'a> Writer<'a> {
     pub(crate) fn add_to(&self, report: &mut SyncReport) {
         report.records_added += self.written.records;
         report.sources_added += self.written.sources;
-        report.rewritten += self.written.generations;
+        report.rewritten_sources += self.written.generations;
         report.problems = self.fold.problems;
         report.since = self.fold.since;
     }

@@ -14,7 +14,7 @@ use rusqlite::{Connection, OpenFlags, TransactionBehavior};
 
 use crate::base::ids::{GenerationId, SourceId};
 use crate::base::sidecar::beside;
-use crate::file::ledger_path::{name_for_log, rename_to_nothing, set_log_aside, sync_folder};
+use crate::file::ledger_path::{name_for_log, rename_if_free, set_log_aside, sync_folder};
 use crate::file::schema;
 use crate::{Error, Result};
 
@@ -94,7 +94,7 @@ impl Building {
             return Ok(false);
         }
         set_log_aside(&self.path, &name_for_log(&self.path))?;
-        match rename_to_nothing(&self.file, &self.path) {
+        match rename_if_free(&self.file, &self.path) {
             Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(false),
             Err(error) => Err(Error::io("rename", &self.file)(error)),
             Ok(()) => Ok(true),

@@ -15,13 +15,14 @@ use quipu_fts5::Access;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
 
+use crate::base::foreign::FileId;
 use crate::base::sidecar::{beside, log_length};
 use crate::file::building::create;
 use crate::file::ledger_path::{
     FoundAtPath, in_real_folder, inspect, make_room, name_for_log, set_log_aside,
 };
 use crate::file::lock::{self, WriteLock};
-use crate::file::open_files::{FileId, OpenFile};
+use crate::file::open_files::OpenFile;
 use crate::file::{companions, free_space, read_only, schema};
 use crate::{Error, Result, Trouble};
 use staging::Staging;
@@ -42,7 +43,7 @@ const MAX_OPEN_ATTEMPTS: usize = 8;
 /// The time that a checkpoint waits for readers if it can also be done later.
 const SHORT_LOCK_WAIT: Duration = Duration::from_millis(100);
 
-/// The length of the log, in pages, from which it is written back while other processes write.
+/// The length, in pages, at which the log is written back while other processes write.
 const MAX_LOG_PAGES: i64 = 1024;
 
 /// Up to this number, unused pages stay in the file for later records. In a large file the limit is
@@ -85,6 +86,22 @@ pub(crate) struct Hurry {
     pub(crate) wait: Duration,
     /// No new transaction begins after this moment.
     pub(crate) until: Instant,
+}
+
+/// Ends the queries of a ledger from another thread.
+pub struct Interrupter(rusqlite::InterruptHandle);
+
+impl Interrupter {
+    /// Ends the query that runs now, if there is one. Later queries are not affected.
+    pub fn interrupt(&self) {
+        self.0.interrupt();
+    }
+}
+
+impl std::fmt::Debug for Interrupter {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Interrupter")
+    }
 }
 
 impl Ledger {
@@ -214,6 +231,11 @@ impl Ledger {
     /// Returns whether the ledger was opened for writing.
     pub(crate) fn is_writable(&self) -> bool {
         self.lock.is_some()
+    }
+
+    /// Returns a handle that ends the queries of this ledger from another thread.
+    pub fn interrupter(&self) -> Interrupter {
+        Interrupter(self.conn.get_interrupt_handle())
     }
 
     /// Returns the connection, for reading.

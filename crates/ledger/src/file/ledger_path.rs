@@ -135,7 +135,7 @@ pub(crate) fn sync_folder(file: &Path) -> Result<()> {
 }
 
 /// Renames a file only if the new name is free, without a gap between check and rename.
-pub(crate) fn rename_to_nothing(from: &Path, to: &Path) -> std::io::Result<()> {
+pub(crate) fn rename_if_free(from: &Path, to: &Path) -> std::io::Result<()> {
     use rustix::fs::CWD;
     use rustix::io::Errno;
     match rustix::fs::renameat_with(CWD, from, CWD, to, rustix::fs::RenameFlags::NOREPLACE) {

@@ -48,7 +48,7 @@ impl Files {
         self.next.try_lock().is_ok() && self.turn.try_lock().is_ok() && self.next.unlock().is_ok()
     }
 
-    /// Waits for the next turn, then for the turn.
+    /// Waits until no other writer is next, then until the turn is free.
     fn lock(&self) -> bool {
         self.next.lock().is_ok() && self.turn.lock().is_ok() && self.next.unlock().is_ok()
     }

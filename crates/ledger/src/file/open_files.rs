@@ -12,12 +12,10 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use crate::base::foreign::FileId;
 use crate::base::sidecar::beside;
 use crate::file::free_space;
 use crate::{Error, Result};
-
-/// A file's device and inode.
-pub(crate) type FileId = (u64, u64);
 
 /// All open ledgers of this process. Global, because POSIX locks belong to the process.
 static OPEN: Mutex<BTreeMap<FileId, Entry>> = Mutex::new(BTreeMap::new());

@@ -40,10 +40,10 @@ const PROJECTION: &str = include_str!("schema/projection.sql");
 
 /// The version of the projection's tables. Raise it with any change to `projection.sql` or to the
 /// fold.
-const PROJECTION_SHAPE: i64 = 18;
+const PROJECTION_SHAPE: i64 = 20;
 
-/// The factor of the shape in a projection's version. Before shape 12 the versions of all decoders
-/// were added; now the table `decoders` has them.
+/// A projection's version is its shape times this factor. Before shape 12, the versions of all
+/// decoders were added to that number; now the table `decoders` has them.
 const SHAPE_FACTOR: i64 = 1_000_000;
 
 /// Returns the version of the truth schema that this build writes.

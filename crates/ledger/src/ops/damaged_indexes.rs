@@ -50,5 +50,5 @@ pub(crate) fn damaged<'k>(
 fn is_of(bytes: &[u8], known: &KnownSource) -> bool {
     let head = bytes.get(..known.head_length);
     bytes.len() as u64 == known.stat.size
-        && head.is_some_and(|head| known::print(head) == known.head)
+        && head.is_some_and(|head| known::fingerprint(head) == known.head)
 }

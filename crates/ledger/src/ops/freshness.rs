@@ -8,8 +8,6 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use serde::Serialize;
-
 use crate::base::clock;
 use crate::collect::{Progress, RootPath, count_pending, sweep};
 use crate::file::ledger::{Hurry, Ledger};
@@ -37,28 +35,23 @@ const SHORT_WAIT: Duration = Duration::from_millis(50);
 /// The time that a reader with a short limit collects and projects.
 const SHORT_SWEEP: Duration = Duration::from_millis(300);
 
-/// The currency of an answer.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+/// How current an answer is.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Freshness {
     /// The answer holds everything written before this time, milliseconds UTC.
     pub fresh_as_of: i64,
     /// The number of new bytes in files that the answer lacks; `None` if that was not checked.
     pub pending_bytes: Option<u64>,
     /// The number of new or grown files that the answer lacks.
-    #[serde(skip)]
     pub pending_files: u64,
     /// The number of changed databases that the answer lacks.
-    #[serde(skip)]
     pub pending_databases: u64,
     /// The number of records that are not projected yet, during a rebuild or after an interrupted
     /// one.
-    #[serde(skip)]
     pub unprojected: u64,
     /// True if another process was writing the whole time.
-    #[serde(skip)]
     pub was_busy: bool,
     /// Files that cannot be read: the path and the reason.
-    #[serde(skip)]
     pub unreadable: Vec<(String, String)>,
 }
 
@@ -126,6 +119,22 @@ fn kind_of(ledger: &Ledger, machine: &str) -> Result<LedgerKind> {
 }
 
 impl Reader {
+    /// Opens a ledger for reading as it is. Never collects and never projects.
+    pub fn read_only(path: &Path) -> Result<Reader> {
+        let ledger = Ledger::open_read_only(path)?;
+        Ok(Reader { ledger, kind: LedgerKind::ReadOnly, needs_second_connection: false })
+    }
+
+    /// Ends the snapshot, so that the reader can be kept for a later answer.
+    pub fn release(&self) -> Result<()> {
+        self.ledger.release_snapshot()
+    }
+
+    /// Returns whether the ledger's path leads to another file now, or to none.
+    pub fn is_replaced(&self) -> bool {
+        self.ledger.is_replaced()
+    }
+
     /// Collects and catches up as far as `limit` allows. Returns how current the ledger is.
     /// From then on the ledger is read in one snapshot, until it is dropped or refreshed again.
     pub fn refresh(
@@ -278,9 +287,7 @@ impl Reader {
 
     /// Returns the currency of the ledger as it is.
     fn freshness_without_collecting(&self) -> Result<Freshness> {
-        let fresh_as_of = "SELECT coalesce(collected_at, created_at) FROM ledger";
-        let fresh_as_of = self.ledger.conn().query_row(fresh_as_of, [], |row| row.get(0))?;
-        Ok(Freshness { fresh_as_of, ..Freshness::default() })
+        Ok(Freshness { fresh_as_of: collected_at(&self.ledger)?, ..Freshness::default() })
     }
 }
 
@@ -289,12 +296,32 @@ fn is_busy_or_late(error: &Error) -> bool {
     error.trouble() == Trouble::Busy
 }
 
+/// Returns the time when a ledger was last collected into, milliseconds UTC.
+pub fn collected_at(ledger: &Ledger) -> Result<i64> {
+    let sql = "SELECT coalesce(collected_at, created_at) FROM ledger";
+    Ok(ledger.conn().query_row(sql, [], |row| row.get(0))?)
+}
+
 /// Returns the number of records that are not projected yet. The next sync, or any reader that may
 /// write, projects them.
 pub fn unprojected(ledger: &Ledger) -> Result<u64> {
     let sql = "SELECT projected_to FROM ledger";
     let to = ledger.conn().query_row(sql, [], |row| row.get(0))?;
     rebuild::count_after(ledger.conn(), to)
+}
+
+/// Returns a text that differs after every change of what can be read: new records, new rows of the
+/// projection, a collected batch, a forgotten session, a restored backup.
+pub fn state(ledger: &Ledger) -> Result<String> {
+    Ok(ledger.conn().query_row(
+        "SELECT epoch || ' ' || projection_version || ' ' || projected_to || ' '
+                || coalesce(collected_at, 0) || ' '
+                || (SELECT coalesce(max(seq), 0) FROM records) || ' '
+                || (SELECT count(*) FROM forgotten)
+           FROM ledger",
+        [],
+        |row| row.get(0),
+    )?)
 }
 
 /// Fails with [`Error::Behind`] if sessions may be missing from the projection, so that an empty

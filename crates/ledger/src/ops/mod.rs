@@ -1,6 +1,7 @@
 //! Work on a whole ledger: forget, doctor, backup, restore, export, status, and collecting before a
 //! read.
 
+pub mod answer;
 pub mod backup;
 mod damaged_indexes;
 pub mod doctor;

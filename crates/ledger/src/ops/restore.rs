@@ -162,7 +162,7 @@ pub fn restore(
             {
                 Ok(Written::Anew(bytes)) => bytes,
                 Ok(Written::There(_)) => {
-                    report.there += 1;
+                    report.existing_files += 1;
                     continue;
                 }
                 Err(error) => {
@@ -173,18 +173,18 @@ pub fn restore(
             let as_found = place.bytes == Bytes::AsFound;
             let decompressed = is_compressed && !as_found;
             report.files += 1;
-            report.decompressed += u64::from(decompressed);
-            report.as_found += u64::from(as_found);
+            report.decompressed_files += u64::from(decompressed);
+            report.as_found_files += u64::from(as_found);
             report.bytes += bytes;
-            report.restored.push(RestoredFile {
+            report.written.push(RestoredFile {
                 path: whole.display().to_string(),
                 instead_of: place.instead_of.map(|name| to.join(name).display().to_string()),
                 format: format.clone(),
                 generation: number,
                 bytes,
-                decompressed,
-                as_found,
-                from_rows: from_rows && !as_found,
+                is_decompressed: decompressed,
+                is_as_found: as_found,
+                is_from_rows: from_rows && !as_found,
                 forgotten_lines: if may_have_blanks { blanks.count } else { 0 },
             });
         }
@@ -202,13 +202,13 @@ impl RestoreReport {
         let path = path.display().to_string();
         if error.trouble() == Trouble::Damaged {
             let why = error.to_string();
-            self.damaged.push(MissingFile { path, generation, why });
+            self.damaged_files.push(MissingFile { path, generation, reason: why });
             return Ok(());
         }
         match error {
             Error::Io { source, .. } if !is_full(&source) => {
                 let why = source.to_string();
-                self.skipped.push(MissingFile { path, generation, why });
+                self.unwritten_files.push(MissingFile { path, generation, reason: why });
                 Ok(())
             }
             error => Err(error),

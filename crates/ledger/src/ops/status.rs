@@ -46,13 +46,13 @@ pub fn status_without_ledger(path: &Path, roots: &[RootPath]) -> Result<Status> 
     tx.commit()?;
     let ledger = LedgerStatus {
         path: path.display().to_string(),
-        exists: false,
-        id: String::new(),
+        has_file: false,
+        ledger_id: String::new(),
         bytes: 0,
         log_bytes: 0,
         records: 0,
-        unprojected: 0,
-        schema: 0,
+        unprojected_records: 0,
+        schema_version: 0,
     };
     describe(&conn, ledger, roots)
 }
@@ -84,12 +84,12 @@ fn describe(conn: &Connection, ledger: LedgerStatus, roots: &[RootPath]) -> Resu
     Ok(Status {
         ledger,
         formats,
-        problems: counts(conn, "SELECT kind, count(*) FROM problems GROUP BY kind", [])?,
-        partly_indexed,
-        too_long,
+        problems_by_kind: counts(conn, "SELECT kind, count(*) FROM problems GROUP BY kind", [])?,
+        partly_indexed_entries: partly_indexed,
+        too_long_records: too_long,
         absent_records: count(conn, "SELECT count(*) FROM absent")?,
-        provisional: count(conn, "SELECT count(*) FROM entries WHERE id < 0")?,
-        not_kept: count(conn, "SELECT count(*) FROM damaged WHERE NOT is_kept")?,
+        provisional_lines: count(conn, "SELECT count(*) FROM entries WHERE id < 0")?,
+        files_not_kept: count(conn, "SELECT count(*) FROM damaged WHERE NOT is_kept")?,
     })
 }
 
@@ -98,8 +98,8 @@ fn ledger_status(ledger: &Ledger) -> Result<LedgerStatus> {
     let length = std::fs::metadata(ledger.path()).map_or(0, |meta| meta.len());
     Ok(LedgerStatus {
         path: ledger.path().display().to_string(),
-        exists: true,
-        id: conn.query_row("SELECT ledger_id FROM ledger", [], |row| row.get(0))?,
+        has_file: true,
+        ledger_id: conn.query_row("SELECT ledger_id FROM ledger", [], |row| row.get(0))?,
         bytes: length,
         log_bytes: log_length(ledger.path()),
         records: count(
@@ -107,8 +107,8 @@ fn ledger_status(ledger: &Ledger) -> Result<LedgerStatus> {
             "SELECT coalesce(sum(g.records), 0)
                FROM generations g JOIN sources s ON s.id = g.source WHERE s.kind <> 'journal'",
         )?,
-        unprojected: unprojected(ledger)?,
-        schema: conn.query_row("PRAGMA user_version", [], |row| row.get(0))?,
+        unprojected_records: unprojected(ledger)?,
+        schema_version: conn.query_row("PRAGMA user_version", [], |row| row.get(0))?,
     })
 }
 
@@ -166,7 +166,7 @@ fn format_status(
     )?;
     Ok(FormatStatus {
         format: name.to_owned(),
-        title: format.title().to_owned(),
+        product: format.title().to_owned(),
         roots: discovery
             .roots
             .iter()
@@ -178,7 +178,7 @@ fn format_status(
                     state: match state {
                         RootState::Walked => "collected",
                         RootState::Absent => "absent",
-                        RootState::Twin => "twin",
+                        RootState::Twin => "duplicate",
                         RootState::Unreadable => "unreadable",
                     }
                     .to_owned(),
@@ -187,7 +187,7 @@ fn format_status(
             .collect(),
         sessions: states.values().sum(),
         subagents: subagents.cast_unsigned(),
-        states,
+        sessions_by_state: states,
         sources,
         databases,
         database_sessions,
@@ -198,15 +198,15 @@ fn format_status(
         priorities: priorities(conn, format)?,
         skipped,
         damaged: damaged(conn, name)?,
-        unknown_types: unknown.get(name).cloned().unwrap_or_default(),
-        forgotten: conn.query_row(
+        records_by_unknown_type: unknown.get(name).cloned().unwrap_or_default(),
+        forgotten_sessions: conn.query_row(
             "SELECT count(*) FROM forgotten WHERE format = ?1",
             [name],
             |row| row.get::<_, i64>(0).map(i64::cast_unsigned),
         )?,
-        gone,
-        rewritten,
-        oldest: oldest(format, resolved, discovery),
+        gone_sources: gone,
+        rewritten_sources: rewritten,
+        oldest_transcript: oldest(format, resolved, discovery),
     })
 }
 
@@ -291,7 +291,7 @@ fn damaged_indexes(
             files: 1,
             folders: 0,
             paths: vec![String::from_utf8_lossy(&known.path).into_owned()],
-            in_database: false,
+            is_in_database: false,
         })
         .collect())
 }
@@ -305,7 +305,7 @@ fn grouped(format: &str, mut rows: Rows<'_>) -> Result<Vec<SkippedFiles>> {
         let path = row.get_ref(1)?.as_blob().map_err(rusqlite::Error::from)?;
         let path = String::from_utf8_lossy(path).into_owned();
         match groups.last_mut() {
-            Some(group) if (&group.reason, group.in_database) == (&reason, in_database) => {
+            Some(group) if (&group.reason, group.is_in_database) == (&reason, in_database) => {
                 group.files += 1;
                 if group.paths.len() < MAX_LISTED_PATHS {
                     group.paths.push(path);
@@ -317,7 +317,7 @@ fn grouped(format: &str, mut rows: Rows<'_>) -> Result<Vec<SkippedFiles>> {
                 files: 1,
                 folders: 0,
                 paths: vec![path],
-                in_database,
+                is_in_database: in_database,
             }),
         }
     }

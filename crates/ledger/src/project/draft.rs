@@ -560,8 +560,9 @@ fn usage(entry: &Entry<'_>) -> Option<DraftUsage> {
             }),
         ),
         None => {
-            // A fork may copy entries: they have the same id, time and model.
-            let known = entry.id.as_deref().zip(entry.time);
+            // A fork copies entries with their id, time and model; a repair names the original.
+            let id = entry.copy_of.as_deref().or(entry.id.as_deref());
+            let known = id.zip(entry.time);
             let message = known.map(|(id, time)| {
                 let time = time.0.to_string();
                 hash("entry", &[id, &time, entry.model.as_deref().unwrap_or_default()])

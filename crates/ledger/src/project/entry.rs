@@ -115,6 +115,10 @@ impl Fold {
             // A later prompt replaces it.
             session.set_first_prompt(None, entry.text.prose.as_str(), false);
         }
+        if entry.marks.is_command && session.columns.first_prompt.is_none() {
+            // A session of nothing but commands is named by its first one.
+            session.set_first_prompt(None, entry.text.prose.as_str(), false);
+        }
         if is_prompt {
             session.set_first_prompt(
                 tree_position.turn,

@@ -5,7 +5,7 @@
 /// Expands to a condition: the session `child` works for the session `parent`.
 macro_rules! works_for {
     () => {
-        "child.parent_id = parent.session_id
+        "child.parent_session_id = parent.session_id
          AND child.format = parent.format
          AND coalesce(child.parent_agent, child.agent) = parent.agent"
     };
@@ -18,7 +18,7 @@ macro_rules! is_subagent {
     () => {
         "(s.part = 'subagent' OR (s.part = 'agent' AND EXISTS (
              SELECT 1 FROM sessions parent
-              WHERE parent.session_id = s.parent_id AND parent.format = s.format
+              WHERE parent.session_id = s.parent_session_id AND parent.format = s.format
                 AND parent.agent = coalesce(s.parent_agent, s.agent)
                 AND parent.part = 'transcript')))"
     };

@@ -216,7 +216,7 @@ pub(crate) struct Link {
     /// The key that last led to the session.
     pub(crate) key: Option<String>,
     pub(crate) is_subagent: bool,
-    pub(crate) parent_id: Option<String>,
+    pub(crate) parent_session_id: Option<String>,
     /// The parent's agent, if it is another one.
     pub(crate) parent_agent: Option<String>,
 }
@@ -243,11 +243,11 @@ pub(crate) fn load_link(conn: &Connection, name: &Name) -> Result<Option<Link>> 
         Some((_, Some(parent_key), seq)) => parent_session(conn, name.format, &parent_key, seq)?,
         _ => None,
     };
-    let (parent_agent, parent_id) = parent.unzip();
+    let (parent_agent, parent_session_id) = parent.unzip();
     Ok(Some(Link {
         key,
         is_subagent,
-        parent_id,
+        parent_session_id,
         parent_agent: parent_agent.filter(|agent| *agent != name.agent),
     }))
 }
@@ -276,7 +276,7 @@ fn update_links(tx: &Connection, name: &Name) -> Result<()> {
     let link = load_link(tx, name)?.unwrap_or_default();
     tx.prepare_cached(
         "UPDATE sessions
-            SET key = ?4, parent_id = coalesce(?5, parent_id), parent_agent = ?6,
+            SET session_key = ?4, parent_session_id = coalesce(?5, parent_session_id), parent_agent = ?6,
                 part = CASE WHEN ?7 THEN 'subagent' ELSE part END
           WHERE format = ?1 AND agent = ?2 AND session_id = ?3",
     )?
@@ -285,7 +285,7 @@ fn update_links(tx: &Connection, name: &Name) -> Result<()> {
         &name.agent,
         &name.id,
         link.key,
-        link.parent_id,
+        link.parent_session_id,
         link.parent_agent,
         link.is_subagent,
     ))?;

@@ -121,7 +121,7 @@ pub(crate) fn insert_detail(
                 _ => None,
             });
             conn.prepare_cached(
-                "INSERT INTO prompts (id, session, project, time, text) VALUES (?1, ?2, ?3, ?4, ?5)",
+                "INSERT INTO prompts (id, session, slug, time, text) VALUES (?1, ?2, ?3, ?4, ?5)",
             )?
             .execute((id, session, project, entry.time, text))?;
             let mut statement = conn.prepare_cached(

@@ -14,7 +14,7 @@ use crate::Result;
 /// The largest size of one entry's indexed text, in bytes, to bound the index.
 pub(crate) const MAX_INDEXED_BYTES: usize = 1 << 20;
 
-/// The length in bytes from which a run of base64 characters is not indexed, because no word is
+/// The length, in bytes, at which a run of base64 characters is not indexed, because no word is
 /// that long.
 const MAX_WORD_BYTES: usize = 512;
 
@@ -25,7 +25,7 @@ pub(crate) struct SearchText {
     pub(crate) thinking: Text,
     pub(crate) tool_input: Text,
     pub(crate) tool_result: Text,
-    /// Text that programs put beside the prose.
+    /// Text that programs attached to the prose.
     pub(crate) attached: Text,
     /// The number of bytes that are not indexed because the text is too long.
     pub(crate) unindexed_bytes: u64,

@@ -22,7 +22,7 @@ pub(crate) fn project_event(tx: &Connection, seq: Seq, event: &Event) -> Result<
                 "allowed" | "denied" => {
                     tx.prepare_cached(
                         "INSERT OR REPLACE INTO senders
-                            (agent, channel, sender, state, since, seq)
+                            (agent, channel, sender, state, time, seq)
                          VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
                     )?
                     .execute((agent, channel, sender, decision, at, seq))?;

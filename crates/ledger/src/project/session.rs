@@ -41,12 +41,12 @@ pub(crate) struct Session {
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub(crate) struct Columns {
     pub(crate) part: String,
-    pub(crate) parent_id: Option<String>,
+    pub(crate) parent_session_id: Option<String>,
     pub(crate) parent_call: Option<String>,
     pub(crate) agent_type: Option<String>,
     pub(crate) fork_of: Option<String>,
     pub(crate) continued_in: Option<String>,
-    pub(crate) project: Option<String>,
+    pub(crate) slug: Option<String>,
     pub(crate) cwd: Option<String>,
     pub(crate) git_branch: Option<String>,
     pub(crate) client_version: Option<String>,
@@ -67,7 +67,8 @@ pub(crate) struct Columns {
     pub(crate) tool_calls: i64,
     pub(crate) compactions: i64,
     pub(crate) leaf: Option<EntryId>,
-    pub(crate) first_uuid: Option<PackedId>,
+    /// As text, so that SQL shows it as every view shows ids.
+    pub(crate) first_uuid: Option<String>,
     /// The time of the first line, if it has no entry id: copying a session repeats only lines that
     /// have one, so this line is the session's own.
     pub(crate) opened_at: Option<i64>,
@@ -143,8 +144,8 @@ impl Session {
     pub(crate) fn load(conn: &Connection, name: &Name) -> Result<Option<Session>> {
         let found = conn
             .prepare_cached(
-                "SELECT id, part, parent_id, parent_call, agent_type, fork_of, continued_in,
-                        project, cwd, git_branch, client_version, header_version, title,
+                "SELECT id, part, parent_session_id, parent_call, agent_type, fork_of, continued_in,
+                        slug, cwd, git_branch, client_version, header_version, title,
                         title_rank, first_prompt, pull_request, model, started_at, last_entry_at,
                         entries, turns, messages, tool_calls, compactions, leaf, first_uuid,
                         first_turn, opened_at, is_copy, automatic_turns
@@ -187,8 +188,8 @@ impl Session {
             self.columns.part = part.to_owned();
         }
         for (column, value) in [
-            (&mut self.columns.parent_id, &origin.parent),
-            (&mut self.columns.project, &origin.project),
+            (&mut self.columns.parent_session_id, &origin.parent),
+            (&mut self.columns.slug, &origin.project),
         ] {
             if column.is_none() {
                 column.clone_from(value);
@@ -244,7 +245,7 @@ impl Session {
             Fact::ForkOf(original) => first(&mut columns.fork_of, original),
             Fact::ContinuedIn(id) => last(&mut columns.continued_in, id),
             Fact::SpawnedByCall(call) => last(&mut columns.parent_call, call),
-            Fact::ParentSession(parent) => first(&mut columns.parent_id, parent),
+            Fact::ParentSession(parent) => first(&mut columns.parent_session_id, parent),
             Fact::AgentType(kind) => last(&mut columns.agent_type, kind),
             Fact::PullRequest(url) => last(&mut columns.pull_request, url),
             Fact::Title(rank, title) => columns.set_title(*rank, title),
@@ -265,7 +266,7 @@ impl Session {
             Some(uuid) => {
                 let is_older = columns.opened_at.zip(time).is_some_and(|(own, first)| first < own);
                 columns.is_copy = is_older || columns.fork_of.is_some();
-                columns.first_uuid = Some(uuid.clone());
+                columns.first_uuid = Some(uuid.unpack());
             }
         }
     }
@@ -323,10 +324,10 @@ impl Session {
         let c = &self.columns;
         conn.prepare_cached(
             "INSERT INTO sessions
-                (id, format, agent, session_id, part, state, parent_id, parent_call, agent_type,
-                 fork_of, continued_in, project, cwd, git_branch, client_version, header_version,
+                (id, format, agent, session_id, part, state, parent_session_id, parent_call, agent_type,
+                 fork_of, continued_in, slug, cwd, git_branch, client_version, header_version,
                  title, title_rank, first_prompt, pull_request, model, started_at, updated_at,
-                 entries, turns, messages, tool_calls, compactions, leaf, first_uuid, key,
+                 entries, turns, messages, tool_calls, compactions, leaf, first_uuid, session_key,
                  parent_agent, first_turn, opened_at, is_copy, automatic_turns, last_entry_at)
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17,
                      ?18, ?19, ?20, ?21, ?22,
@@ -338,13 +339,13 @@ impl Session {
                      ?24, ?25, ?26, ?27, ?28, ?29, ?30, ?31, ?32,
                      ?33, ?34, ?35, ?36, ?23)
              ON CONFLICT (id) DO UPDATE SET
-                part = ?5, parent_id = ?7, parent_call = ?8, agent_type = ?9,
-                fork_of = ?10, continued_in = ?11, project = ?12, cwd = ?13, git_branch = ?14,
+                part = ?5, parent_session_id = ?7, parent_call = ?8, agent_type = ?9,
+                fork_of = ?10, continued_in = ?11, slug = ?12, cwd = ?13, git_branch = ?14,
                 client_version = ?15, header_version = ?16, title = ?17, title_rank = ?18,
                 first_prompt = ?19, pull_request = ?20, model = ?21, started_at = ?22,
                 updated_at = excluded.updated_at, last_entry_at = ?23, entries = ?24,
                 turns = ?25, messages = ?26, tool_calls = ?27,
-                compactions = ?28, leaf = ?29, first_uuid = ?30, key = ?31, parent_agent = ?32,
+                compactions = ?28, leaf = ?29, first_uuid = ?30, session_key = ?31, parent_agent = ?32,
                 first_turn = ?33, opened_at = ?34, is_copy = ?35,
                 automatic_turns = ?36",
         )?
@@ -355,12 +356,12 @@ impl Session {
             name.id,
             if link.is_subagent { "subagent" } else { c.part.as_str() },
             SessionState::Lost,
-            c.parent_id.as_ref().or(link.parent_id.as_ref()),
+            c.parent_session_id.as_ref().or(link.parent_session_id.as_ref()),
             c.parent_call,
             c.agent_type,
             c.fork_of,
             c.continued_in,
-            c.project,
+            c.slug,
             c.cwd,
             c.git_branch,
             c.client_version,
@@ -398,12 +399,12 @@ impl Columns {
     fn from_row(row: &Row<'_>) -> rusqlite::Result<Columns> {
         Ok(Columns {
             part: row.get("part")?,
-            parent_id: row.get("parent_id")?,
+            parent_session_id: row.get("parent_session_id")?,
             parent_call: row.get("parent_call")?,
             agent_type: row.get("agent_type")?,
             fork_of: row.get("fork_of")?,
             continued_in: row.get("continued_in")?,
-            project: row.get("project")?,
+            slug: row.get("slug")?,
             cwd: row.get("cwd")?,
             git_branch: row.get("git_branch")?,
             client_version: row.get("client_version")?,

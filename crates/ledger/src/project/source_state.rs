@@ -167,7 +167,7 @@ impl SourceState {
                    JOIN entries e ON e.id = coalesce(s.entry, r.seq)
                   WHERE r.seq BETWEEN ?1 - ?2 AND ?1
                     AND r.generation = (SELECT generation FROM records WHERE seq = ?1)
-                    AND (e.uuid IS NOT NULL OR e.role IS NOT NULL OR e.is_side = 0)
+                    AND (e.entry_id IS NOT NULL OR e.role IS NOT NULL OR e.is_side = 0)
                   ORDER BY r.seq DESC LIMIT 1",
             )?
             .query_row((before, MAX_LOOK_BACK), |row| Ok((row.get(0)?, row.get(1)?)))

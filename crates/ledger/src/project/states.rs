@@ -42,7 +42,8 @@ fn state(conn: &Connection, session: SessionRow) -> Result<SessionState> {
     {
         let (format, is_gone) = (row.get_ref(0)?.as_str().unwrap_or_default(), row.get(2)?);
         best = best.max(match format == native::NAME && is_gone {
-            // No file of it can be gone: an import found it deleted.
+            // A native session has no file that could be gone. The mark means that an import found
+            // the session deleted.
             true => SessionState::Deleted,
             false => {
                 let archive = format::by_name(format)

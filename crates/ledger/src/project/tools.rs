@@ -211,7 +211,7 @@ impl Calls {
             .prepare_cached(
                 "INSERT OR IGNORE INTO orphan_results
                     (session, call_id, entry, is_error, mentions_error, output_name)
-                 SELECT session, call_id, result, is_error, mentions_error, output_name
+                 SELECT session, call_id, result, is_error, mentions_error, output_file
                    FROM tool_calls
                   WHERE entry = ?1 AND result IS NOT NULL AND call_id IS NOT NULL",
             )?

@@ -290,8 +290,9 @@ fn load(
 ) -> Result<Option<ResponseUsage>> {
     Ok(conn
         .prepare_cached(
-            "SELECT input, output, cache_read, cache_write, cache_write_1h, cost_usd, is_fast,
-                    entry, turn, time, model, is_sidechain
+            "SELECT input_tokens, output_tokens, cache_read_tokens, cache_write_tokens,
+                    cache_write_1h_tokens, cost_usd, is_fast, entry, turn, time, model,
+                    is_sidechain
                FROM usage
               WHERE message % 2147483647 = ?1 % 2147483647 AND message = ?1 AND request = ?2
                 AND session = ?3",

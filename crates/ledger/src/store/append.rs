@@ -9,7 +9,6 @@ use std::time::Duration;
 use quipu_transcript::native::{self, Entry, NewEntry, ParentRef};
 use quipu_transcript::time::Timestamp;
 use rusqlite::{Connection, OptionalExtension};
-use serde::Serialize;
 
 use super::core::{Core, refresh};
 use super::session::Appender;
@@ -22,6 +21,7 @@ use crate::project::rebuild::{self, CatchUpStep};
 use crate::store::unprojected::{AppendedEntry, View};
 use crate::truth::chunks::RecordReader;
 use crate::truth::native_lines;
+use crate::wire::Appended;
 use crate::{Error, Result};
 
 /// The number of random short ids that are tried before a long id is taken.
@@ -69,7 +69,7 @@ impl Append<'_> {
         let Some(key) = self.key else { return Ok(None) };
         if key.is_empty() || key.len() > MAX_KEY_BYTES || key.chars().any(char::is_control) {
             return Err(Error::refused(format!(
-                "an idempotency key must have 1 to {MAX_KEY_BYTES} printable characters"
+                "an idempotency key must have 1 to {MAX_KEY_BYTES} bytes without control characters"
             )));
         }
         Ok(Some(match self.part {
@@ -78,23 +78,6 @@ impl Append<'_> {
             part => format!("{key}\u{1f}{part}"),
         }))
     }
-}
-
-/// An entry that was appended.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Appended {
-    /// The entry's id.
-    pub id: String,
-    /// The entry's number in the ledger.
-    pub seq: Seq,
-    /// The session's leaf after this append.
-    pub leaf: Option<String>,
-    /// True if the entry was stored already, under the same key.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub repeated: bool,
-    /// True if a compaction is due, by the limits of [`super::Store::set_compaction`].
-    #[serde(rename = "compactionDue", skip_serializing_if = "std::ops::Not::not")]
-    pub compaction_due: bool,
 }
 
 impl Appender<'_> {
@@ -160,7 +143,7 @@ impl Core {
                 state.advance(tx, session, AppendedEntry { node, leaf_target, cursor })?;
                 let leaf = state.leaf_id();
                 let lag = seq.0 - projected.to;
-                let appended = Appended { id, seq, leaf, repeated: false, compaction_due: false };
+                let appended = Appended::new(id, seq, leaf);
                 Ok(Some((appended, lag, Some((from, cursor, line, is_at_leaf)))))
             });
             match done {
@@ -171,8 +154,9 @@ impl Core {
                     if let Some((from, to, line, is_at_leaf)) = written {
                         self.sizes.advance(session, (from, to), &line, is_at_leaf);
                         // The entry is stored, even if its session cannot be read now.
-                        let is_due = self.is_compaction_due(session, to);
-                        appended.compaction_due = is_due.unwrap_or_default();
+                        let due = self.due(session, to).unwrap_or_default();
+                        (appended.compaction_due, appended.flush_due) =
+                            (due.is_compaction, due.is_flush);
                     }
                     return Ok(appended);
                 }
@@ -224,7 +208,7 @@ pub(super) fn append(
     let seq = work.record(session, checked.line.as_bytes(), key, None)?;
     work.save_sessions()?;
     let leaf = view.leaf()?.map(|leaf| leaf.id);
-    Ok(Appended { id: checked.id, seq, leaf, repeated: false, compaction_due: false })
+    Ok(Appended::new(checked.id, seq, leaf))
 }
 
 /// Returns the entry to write, or the result of an earlier append with the same key.
@@ -310,17 +294,17 @@ fn open_call(view: &View<'_>, parent: Option<&str>) -> Result<String> {
     let mut at = parent.map(|parent| view.find(parent)).transpose()?.flatten();
     let mut open = Vec::new();
     while let Some(node) = at {
-        if node.is_message_of("user") {
-            break;
-        }
         let line = match node.entry.seq() {
             Some(seq) if node.type_name == "message" => reader.read(seq)?,
             _ => Vec::new(),
         };
-        let (calls, result) = native::calls_in(&String::from_utf8_lossy(&line));
-        answered.extend(result);
+        let line = native::calls_in(&String::from_utf8_lossy(&line));
+        let is_words = node.is_message_of("user") && line.answered.is_empty();
+        answered.extend(line.answered);
         if node.is_message_of("assistant") {
-            open = calls.into_iter().filter(|call| !answered.contains(call)).collect();
+            open = line.calls.into_iter().filter(|call| !answered.contains(call)).collect();
+        }
+        if is_words || node.is_message_of("assistant") {
             break;
         }
         at = node.parent.map(|parent| view.find(&parent)).transpose()?.flatten();
@@ -377,7 +361,7 @@ fn earlier_append(view: &View<'_>, key: &str, entry: &NewEntry) -> Result<Option
         return Err(Error::KeyUsed { key, entry: id });
     }
     let leaf = view.leaf()?.map(|leaf| leaf.id);
-    Ok(Some(Appended { id, seq, leaf, repeated: true, compaction_due: false }))
+    Ok(Some(Appended { repeated: true, ..Appended::new(id, seq, leaf) }))
 }
 
 /// Returns an id that no entry of the session has: eight hex digits, or a UUID if the tried ones

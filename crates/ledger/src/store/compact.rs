@@ -1,81 +1,46 @@
-//! Compacts sessions: plans without a lock, has a summary made, and appends one entry.
+//! Compacts sessions: plans without a lock, has notes and a summary made, and appends one entry.
 //!
 //! No lock is held while a summary is made, so that no writer waits for a model. Entries that are
 //! appended meanwhile stay in the context. Never deletes or changes an entry.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
-use quipu_transcript::compaction::{self as pure, Budget, NoPlan, Request};
-use quipu_transcript::context::{At, Model, PathEntries, Reader};
+use jiff::tz::TimeZone;
+use quipu_transcript::compaction::{self as pure, Budget, NoPlan};
+use quipu_transcript::context::{At, PathEntries, Reader};
 use quipu_transcript::native::NewEntry;
 use quipu_transcript::prices::plain_name;
-use quipu_transcript::routing::settings::Compaction;
+use quipu_transcript::routing::settings::{Compaction, CompactionMode};
 use rusqlite::OptionalExtension;
-use serde::Serialize;
 use serde_json::json;
 
-use super::append::{Append, AppendRequest, Appended};
+use super::append::{Append, AppendRequest};
 use super::events::{Phase, StoreEvent};
 use super::session::Session;
+use super::summarise::{Summariser, summarise};
 use super::{Fields, Store, fork, meta_of};
 use crate::base::ids::{Seq, SessionRow};
 use crate::file::ledger::Ledger;
 use crate::read::query;
 use crate::truth::chunks::RecordReader;
+use crate::wire::{Appended, Compacted, Flush, Headroom, Reason, WindowFrom};
 use crate::{Error, Result};
-
-/// The longest summary of one part, in bytes.
-pub const MAX_SUMMARY_BYTES: usize = 1 << 20;
-
-/// Makes the summary of a part of a session.
-///
-/// It is called without any lock, may take minutes, and may run a program. What it returns is stored
-/// as text and never interpreted.
-pub trait Summariser {
-    /// Returns its name, which the compaction records.
-    fn name(&self) -> &str;
-
-    /// Returns the summary, or the reason why there is none. The reason quotes no transcript.
-    fn summarise(&self, request: &Request<'_>) -> Result<String, String>;
-}
-
-/// The summariser without a model: it selects lines of the conversation.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Digest;
-
-impl Summariser for Digest {
-    fn name(&self) -> &'static str {
-        "digest"
-    }
-
-    fn summarise(&self, request: &Request<'_>) -> Result<String, String> {
-        let text = pure::digest(request);
-        // Nothing was said, but messages are replaced.
-        Ok(if text.is_empty() { "(nothing to report)".to_owned() } else { text })
-    }
-}
-
-/// The reason for a compaction.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Reason {
-    /// A person or a runtime asked for it.
-    Manual,
-    /// A model refused the context.
-    Overflow,
-    /// The context exceeded its limit.
-    Threshold,
-}
 
 /// The settings of a compaction.
 #[derive(Debug, Clone, Default)]
 pub struct CompactionSettings {
     /// How much is kept free, and how much stays.
     pub rules: Compaction,
-    /// The tokens that the model takes, which overrides everything else.
+    /// The model's context window in tokens, which overrides everything else.
     pub window: Option<u64>,
-    /// The tokens that models take, by name.
+    /// The context windows of models in tokens, by name.
     pub windows: BTreeMap<String, u64>,
+    /// The workspaces of agents, where the memory flush stores notes. That of another agent is
+    /// `workspaces/<agent>` beside the ledger.
+    pub workspaces: BTreeMap<String, PathBuf>,
+    /// The time zone whose day names a file of notes; UTC if there is none.
+    pub zone: Option<TimeZone>,
 }
 
 /// What a caller wants of a compaction.
@@ -99,45 +64,6 @@ impl Compact<'_> {
     }
 }
 
-/// Where the size of a window comes from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum WindowFrom {
-    /// The caller.
-    Call,
-    /// `contextTokens` in the session's metadata.
-    Session,
-    /// The configuration.
-    Configuration,
-    /// The list in quipu.
-    List,
-}
-
-/// How much of the model's window is used.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Headroom {
-    /// The estimated tokens of the context.
-    pub tokens: u64,
-    /// The part of them that a model counted.
-    pub counted: u64,
-    /// The number of messages in the context.
-    pub messages: usize,
-    /// The model in use.
-    pub model: Option<Model>,
-    /// The limits.
-    #[serde(flatten)]
-    pub budget: Budget,
-    /// Where the size of the window comes from; `None` if it is not known.
-    pub window_from: Option<WindowFrom>,
-    /// The tokens above which a compaction is due.
-    pub limit: Option<u64>,
-    /// The tokens until then.
-    pub left: Option<u64>,
-    /// True if a compaction is due.
-    pub is_due: bool,
-}
-
 /// A compaction that was planned for a session.
 #[derive(Debug, Clone)]
 pub struct CompactionPlan {
@@ -147,25 +73,10 @@ pub struct CompactionPlan {
     pub reason: Reason,
     /// What the summary should be about.
     pub instructions: Option<String>,
+    /// How the summary is made.
+    pub mode: CompactionMode,
     /// What is summarised and what stays.
     pub plan: pure::Plan,
-}
-
-/// A compaction that was stored.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Compacted {
-    /// The entry.
-    #[serde(flatten)]
-    pub appended: Appended,
-    /// The first entry that stays in the context.
-    pub first_kept_entry_id: String,
-    /// The number of messages on the path that do not stay.
-    pub compacted_count: u64,
-    /// The tokens of the context before it.
-    pub tokens_before: u64,
-    /// The tokens of the context after it; `None` if the same plan was stored before.
-    pub tokens_after: Option<u64>,
 }
 
 impl Session {
@@ -181,7 +92,7 @@ impl Session {
     /// session.append(Entry::user("hello"))?;
     /// let settings = CompactionSettings { window: Some(200_000), ..Default::default() };
     /// let headroom = session.headroom(&settings)?;
-    /// assert_eq!((headroom.tokens, headroom.limit), (2, Some(176_000)));
+    /// assert_eq!((headroom.context_tokens, headroom.limit_tokens), (2, Some(176_000)));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn headroom(&self, settings: &CompactionSettings) -> Result<Headroom> {
@@ -236,12 +147,12 @@ impl Session {
         }
         let emit = |phase, entry: Option<&Compacted>| {
             self.store.listeners.emit(&StoreEvent::Compaction {
-                session: self.native.id.clone(),
+                session_id: self.native.id.clone(),
                 phase,
                 reason: plan.reason,
                 tokens_before: plan.plan.tokens_before,
                 tokens_after: entry.and_then(|entry| entry.tokens_after),
-                entry: entry.map(|entry| entry.appended.id.clone()),
+                entry_id: entry.map(|entry| entry.appended.id.clone()),
             });
         };
         emit(Phase::Start, None);
@@ -259,22 +170,17 @@ impl Session {
         key: &str,
         summariser: &dyn Summariser,
     ) -> Result<Compacted> {
-        let requests = plan.plan.requests(plan.instructions.as_deref());
-        let chunks = requests.len();
-        let mut parts = Vec::with_capacity(chunks);
-        for request in &requests {
-            parts.push(checked_summary(summariser, request)?);
-        }
-        let summary = plan.plan.summary(&parts);
+        let made = summarise(plan, summariser)?;
+        let summary = plan.plan.summary(&made.parts);
         if plan.reason == Reason::Overflow && !plan.plan.fits(&summary) {
             let (tokens, limit) = (plan.plan.counted_after(&summary), plan.plan.budget.limit());
             return Err(Error::TooLong { tokens, limit: limit.unwrap_or_default() });
         }
         let note = json!({
             "reason": plan.reason,
-            "summariser": summariser.name(),
-            "chunks": chunks,
-            "tries": 1,
+            "summariser": made.summariser,
+            "chunks": made.chunks,
+            "tries": made.tries,
         });
         let entry = NewEntry::read(&plan.plan.entry(&summary, &note))?;
         let request = AppendRequest {
@@ -293,12 +199,16 @@ impl Session {
             Err(error) => Err(error),
             Ok(appended) => {
                 let after = (!appended.repeated).then(|| plan.plan.tokens_after(&summary));
-                Ok(plan.compacted(appended, after))
+                let compacted = plan.compacted(appended, after);
+                Ok(Compacted { digest_reason: made.digest_because, ..compacted })
             }
         }
     }
 
     /// Plans a compaction and makes it. `None` if there is nothing to summarise.
+    ///
+    /// Before that, the model is asked for notes ([`Session::flush`]) if the settings ask for it and
+    /// it was not asked since the last compaction. A flush that fails does not stop the compaction.
     ///
     /// If a model refused the context and the summary is too long for it, half as much is kept, as
     /// often as that helps.
@@ -309,18 +219,25 @@ impl Session {
         summariser: &dyn Summariser,
     ) -> Result<Option<Compacted>> {
         let mut settings = settings.clone();
+        let mut memory_flush = None;
         loop {
             let Some(plan) = self.plan_compaction(&settings, wanted)? else { return Ok(None) };
+            if memory_flush.is_none() && pure::flushes(&settings.rules) {
+                let flush = self.flush(&settings, summariser);
+                let failed = |error: Error| Flush::Failed { reason: error.to_string() };
+                memory_flush = Some(flush.unwrap_or_else(failed));
+            }
             match self.compact(&plan, summariser) {
                 Err(Error::TooLong { .. }) if plan.plan.budget.keep > 0 => {
                     settings.rules.keep_recent_tokens = Some(plan.plan.budget.keep / 2);
                 }
-                compacted => return compacted.map(Some),
+                Err(error) => return Err(error),
+                Ok(compacted) => return Ok(Some(Compacted { memory_flush, ..compacted })),
             }
         }
     }
 
-    fn meta_fields(&self) -> Result<Fields> {
+    pub(super) fn meta_fields(&self) -> Result<Fields> {
         let row = self.native.row;
         self.store.read_caught_up(&mut |ledger| meta_of(ledger, row))
     }
@@ -339,12 +256,22 @@ impl Session {
             let id = quipu_transcript::native::id_in(&String::from_utf8_lossy(&line));
             let leaf = super::tree::leaf(conn, self.native.row)?.map(|leaf| leaf.id);
             let id = id.unwrap_or_default();
-            Ok(Some(Appended { id, seq, leaf, repeated: true, compaction_due: false }))
+            Ok(Some(Appended { repeated: true, ..Appended::new(id, seq, leaf) }))
         })
     }
 }
 
 impl CompactionPlan {
+    /// Returns the number of pieces that are summarised one after the other.
+    pub fn chunks(&self) -> usize {
+        let most = match self.mode {
+            CompactionMode::Default => u64::MAX,
+            CompactionMode::Safeguard => self.plan.chunk_tokens(),
+        };
+        let requests = self.plan.requests(None);
+        requests.iter().map(|request| pure::chunks(request.messages, most).len()).sum()
+    }
+
     /// Returns the idempotency key: the same for the same entries and the same wish.
     fn key(&self) -> String {
         let plan = &self.plan;
@@ -366,24 +293,12 @@ impl CompactionPlan {
         Compacted {
             appended,
             first_kept_entry_id: self.plan.first_kept.clone(),
-            compacted_count: self.plan.compacted_count,
+            compacted_messages: self.plan.compacted_count,
             tokens_before: self.plan.tokens_before,
             tokens_after,
+            digest_reason: None,
+            memory_flush: None,
         }
-    }
-}
-
-/// Returns a summary that can be stored.
-fn checked_summary(summariser: &dyn Summariser, request: &Request<'_>) -> Result<String> {
-    let failed = |why: String| Error::Summary { summariser: summariser.name().to_owned(), why };
-    let text = summariser.summarise(request).map_err(failed)?;
-    let text = text.trim();
-    match text.len() {
-        0 => Err(failed("it returned nothing".to_owned())),
-        MAX_SUMMARY_BYTES.. => {
-            Err(failed(format!("it returned more than {MAX_SUMMARY_BYTES} bytes")))
-        }
-        _ => Ok(text.to_owned()),
     }
 }
 
@@ -412,7 +327,7 @@ pub fn plan_compaction_of(
 
 /// Returns the entries of a session's context. Those of another format are the ones that a fork
 /// would have.
-fn entries_of(ledger: &Ledger, session: SessionRow) -> Result<PathEntries> {
+pub(super) fn entries_of(ledger: &Ledger, session: SessionRow) -> Result<PathEntries> {
     if let Some(entries) = query::context::path_entries(ledger, session)? {
         return Ok(entries);
     }
@@ -440,6 +355,7 @@ fn plan(
             session: session.to_owned(),
             reason: wanted.reason(),
             instructions: wanted.instructions.map(str::to_owned),
+            mode: settings.rules.mode.unwrap_or(CompactionMode::Default),
             plan,
         })),
         Err(NoPlan::Nothing) => Ok(None),
@@ -452,20 +368,24 @@ fn headroom(entries: &PathEntries, settings: &CompactionSettings, fields: &Field
     let budget = Budget::new(&settings.rules, window);
     let estimate = pure::estimate(entries);
     let limit = budget.limit();
+    let model = entries.model();
     Headroom {
-        tokens: estimate.tokens,
-        counted: estimate.counted,
+        context_tokens: estimate.tokens,
+        counted_tokens: estimate.counted,
         messages: entries.message_count(),
-        model: entries.model().cloned(),
-        budget,
+        model: model.and_then(|model| model.model_id.clone()),
+        provider: model.and_then(|model| model.provider.clone()),
+        window_tokens: budget.window,
+        reserve_tokens: budget.reserve,
+        keep_tokens: budget.keep,
         window_from,
-        limit,
-        left: limit.map(|limit| limit.saturating_sub(estimate.tokens)),
+        limit_tokens: limit,
+        left_tokens: limit.map(|limit| limit.saturating_sub(estimate.tokens)),
         is_due: budget.is_due(estimate.tokens),
     }
 }
 
-/// Returns the tokens that the session's model takes.
+/// Returns the context window of the session's model, in tokens.
 pub(super) fn window(
     entries: &PathEntries,
     settings: &CompactionSettings,

@@ -1,4 +1,4 @@
-//! Whether a compaction is due after an append, without counting the context anew.
+//! Whether a compaction or a memory flush is due after an append, without counting the context anew.
 //!
 //! The size of a context is counted once for each open session. Appended lines change it by their own
 //! size. It is counted again after a compaction, an edit, a moved leaf, a change of the model, and
@@ -10,6 +10,7 @@ use quipu_transcript::compaction::{self, Budget, Growth};
 
 use super::compact::{CompactionSettings, window};
 use super::core::Core;
+use super::flush::{has_failed, was_flushed};
 use super::meta_of;
 use super::sessions::NativeSession;
 use crate::Result;
@@ -30,6 +31,16 @@ struct Size {
     tokens: u64,
     /// The tokens above which a compaction is due.
     limit: Option<u64>,
+    /// The tokens from which on a memory flush is due; `None` if it was made since the last
+    /// compaction.
+    flush_limit: Option<u64>,
+}
+
+/// What is due.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Due {
+    pub(super) is_compaction: bool,
+    pub(super) is_flush: bool,
 }
 
 impl Sizes {
@@ -47,6 +58,13 @@ impl Sizes {
     /// Forgets all sizes.
     pub(super) fn drop_cached(&mut self) {
         self.known.clear();
+    }
+
+    /// Notes that a session was asked for its notes.
+    pub(super) fn flushed(&mut self, session: &NativeSession) {
+        if let Some(size) = self.known.get_mut(&session.generation) {
+            size.flush_limit = None;
+        }
     }
 
     /// Adds an appended line. `is_at_leaf` is false if its parent is not the leaf before it.
@@ -76,13 +94,9 @@ impl Sizes {
 }
 
 impl Core {
-    /// Returns whether a compaction is due for a session of this length in bytes.
-    pub(super) fn is_compaction_due(
-        &mut self,
-        session: &NativeSession,
-        cursor: u64,
-    ) -> Result<bool> {
-        let Some(settings) = self.sizes.settings.clone() else { return Ok(false) };
+    /// Returns what is due for a session of this length in bytes.
+    pub(super) fn due(&mut self, session: &NativeSession, cursor: u64) -> Result<Due> {
+        let Some(settings) = self.sizes.settings.clone() else { return Ok(Due::default()) };
         let known = self.sizes.known.get(&session.generation).copied();
         let size = match known.filter(|size| size.cursor == cursor) {
             Some(size) => size,
@@ -90,13 +104,25 @@ impl Core {
                 let entries = self.path_entries(session)?;
                 let fields = self.read_caught_up(&mut |ledger| meta_of(ledger, session.row))?;
                 let window = window(&entries, &settings, &fields).map(|(window, _)| window);
-                let limit = Budget::new(&settings.rules, window).limit();
-                let size = Size { cursor, tokens: compaction::estimate(&entries).tokens, limit };
+                let budget = Budget::new(&settings.rules, window);
+                let is_flushed = !compaction::flushes(&settings.rules)
+                    || was_flushed(&fields)
+                    || has_failed(&fields);
+                let flush_limit = compaction::flush_limit(&settings.rules, &budget);
+                let size = Size {
+                    cursor,
+                    tokens: compaction::estimate(&entries).tokens,
+                    limit: budget.limit(),
+                    flush_limit: flush_limit.filter(|_| !is_flushed),
+                };
                 self.sizes.counted += 1;
                 self.sizes.known.insert(session.generation, size);
                 size
             }
         };
-        Ok(size.limit.is_some_and(|limit| size.tokens > limit))
+        Ok(Due {
+            is_compaction: size.limit.is_some_and(|limit| size.tokens > limit),
+            is_flush: size.flush_limit.is_some_and(|limit| size.tokens >= limit),
+        })
     }
 }

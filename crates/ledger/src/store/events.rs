@@ -10,18 +10,18 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use serde::Serialize;
 
 use super::Store;
-use super::compact::Reason;
+use crate::wire::{Flush, Reason};
 
 /// Something that the store does.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[serde(tag = "event", rename_all = "camelCase")]
+#[serde(tag = "event", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum StoreEvent {
     /// A compaction begins, is stored, or has failed.
-    #[serde(rename_all = "camelCase")]
+    #[serde(rename_all = "snake_case")]
     Compaction {
         /// The session.
-        session: String,
+        session_id: String,
         /// How far it is.
         phase: Phase,
         /// Why it is made.
@@ -31,7 +31,16 @@ pub enum StoreEvent {
         /// The tokens of the context after it, at its end.
         tokens_after: Option<u64>,
         /// The entry, at its end.
-        entry: Option<String>,
+        entry_id: Option<String>,
+    },
+    /// A model was asked for notes.
+    #[serde(rename = "memory.flush", rename_all = "snake_case")]
+    MemoryFlush {
+        /// The session.
+        session_id: String,
+        /// What became of them.
+        #[serde(flatten)]
+        flush: Flush,
     },
 }
 

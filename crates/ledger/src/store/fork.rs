@@ -20,9 +20,8 @@ use rusqlite::{Connection, OptionalExtension};
 use serde_json::{Map, Value, json};
 
 use super::append::new_id;
-use super::look::Label;
 use super::session::Session;
-use super::sessions::{MAIN, NativeSession, NewSession, create, no_row};
+use super::sessions::{self, MAIN, NativeSession, NewSession, no_row};
 use super::tree::Node;
 use super::work::Work;
 use super::{Store, tree};
@@ -32,6 +31,7 @@ use crate::file::ledger::Ledger;
 use crate::read::query::{self, find_session};
 use crate::store::unprojected::{ENTRY, View};
 use crate::truth::chunks::RecordReader;
+use crate::wire::Label;
 use crate::{Error, Result};
 
 /// The name of the position before the first entry. No entry of a native session has this id.
@@ -61,9 +61,9 @@ pub struct Forked {
 }
 
 /// A line of the new session, and the record with the same bytes if one exists.
-struct NewLine {
-    text: String,
-    same_as: Option<Seq>,
+pub(super) struct NewLine {
+    pub(super) text: String,
+    pub(super) same_as: Option<Seq>,
 }
 
 /// A line of the path, and its record.
@@ -94,16 +94,30 @@ impl Store {
 
     fn fork_row(&self, from: SessionRow, fork: &Fork<'_>) -> Result<Forked> {
         let (lines, unmapped) = self.read_caught_up(&mut |ledger| path(ledger, from, fork.at))?;
-        let native = self.write(&mut |work| {
-            // The parent may have been forgotten in the meantime; then the fork fails.
-            let session = Parent::of(work.tx, from)?.create_child(work, fork)?;
-            for NewLine { text, same_as } in &lines {
-                work.record(&session, text.as_bytes(), None, *same_as)?;
-            }
-            Ok(session)
-        })?;
+        let native = self.write(&mut |work| create(work, from, fork, &lines))?;
         Ok(Forked { session: self.open_session(native), unmapped })
     }
+}
+
+/// Creates a new session with these lines, which continues another one.
+pub(super) fn create(
+    work: &mut Work<'_, '_>,
+    from: SessionRow,
+    fork: &Fork<'_>,
+    lines: &[NewLine],
+) -> Result<NativeSession> {
+    // The parent may have been forgotten in the meantime; then this fails.
+    let session = Parent::of(work.tx, from)?.create_child(work, fork)?;
+    for NewLine { text, same_as } in lines {
+        work.record(&session, text.as_bytes(), None, *same_as)?;
+    }
+    Ok(session)
+}
+
+/// Returns the lines of a fork that consists of the messages of a session's context, and the number
+/// of messages that pi's format cannot express.
+pub(super) fn lines_of_context(ledger: &Ledger, from: SessionRow) -> Result<(Vec<NewLine>, u64)> {
+    mapped::lines(&query::context_of(ledger, from, None)?.context)
 }
 
 /// Returns the lines that a fork of a session at its leaf would have.
@@ -168,21 +182,34 @@ fn native_lines_of_path(
         });
         last = Some(&line.node.id);
     }
-    let mut last = last.map(str::to_owned);
-    let mut ids: HashSet<String> = on_path.iter().map(|id| (*id).to_owned()).collect();
-    for Label { target, label } in labels(conn, from)? {
-        if !on_path.contains(&*target) {
+    let last = last.map(str::to_owned);
+    let on_path = on_path.into_iter().map(str::to_owned).collect();
+    copied.extend(label_lines(conn, from, on_path, last)?);
+    Ok(copied)
+}
+
+/// Returns the labels of the entries of a path as lines behind its last entry.
+pub(super) fn label_lines(
+    conn: &Connection,
+    from: SessionRow,
+    on_path: HashSet<String>,
+    mut last: Option<String>,
+) -> Result<Vec<NewLine>> {
+    let mut lines = Vec::new();
+    let mut ids = on_path.clone();
+    for Label { entry_id: target, label } in labels(conn, from)? {
+        if !on_path.contains(&target) {
             continue;
         }
         let label = json!({"type": "label", "targetId": target, "label": label});
         let label = NewEntry::read(&label.to_string())?;
         let id = new_id(&mut |id| Ok(ids.contains(id)))?;
         let text = label.line(&id, last.as_deref(), Timestamp(clock::now_ms()));
-        copied.push(NewLine { text, same_as: None });
+        lines.push(NewLine { text, same_as: None });
         ids.insert(id.clone());
         last = Some(id);
     }
-    Ok(copied)
+    Ok(lines)
 }
 
 /// The session that is forked.
@@ -202,7 +229,7 @@ impl Parent {
             .optional()?;
         let (format, agent, id, cwd) = found.ok_or_else(|| no_row(row))?;
         let native = match &*format {
-            quipu_transcript::formats::native::NAME => Some(super::sessions::by_row(conn, row)?),
+            quipu_transcript::formats::native::NAME => Some(sessions::by_row(conn, row)?),
             _ => None,
         };
         Ok(Parent { row, agent, id, cwd, native })
@@ -228,7 +255,7 @@ impl Parent {
             takes_key: false,
             fields,
         };
-        create(work, &new)
+        sessions::create(work, &new)
     }
 
     /// Returns the last entry of the path.
@@ -294,7 +321,7 @@ pub(super) fn labels(conn: &Connection, session: SessionRow) -> Result<Vec<Label
         .into_iter()
         .filter_map(|target| {
             let label = labels.remove(&target)??;
-            Some(Label { target, label })
+            Some(Label { entry_id: target, label })
         })
         .collect())
 }

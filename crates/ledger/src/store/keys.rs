@@ -26,8 +26,8 @@ pub fn registry(ledger: &Ledger) -> Result<Vec<RegisteredKey>> {
     let mut keys = Vec::new();
     while let Some(row) = rows.next()? {
         let mut key = RegisteredKey {
-            key: row.get(0)?,
-            session: row.get(1)?,
+            session_key: row.get(0)?,
+            session_id: row.get(1)?,
             format: row.get(2)?,
             agent: row.get(3)?,
             channel: row.get(4)?,
@@ -35,10 +35,10 @@ pub fn registry(ledger: &Ledger) -> Result<Vec<RegisteredKey>> {
         };
         let noted: Fields = serde_json::from_str(&row.get::<_, String>(5)?).unwrap_or_default();
         let mut fields = noted.clone();
-        if let (Some(session), Some(id)) = (row.get::<_, Option<SessionRow>>(6)?, &key.session) {
+        if let (Some(session), Some(id)) = (row.get::<_, Option<SessionRow>>(6)?, &key.session_id) {
             fields = match sessions::by_row(conn, session) {
                 Ok(native) => {
-                    meta::add_counts_of_key(conn, &native, &key.key, &mut fields)?;
+                    meta::add_counts_of_key(conn, &native, &key.session_key, &mut fields)?;
                     fields
                 }
                 Err(_) => {
@@ -58,7 +58,7 @@ pub fn registry(ledger: &Ledger) -> Result<Vec<RegisteredKey>> {
         key.updated_at = number("updatedAt").max(row.get(8)?);
         key.input_tokens = number("inputTokens");
         key.output_tokens = number("outputTokens");
-        key.total_tokens = number("totalTokens");
+        key.context_tokens = number("totalTokens");
         keys.push(key);
     }
     Ok(keys)

@@ -7,7 +7,6 @@ use std::time::Instant;
 
 use quipu_transcript::formats::openclaw::whole_index;
 use rusqlite::{Connection, OptionalExtension};
-use serde::Serialize;
 
 use super::tree::{self, Branch};
 use super::{Fields, Store, fork, meta, sessions};
@@ -18,6 +17,7 @@ use crate::file::owner::is_about_access;
 use crate::project::rebuild;
 use crate::read::query;
 use crate::truth::indexes;
+use crate::wire::Label;
 use crate::{Error, Result, Trouble};
 
 /// Opens one snapshot of a ledger for reading the state of its sessions.
@@ -106,15 +106,6 @@ pub fn branches_of(ledger: &Ledger, session: SessionRow) -> Result<Vec<Branch>> 
         branch.is_current = Some(&branch.tip.id) == leaf.as_ref();
     }
     Ok(branches)
-}
-
-/// A label of an entry.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Label {
-    /// The id of the entry.
-    pub target: String,
-    /// The text of the label.
-    pub label: String,
 }
 
 /// Returns the labels of a session's entries, in the order in which they were first given.

@@ -30,6 +30,14 @@ const COUNTED_FIELDS: &[&str] = &[
 /// The fields that follow from the session's entries.
 const DERIVED_FIELDS: &[&str] = &["sessionStartedAt", "systemSent"];
 
+/// The fields about the memory flushes of one session.
+const FLUSH_FIELDS: &[&str] = &[
+    "memoryFlushAt",
+    "memoryFlushCompactionCount",
+    "memoryFlushFailureCount",
+    "memoryFlushLastFailedAt",
+];
+
 /// The largest size of one patch, or of the metadata of a new session, in bytes. Each one becomes a
 /// permanent line of the journal.
 const MAX_PATCH_BYTES: usize = 1 << 20;
@@ -143,8 +151,8 @@ pub(super) fn fields_of_key(conn: &Connection, agent: &str, key: &str) -> Result
     Ok(fields.map(|fields| serde_json::from_str(&fields).unwrap_or_default()))
 }
 
-/// Adds a `null` to the patch `fields` for each count of the key's previous session, because the
-/// key leads to a new session.
+/// Adds a `null` to the patch `fields` for each count and memory flush of the key's previous session,
+/// because the key leads to a new session.
 pub(super) fn remove_counts(
     conn: &Connection,
     key: &SessionKey,
@@ -153,9 +161,8 @@ pub(super) fn remove_counts(
     let Some((spelled, _)) = stored_key_and_session(conn, key)? else { return Ok(()) };
     let before =
         fields_of_key(conn, key.agent().unwrap_or_default(), &spelled)?.unwrap_or_default();
-    for name in
-        before.names().filter(|name| [COUNTED_FIELDS, DERIVED_FIELDS].concat().contains(name))
-    {
+    let of_session = [COUNTED_FIELDS, DERIVED_FIELDS, FLUSH_FIELDS].concat();
+    for name in before.names().filter(|name| of_session.contains(name)) {
         fields.put(name, &Value::Null);
     }
     Ok(())

@@ -12,6 +12,9 @@ mod context;
 mod core;
 mod due;
 mod events;
+mod flush;
+#[cfg(test)]
+mod flush_tests;
 mod fork;
 mod import;
 mod keys;
@@ -21,10 +24,12 @@ pub(crate) mod openclaw_names;
 mod projector;
 #[cfg(test)]
 mod recent_tests;
+mod repair;
 mod route;
 pub mod senders;
 mod session;
 pub(crate) mod sessions;
+mod summarise;
 mod tree;
 mod turn;
 mod unprojected;
@@ -34,23 +39,25 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-pub use self::append::{Append, Appended, Expect};
+pub use self::append::{Append, Expect};
 pub use self::compact::{
-    Compact, Compacted, CompactionPlan, CompactionSettings, Digest, Headroom, MAX_SUMMARY_BYTES,
-    Reason, Summariser, WindowFrom, headroom_of, plan_compaction_of,
+    Compact, CompactionPlan, CompactionSettings, headroom_of, plan_compaction_of,
 };
 pub use self::events::{Phase, StoreEvent};
+pub use self::flush::{FlushPlan, plan_flush_of};
 pub use self::fork::{Fork, Forked};
 pub use self::keys::registry;
 pub use self::look::{
-    Label, branches_of, has_all_sessions, labels_of, leaf_of, meta_of, open_for_lines,
-    open_projected,
+    branches_of, has_all_sessions, labels_of, leaf_of, meta_of, open_for_lines, open_projected,
 };
+pub use self::repair::{Repair, Repaired, repair_of};
 pub use self::route::Routed;
 pub use self::session::{Appender, Session};
 pub use self::sessions::NewSession;
+pub use self::summarise::{Digest, MAX_SUMMARY_BYTES, Summariser};
 pub use self::tree::{Branch, Node};
 pub use crate::truth::fields::Fields;
+pub use crate::wire::{Appended, Compacted, Flush, Headroom, Label, Reason, WindowFrom};
 pub use quipu_transcript::context::{Context, Message};
 pub use quipu_transcript::native::Entry;
 

@@ -48,9 +48,9 @@ impl SenderAddress {
         Sender {
             agent: self.agent.to_string(),
             channel: self.channel.to_string(),
-            sender: self.sender.clone(),
+            sender_id: self.sender.clone(),
             state,
-            since,
+            time: since,
             code: None,
             expires_at: None,
         }
@@ -156,7 +156,7 @@ impl Store {
             });
             let address = request.and_then(|sender| {
                 let agent = AgentId::parse(&sender.agent).ok()?;
-                SenderAddress::new(agent, Channel::parse(&sender.channel).ok()?, &sender.sender)
+                SenderAddress::new(agent, Channel::parse(&sender.channel).ok()?, &sender.sender_id)
             });
             let no_match = || Error::NoMatch { what: "open pairing request", name: text.clone() };
             let address = address.ok_or_else(no_match)?;
@@ -170,7 +170,7 @@ impl Store {
             let before: Option<(String, i64)> = work
                 .tx
                 .prepare_cached(
-                    "SELECT state, since FROM senders
+                    "SELECT state, time FROM senders
                       WHERE agent = ?1 AND channel = ?2 AND sender = ?3",
                 )?
                 .query_row(
@@ -198,18 +198,18 @@ pub fn senders(ledger: &Ledger, filter: &SenderFilter, now: i64) -> Result<Vec<S
 
 fn listed(conn: &Connection, filter: &SenderFilter, now: i64) -> Result<Vec<Sender>> {
     let mut found = pending_requests(conn, now)?;
-    found.sort_by_key(|sender| std::cmp::Reverse(sender.since));
+    found.sort_by_key(|sender| std::cmp::Reverse(sender.time));
     let mut statement = conn.prepare_cached(
-        "SELECT agent, channel, sender, state, since FROM senders ORDER BY agent, channel, sender",
+        "SELECT agent, channel, sender, state, time FROM senders ORDER BY agent, channel, sender",
     )?;
     let decided = statement.query_map([], |row| {
         let state: String = row.get(3)?;
         Ok(Sender {
             agent: row.get(0)?,
             channel: row.get(1)?,
-            sender: row.get(2)?,
+            sender_id: row.get(2)?,
             state: if state == "allowed" { "allowed" } else { "denied" },
-            since: row.get(4)?,
+            time: row.get(4)?,
             code: None,
             expires_at: None,
         })
@@ -292,15 +292,15 @@ fn pending_requests(conn: &Connection, now: i64) -> Result<Vec<Sender>> {
         Ok(Sender {
             agent: row.get(0)?,
             channel: row.get(1)?,
-            sender: row.get(2)?,
+            sender_id: row.get(2)?,
             state: "asking",
-            since: asked_at,
+            time: asked_at,
             code: row.get(3)?,
             expires_at: Some(asked_at.saturating_add(REQUEST_LIFETIME)),
         })
     })?;
     let mut found = rows.collect::<Result<Vec<Sender>, _>>()?;
-    found.retain(|sender| admission::is_open_at(sender.since, now));
+    found.retain(|sender| admission::is_open_at(sender.time, now));
     Ok(found)
 }
 

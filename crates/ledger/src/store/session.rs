@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use quipu_transcript::native::Entry;
 
-use super::append::{Append, Appended, Expect};
+use super::append::{Append, Expect};
 use super::sessions::{self, NativeSession};
-use super::{Label, Store, fork};
+use super::{Appended, Label, Store, fork};
 use crate::Result;
 use crate::base::ids::SessionRow;
 use crate::read::query::complete::complete;

@@ -168,7 +168,7 @@ pub(super) fn create(work: &mut Work<'_, '_>, new: &NewSession<'_>) -> Result<Na
         .filter(|_| is_printable(&id) && !id.starts_with("agent:") && id != LAST)
         .ok_or_else(|| {
             Error::refused(format!(
-                "a session id must have 1 to 180 printable characters, and must not be a session key or `{LAST}`"
+                "a session id must have 1 to 180 bytes without control characters, and must not be a session key or `{LAST}`"
             ))
         })?;
     let key = match &key {
@@ -242,7 +242,7 @@ pub(super) fn set_deleted(
     session: &NativeSession,
     is_deleted: bool,
 ) -> Result<()> {
-    // No file belongs to a native session, so the mark of a file that is gone is free for this.
+    // A native session has no file, so the mark for a file that is gone has this meaning instead.
     if sources::set_gone(work.tx, session.source, is_deleted)? {
         let (at, source) = (clock::now_ms(), session.source.0);
         work.event(&match is_deleted {

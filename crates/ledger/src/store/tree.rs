@@ -6,32 +6,28 @@
 use foldhash::HashMap;
 use quipu_transcript::native::NewEntry;
 use rusqlite::{Connection, OptionalExtension, Row};
-use serde::Serialize;
 
 use super::session::Session;
 use super::sessions::NativeSession;
 use crate::Result;
 use crate::base::ids::{EntryId, PackedId, Seq, SessionRow};
 use crate::store::unprojected::View;
+use crate::wire::SessionBranch;
 
 /// An entry of the tree.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Node {
     /// The entry's id.
     pub id: String,
     /// The id of the parent entry.
     pub parent: Option<String>,
     /// The type of the entry.
-    #[serde(rename = "type")]
     pub type_name: String,
     /// The role of a message.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub role: Option<String>,
     /// The time of the entry, milliseconds UTC.
     pub time: Option<i64>,
-    #[serde(skip)]
     pub(super) entry: EntryId,
-    #[serde(skip)]
     is_side: bool,
 }
 
@@ -158,15 +154,28 @@ impl Node {
 }
 
 /// A branch of the tree, named by its tip: an entry without children.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Branch {
     /// The last entry of the branch.
-    #[serde(flatten)]
     pub tip: Node,
     /// The number of entries on the path to the tip, the tip included.
     pub length: u64,
     /// True if the session's leaf is the tip.
     pub is_current: bool,
+}
+
+impl From<&Branch> for SessionBranch {
+    fn from(branch: &Branch) -> SessionBranch {
+        SessionBranch {
+            entry_id: branch.tip.id.clone(),
+            parent_id: branch.tip.parent.clone(),
+            type_name: branch.tip.type_name.clone(),
+            role: branch.tip.role.clone(),
+            time: branch.tip.time,
+            entries: branch.length,
+            is_current: branch.is_current,
+        }
+    }
 }
 
 impl Session {

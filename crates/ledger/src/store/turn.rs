@@ -5,10 +5,10 @@
 use quipu_transcript::native::{Entry, Refusal, mirror};
 use serde_json::json;
 
-use super::append::Appended;
 use super::session::Appender;
 use super::tree;
 use crate::store::unprojected::View;
+use crate::wire::Appended;
 use crate::{Error, Result};
 
 impl Appender<'_> {
@@ -25,8 +25,8 @@ impl Appender<'_> {
         self.append_checked(&entry, true)
     }
 
-    /// Moves the leaf to an entry, or before the first one. If there is a summary of the branch
-    /// that is left, it is appended there.
+    /// Moves the leaf to an entry, or before the first one. `summary`, if given, describes the
+    /// abandoned branch and is appended at the new leaf.
     pub fn branch(&self, to: Option<&str>, summary: Option<&str>) -> Result<Appended> {
         let entry = match summary {
             None => json!({"type": "leaf", "targetId": to}),

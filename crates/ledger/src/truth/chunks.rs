@@ -20,7 +20,7 @@ pub(crate) use read::RecordReader;
 pub(crate) use seal::{seal, seal_if_wanted};
 
 /// The size, in bytes before compression, at which a chunk is closed.
-pub(crate) const CHUNK: usize = 5 << 18;
+pub(crate) const FULL_CHUNK_BYTES: usize = 5 << 18;
 
 /// The largest size of a chunk, in bytes before compression. Longer records are split.
 const MAX_CHUNK_BYTES: usize = 2 << 20;
@@ -99,7 +99,7 @@ impl Packer {
         }
         self.raw.extend_from_slice(bytes);
         self.next += 1;
-        if self.raw.len() >= CHUNK {
+        if self.raw.len() >= FULL_CHUNK_BYTES {
             self.close(self.next - 1)?;
             self.first = self.next;
             self.first_offset = 0;

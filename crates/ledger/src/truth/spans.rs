@@ -163,7 +163,7 @@ struct Starts<'c> {
     whole: Option<(Seq, Vec<u64>)>,
 }
 
-/// The number of lookups from which reading all offsets of a span is cheaper.
+/// The smallest number of lookups for which reading all offsets of a span is cheaper.
 const MIN_FOR_WHOLE_SPAN: usize = 16;
 
 impl<'c> Starts<'c> {

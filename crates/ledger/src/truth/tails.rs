@@ -15,8 +15,7 @@ use crate::{Error, Result};
 /// longer pieces, uncompressed.
 const MAX_PIECE_BYTES: usize = 1 << 20;
 
-/// The size, in bytes, from which a piece is compressed. Most last lines are short and soon
-/// complete.
+/// The smallest piece, in bytes, that is compressed. Most last lines are short and soon complete.
 const MIN_COMPRESSED_BYTES: usize = 4 << 10;
 
 /// The compression level: the fastest, because the bytes are compressed again once the line is

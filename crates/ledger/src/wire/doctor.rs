@@ -4,13 +4,14 @@ use serde::Serialize;
 
 /// The doctor's report.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Diagnosis {
     /// False if one of the findings is an error.
-    pub ok: bool,
+    pub is_ok: bool,
     /// The ledger.
-    pub ledger: String,
+    pub ledger_path: String,
     /// True if every byte was read.
-    pub deep: bool,
+    pub is_deep: bool,
     /// The checks.
     pub checks: Vec<CheckReport>,
     /// The findings.
@@ -22,25 +23,27 @@ pub struct Diagnosis {
 
 /// One kind of check.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CheckReport {
     /// Its stable name.
     pub check: String,
     /// False if there was nothing to check.
-    pub done: bool,
+    pub is_done: bool,
     /// The fact that holds because the check found nothing; absent if it found something.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub fine: Option<String>,
+    pub fact: Option<String>,
 }
 
 /// A problem that a check found.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Finding {
     /// The check that found it.
     pub check: String,
     /// The severity.
     pub severity: Severity,
     /// The problem, as a sentence.
-    pub what: String,
+    pub message: String,
     /// The number of occurrences.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub count: Option<u64>,
@@ -48,12 +51,12 @@ pub struct Finding {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub examples: Vec<String>,
     /// The action that resolves it.
-    #[serde(rename = "do")]
-    pub advice: String,
+    pub hint: String,
 }
 
 /// The severity of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
     /// A fault.

@@ -6,16 +6,17 @@ use super::none_if_empty;
 
 /// Everything that forgetting a session removes, or would remove.
 #[derive(Debug, Clone, Default, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ForgetReport {
     /// True if it is forgotten; false for a preview.
-    pub forgotten: bool,
+    pub is_forgotten: bool,
     /// True if it had been forgotten before.
-    pub already: bool,
+    pub was_forgotten: bool,
     /// True if the ledger's file no longer holds anything of it; false while another process reads
     /// old pages.
-    pub cleaned: bool,
+    pub is_cleaned: bool,
     /// The session and its sub-agents.
-    pub sessions: Vec<ForgottenSession>,
+    pub affected_sessions: Vec<ForgottenSession>,
     /// The number of files collected of these sessions.
     pub files: u64,
     /// The number of records in them.
@@ -26,24 +27,26 @@ pub struct ForgetReport {
     /// with blanks.
     pub shared_lines: u64,
     /// Files that are still on disk: quipu never deletes an agent's files.
-    pub on_disk: Vec<String>,
+    pub paths_on_disk: Vec<String>,
     /// The number of other sessions that hold copies of its lines.
     pub copies: u64,
     /// The first of these sessions, at most twenty.
-    pub copied_in: Vec<ForgottenSession>,
+    pub sessions_with_copies: Vec<ForgottenSession>,
     /// Threads of the session, which are separate sessions and stay.
-    pub threads: Vec<ForgottenSession>,
+    pub thread_sessions: Vec<ForgottenSession>,
     /// Backups that may still hold it, which quipu does not change.
-    pub backups: Vec<String>,
+    pub backup_paths: Vec<String>,
 }
 
 /// A session that is forgotten, or one related to it.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ForgottenSession {
     /// The session's format.
     pub format: String,
     /// The agent's name; empty where the format has no agents, and `null` in JSON.
     #[serde(serialize_with = "none_if_empty")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<String>"))]
     pub agent: String,
     /// Its id.
     pub session_id: String,

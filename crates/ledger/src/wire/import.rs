@@ -4,6 +4,7 @@ use serde::Serialize;
 
 /// The result for one file.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ImportedFile {
     /// Its path below the imported folder.
     pub path: String,
@@ -13,7 +14,7 @@ pub struct ImportedFile {
     pub agent: String,
     /// The session that holds its lines.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub session: Option<String>,
+    pub session_id: Option<String>,
     /// The number of lines of a transcript, or of keys of an index.
     pub rows: u64,
     /// The number of these that the ledger holds now.
@@ -22,20 +23,21 @@ pub struct ImportedFile {
     pub added: u64,
     /// The reason why it was not imported, or only in part.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub why: Option<String>,
+    pub reason: Option<String>,
     /// The keys of an index that were not imported.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub left_out: Vec<LeftRow>,
+    pub left_out_keys: Vec<LeftRow>,
     /// True if the import of this file failed.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub failed: bool,
+    pub has_failed: bool,
 }
 
 /// A key that was not imported.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LeftRow {
     /// The key, as written.
-    pub key: String,
+    pub session_key: String,
     /// The reason.
-    pub why: &'static str,
+    pub reason: &'static str,
 }

@@ -6,15 +6,17 @@ use super::none_if_empty;
 
 /// A session key and the session that it leads to.
 #[derive(Debug, Clone, Default, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RegisteredKey {
     /// The key.
-    pub key: String,
+    pub session_key: String,
     /// The id of the session; `null` if the key leads to none.
-    pub session: Option<String>,
+    pub session_id: Option<String>,
     /// The format of the session.
     pub format: String,
     /// The agent of the session; `null` where the format has no agents.
     #[serde(serialize_with = "none_if_empty")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<String>"))]
     pub agent: String,
     /// The first time that is known of the session, milliseconds UTC.
     pub created_at: Option<i64>,
@@ -25,7 +27,7 @@ pub struct RegisteredKey {
     /// The number of output tokens.
     pub output_tokens: Option<i64>,
     /// The number of tokens in the context.
-    pub total_tokens: Option<i64>,
+    pub context_tokens: Option<i64>,
     /// The channel of its messages.
     pub channel: Option<String>,
 }

@@ -4,6 +4,7 @@ use serde::Serialize;
 
 /// A memory or personality file.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Note {
     /// The format: `openclaw`.
     pub format: String,
@@ -18,11 +19,12 @@ pub struct Note {
     /// The time of the last change, milliseconds UTC.
     pub updated_at: Option<i64>,
     /// True if it is no longer on disk.
-    pub gone: bool,
+    pub is_gone: bool,
 }
 
 /// One version of a note.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct NoteVersion {
     /// The agent that owns it.
     pub agent: String,
@@ -40,9 +42,10 @@ pub struct NoteVersion {
 
 /// A scheduled job.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CronJob {
     /// The agent's id of the job.
-    pub id: String,
+    pub job_id: String,
     /// The job's name.
     pub name: Option<String>,
     /// The job's description.
@@ -58,7 +61,7 @@ pub struct CronJob {
     /// The number of runs.
     pub runs: u64,
     /// The number of failed runs.
-    pub errors: u64,
+    pub failed_runs: u64,
     /// The time of the last run, milliseconds UTC.
     pub last_run_at: Option<i64>,
     /// The status of the last run, as written.
@@ -69,9 +72,10 @@ pub struct CronJob {
 
 /// One run of a job.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CronRun {
     /// The job.
-    pub job: String,
+    pub job_id: String,
     /// The time it ended, milliseconds UTC.
     pub time: Option<i64>,
     /// The status, as written: `ok`, `error`, `skipped`.
@@ -81,11 +85,31 @@ pub struct CronRun {
     /// The model that answered.
     pub model: Option<String>,
     /// The number of tokens that the run recorded.
-    pub tokens: Option<u64>,
+    pub total_tokens: Option<u64>,
     /// The summary of the run.
     pub summary: Option<String>,
     /// The error of the run.
-    pub error: Option<String>,
+    pub error_message: Option<String>,
     /// The session that ran.
-    pub session: Option<String>,
+    pub session_id: Option<String>,
+}
+
+/// The changes of one version of a note.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct NoteChange<'a> {
+    /// The agent that owns the note.
+    pub agent: &'a str,
+    /// Its path inside the workspace.
+    pub name: &'a str,
+    /// The number of the version.
+    pub version: u64,
+    /// The time it was written, milliseconds UTC.
+    pub time: Option<i64>,
+    /// The number of lines that were added.
+    pub added_lines: usize,
+    /// The number of lines that were removed.
+    pub removed_lines: usize,
+    /// The changes: a sign and a line, line by line.
+    pub diff: String,
 }

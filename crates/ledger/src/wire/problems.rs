@@ -4,6 +4,7 @@ use serde::Serialize;
 
 /// A problem, and where it is.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct FoundProblem {
     /// The kind, for example `opaque`.
     pub kind: String,
@@ -23,7 +24,7 @@ pub struct FoundProblem {
     /// The length of the line in bytes.
     pub bytes: Option<u64>,
     /// The number of the record in the ledger, for `raw()` in `quipu sql`.
-    pub record: Option<i64>,
+    pub seq: Option<i64>,
     /// The session.
     pub session_id: Option<String>,
 }

@@ -59,7 +59,7 @@ pub struct SearchGaps {
     pub too_long: u64,
     /// If nothing was found: the number of hits in the model's reasoning.
     pub in_thinking: u64,
-    /// If nothing was found: the number of hits in text that programs put beside messages.
+    /// If nothing was found: the number of hits in text that programs attached to messages.
     pub in_attached: u64,
 }
 
@@ -76,15 +76,17 @@ pub struct Scanned {
 
 /// An entry that matches.
 #[derive(Debug, Clone, Default, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SearchHit {
     /// The session's id; `null` for entries without a session: notes, jobs, prompts.
-    pub session: Option<String>,
+    pub session_id: Option<String>,
     /// The agent's id of the entry; without one, `#` and its number.
-    pub entry: String,
+    pub entry_id: String,
     /// The entry's number in the ledger.
-    pub number: i64,
+    pub entry: i64,
     /// The entry's type, as written.
-    pub kind: String,
+    #[serde(rename = "type")]
+    pub type_name: String,
     /// The role of the speaker.
     pub role: Option<String>,
     /// The time, milliseconds UTC.
@@ -94,9 +96,9 @@ pub struct SearchHit {
     /// The matches in it: beginning and end, in characters.
     pub marks: Vec<(usize, usize)>,
     /// True if text before the snippet was cut off.
-    pub cut_before: bool,
+    pub is_cut_before: bool,
     /// True if text after the snippet was cut off.
-    pub cut_after: bool,
+    pub is_cut_after: bool,
     /// The kind of text that matches: `text`, `input`, `result`, `thinking`,
     /// `attached`.
     pub place: &'static str,
@@ -107,12 +109,12 @@ pub struct SearchHit {
     /// True if there is a newer version of it that does not match.
     pub is_older: bool,
     /// The reason why `show` hides it by default: `meta`, `mirror`, `sidechain`, `summary`,
-    /// `queued`, `unknown`, `bookkeeping`, `attached` for text that a program put beside the
+    /// `queued`, `unknown`, `bookkeeping`, `attached` for text that a program attached to the
     /// message, or `injected` for the output of a command that the user ran. `null` if it is not
     /// hidden.
     pub folded: Option<&'static str>,
     /// The number of the turn in its session, from 1.
-    pub turn: Option<u64>,
+    pub turn_number: Option<u64>,
     /// The session's format.
     pub format: String,
     /// The session's agent.
@@ -130,7 +132,7 @@ pub struct SearchHit {
     /// The state of the session's files.
     pub state: Option<SessionState>,
     /// The parent session, for which this one works.
-    pub parent: Option<String>,
+    pub parent_session_id: Option<String>,
     /// The name of the note, or of the job.
     pub name: Option<String>,
     /// The relevance; higher is better.
@@ -145,9 +147,10 @@ pub struct SearchHit {
 
 /// An entry near a hit.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Nearby {
     /// The entry's number in the ledger.
-    pub number: i64,
+    pub entry: i64,
     /// True if the entry is before the hit, false if after it.
     pub is_before: bool,
     /// The role of the speaker.
@@ -156,4 +159,15 @@ pub struct Nearby {
     pub time: Option<i64>,
     /// The beginning of its text, on one line.
     pub text: String,
+}
+
+/// An entry that matches, with the number of all hits.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct CountedHit<'a> {
+    /// The entry.
+    #[serde(flatten)]
+    pub hit: &'a SearchHit,
+    /// The number of all hits for the words as typed.
+    pub total_hits: u64,
 }

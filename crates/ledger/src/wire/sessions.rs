@@ -6,15 +6,17 @@ use super::{SessionState, none_if_empty};
 
 /// One session of a list.
 #[derive(Debug, Clone, Default, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Session {
     /// The id that the agent gave it. A sub-agent's id is `<parent>/<file>`.
-    pub id: String,
+    pub session_id: String,
     /// The session key that last led to it.
-    pub key: Option<String>,
+    pub session_key: Option<String>,
     /// The format it is written in.
     pub format: String,
     /// The agent that it belongs to; empty where the format has no agents, and `null` in JSON.
     #[serde(serialize_with = "none_if_empty")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<String>"))]
     pub agent: String,
     /// The kind of file that it comes from: `transcript`, `agent`, `subagent`, `trajectory` or
     /// `prompt_history`.
@@ -44,7 +46,7 @@ pub struct Session {
     /// copies.
     pub lines: u64,
     /// The number of collected bytes of that file.
-    pub size: u64,
+    pub bytes: u64,
     /// The number of stored records of all its files, including their older versions.
     pub records: u64,
     /// The number of turns.
@@ -57,14 +59,14 @@ pub struct Session {
     pub models: Vec<String>,
     /// The tokens of its responses, including those read from or written to a cache, without those
     /// of its sub-agents. Each response is counted once over all sessions.
-    pub tokens: u64,
+    pub total_tokens: u64,
     /// The cost of its responses in US dollars, without those of its sub-agents. Each response is
     /// counted once over all sessions. `null` if no response has a price.
     pub cost_usd: Option<f64>,
     /// The state of its files.
     pub state: SessionState,
     /// The session that started it, if it is a sub-agent.
-    pub parent: Option<String>,
+    pub parent_session_id: Option<String>,
     /// The session that it was forked from.
     pub fork_of: Option<String>,
     /// The channel of its messages.
@@ -79,11 +81,12 @@ pub struct Session {
 
 /// One project: all sessions of one folder.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Project {
     /// The last part of its path, or else a slug.
-    pub name: String,
+    pub project: String,
     /// Its folder; `null` if no session recorded it.
-    pub path: Option<String>,
+    pub cwd: Option<String>,
     /// The names of its folder below Claude Code's `projects`.
     pub slugs: Vec<String>,
     /// The formats of its sessions.

@@ -53,3 +53,17 @@ fn hex(bytes: &[u8]) -> String {
         text
     })
 }
+
+#[cfg(feature = "schema")]
+impl schemars::JsonSchema for SqlValue {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "SqlValue".into()
+    }
+
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        schemars::json_schema!({
+            "description": "A value of a SQL query. Blobs are hexadecimal digits.",
+            "type": ["null", "number", "string"],
+        })
+    }
+}

@@ -8,6 +8,7 @@ use serde::{Serialize, Serializer};
 /// The state of a session's files. The variants are in ascending order of precedence: a session has
 /// the greatest state of its files.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename_all = "lowercase"))]
 pub enum SessionState {
     /// No transcript of the session was ever collected.
     #[default]

@@ -4,46 +4,48 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::SkippedFiles;
+use super::{SkippedFiles, SyncReport};
 
 /// The contents of the ledger.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Status {
     /// The ledger file.
     pub ledger: LedgerStatus,
     /// The contents by format.
     pub formats: Vec<FormatStatus>,
     /// The number of problems by kind.
-    pub problems: BTreeMap<String, u64>,
+    pub problems_by_kind: BTreeMap<String, u64>,
     /// The number of entries of which only a part is in the search index.
-    pub partly_indexed: u64,
+    pub partly_indexed_entries: u64,
     /// The number of records above 32 MiB. Only the first 64 KiB of each are read.
-    pub too_long: u64,
+    pub too_long_records: u64,
     /// The number of records that their source no longer holds.
     pub absent_records: u64,
     /// The number of unterminated last lines that are shown provisionally.
-    pub provisional: u64,
+    pub provisional_lines: u64,
     /// The number of damaged compressed files that are too large to be kept as they are.
-    pub not_kept: u64,
+    pub files_not_kept: u64,
 }
 
 impl Status {
     /// Returns whether every collected byte is kept. Only the lines before the damage are kept of a
     /// damaged compressed file above 256 MiB.
     pub fn keeps_everything(&self) -> bool {
-        self.not_kept == 0
+        self.files_not_kept == 0
     }
 }
 
 /// The ledger file.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LedgerStatus {
     /// The path of the file.
     pub path: String,
     /// False if there is no such file yet.
-    pub exists: bool,
+    pub has_file: bool,
     /// The ledger's id.
-    pub id: String,
+    pub ledger_id: String,
     /// Its size in bytes, without the write-ahead log.
     pub bytes: u64,
     /// The size of the write-ahead log in bytes. It is emptied when the last process closes the
@@ -52,18 +54,19 @@ pub struct LedgerStatus {
     /// The number of records of all formats.
     pub records: u64,
     /// The number of records that are not projected yet; the next sync projects them.
-    pub unprojected: u64,
+    pub unprojected_records: u64,
     /// The version of the truth schema.
-    pub schema: i64,
+    pub schema_version: i64,
 }
 
 /// The contents of one format.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct FormatStatus {
     /// Its stable name.
     pub format: String,
     /// The product's name.
-    pub title: String,
+    pub product: String,
     /// The folders that were searched.
     pub roots: Vec<RootStatus>,
     /// The number of sessions, without sub-agents.
@@ -71,7 +74,7 @@ pub struct FormatStatus {
     /// The number of sub-agents.
     pub subagents: u64,
     /// The number of sessions by state, without sub-agents.
-    pub states: BTreeMap<String, u64>,
+    pub sessions_by_state: BTreeMap<String, u64>,
     /// The number of files collected.
     pub sources: u64,
     /// The number of databases collected.
@@ -94,32 +97,34 @@ pub struct FormatStatus {
     /// kept.
     pub damaged: Vec<SkippedFiles>,
     /// The types that this version does not know, with the number of records of each.
-    pub unknown_types: BTreeMap<String, u64>,
+    pub records_by_unknown_type: BTreeMap<String, u64>,
     /// The number of forgotten sessions.
-    pub forgotten: u64,
+    pub forgotten_sessions: u64,
     /// The number of sources that are no longer on disk.
-    pub gone: u64,
+    pub gone_sources: u64,
     /// The number of sources that were rewritten at least once.
-    pub rewritten: u64,
+    pub rewritten_sources: u64,
     /// The transcript on disk that was unchanged for the longest time.
-    pub oldest: Option<OldestTranscript>,
+    pub oldest_transcript: Option<OldestTranscript>,
 }
 
 /// The state of a collected database.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DatabaseStatus {
     /// Its path relative to its root.
     pub path: String,
     /// The version of its tables.
-    pub schema: i64,
+    pub schema_version: i64,
     /// The number of sessions and archived transcripts in it at the last sync.
     pub transcripts: u64,
     /// The number of these that are read to their end; `skipped` lists the others.
-    pub read: u64,
+    pub read_transcripts: u64,
 }
 
 /// The contents of one priority.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PriorityStatus {
     /// The priority: 0 for transcripts and indexes, 1 for scheduled jobs, 2 for notes.
     pub priority: u8,
@@ -135,15 +140,17 @@ pub struct PriorityStatus {
 
 /// A folder that was searched.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RootStatus {
     /// The folder.
     pub path: String,
-    /// `collected`, `absent`, `unreadable`, or `twin` if it is the same folder as an earlier root.
+    /// `collected`, `absent`, `unreadable`, or `duplicate` if it is the same folder as an earlier root.
     pub state: String,
 }
 
 /// The transcript that the agent's clean-up will delete first.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct OldestTranscript {
     /// The path of the transcript.
     pub path: String,
@@ -160,6 +167,7 @@ pub struct OldestTranscript {
 
 /// The position up to which a file was read.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Cursor {
     /// The file's format.
     pub format: String,
@@ -170,25 +178,35 @@ pub struct Cursor {
     /// The number of bytes that are records.
     pub offset: u64,
     /// The number of bytes after them, without a newline.
-    pub tail: u64,
+    pub tail_bytes: u64,
     /// The size at the last sync.
-    pub size: u64,
+    pub bytes: u64,
     /// The modification time at the last sync, milliseconds UTC.
-    pub mtime: i64,
+    pub modified_at: i64,
     /// The number of the file's newest generation.
     pub generation: i64,
     /// The reason why that generation began.
     pub began: String,
     /// True if the file is no longer on disk.
-    pub gone: bool,
+    pub is_gone: bool,
     /// The reason why nothing is collected from it.
     pub refused: Option<String>,
     /// The session it belongs to, by the id that `restore` accepts.
-    pub session: Option<String>,
+    pub session_id: Option<String>,
     /// `file`, `database`, or `rows` for a session in a database.
     pub kind: String,
     /// The number of the last row that was read.
-    pub row: Option<i64>,
+    pub last_row: Option<i64>,
     /// The number of rows up to it; of a database, the number of sessions.
     pub rows: Option<u64>,
+}
+
+/// The result of `quipu` without a command.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Overview<'a> {
+    /// The result of the sync; `null` if nothing could be collected.
+    pub sync: Option<&'a SyncReport>,
+    /// The contents of the ledger.
+    pub status: &'a Status,
 }

@@ -8,6 +8,7 @@ use crate::base::ids::Seq;
 
 /// The result of a sync.
 #[derive(Debug, Clone, Default, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SyncReport {
     /// The number of files, and of transcripts in databases, that were found and are collected.
     pub sources: u64,
@@ -40,11 +41,11 @@ pub struct SyncReport {
     #[serde(skip)]
     pub(crate) since: Option<Seq>,
     /// The number of sources that were rewritten.
-    pub rewritten: u64,
+    pub rewritten_sources: u64,
     /// The number of sources that were renamed.
-    pub renamed: u64,
+    pub renamed_sources: u64,
     /// The number of sources that are no longer on disk.
-    pub gone: u64,
+    pub gone_sources: u64,
     /// Files that were not collected, or only in part.
     pub skipped: Vec<SkippedFiles>,
     /// Warnings about collected files.
@@ -107,6 +108,7 @@ pub(crate) const ODD: &str = "odd: ";
 
 /// Files that are not collected, or only in part, for one reason.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SkippedFiles {
     /// The format of their root.
     pub format: String,
@@ -121,7 +123,7 @@ pub struct SkippedFiles {
     /// that are not followed, up to 5,000.
     pub paths: Vec<String>,
     /// True for transcripts in a database; their paths begin with the database's.
-    pub in_database: bool,
+    pub is_in_database: bool,
 }
 
 impl SkippedFiles {
@@ -138,6 +140,7 @@ impl SkippedFiles {
 
 /// The result of a rebuild.
 #[derive(Debug, Clone, Default, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RebuildReport {
     /// The number of records that were projected.
     pub records: u64,
@@ -150,4 +153,15 @@ pub struct RebuildReport {
     /// The number of chunks that were opened to read the records.
     #[serde(skip)]
     pub chunks_opened: u64,
+}
+
+/// The result of collecting once during a watch.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct WatchReport<'a> {
+    /// The time when it was stored, milliseconds UTC.
+    pub time: i64,
+    /// The result of the sync.
+    #[serde(flatten)]
+    pub sync: &'a SyncReport,
 }

@@ -15,23 +15,24 @@ pub struct UsageReport {
 
 /// Tokens and cost of one group of responses.
 #[derive(Debug, Clone, Default, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct UsageLine {
     /// The grouping: `day`, `week`, `month`, `block`, `session`, `model`, `project`, `agent`; or
     /// `total`.
     pub by: &'static str,
-    /// The group: `2026-11-15` (a day, or the Monday of a week), `2026-11`, an id, a name; `unknown` if it is not recorded; or
-    /// `total`.
+    /// The group: `2026-11-15` (a day, or the Monday of a week), `2026-11`, an id or a name;
+    /// `unknown` if none is recorded; or `total`.
     pub group: String,
     /// The number of API responses, each counted once.
     pub responses: u64,
     /// Uncached input tokens.
-    pub input: u64,
+    pub input_tokens: u64,
     /// Output tokens.
-    pub output: u64,
+    pub output_tokens: u64,
     /// Input tokens read from the cache.
-    pub cache_read: u64,
+    pub cache_read_tokens: u64,
     /// Input tokens written to the cache.
-    pub cache_write: u64,
+    pub cache_write_tokens: u64,
     /// The sum of these tokens.
     pub total_tokens: u64,
     /// The cost of all responses with a price, in US dollars; `null` if none has one.
@@ -43,7 +44,7 @@ pub struct UsageLine {
     /// In the total: the number of transcripts whose last line has no newline yet. The usage of
     /// such a line is counted when its newline is collected.
     #[serde(skip_serializing_if = "is_zero")]
-    pub unfinished: u64,
+    pub unfinished_transcripts: u64,
     /// The tokens of requests that no line records, such as compactions and titles. They come from
     /// the agent's own total.
     #[serde(skip_serializing_if = "is_zero")]
@@ -68,6 +69,7 @@ pub struct UsageLine {
 
 /// A window in which a plan limits usage.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct UsageBlock {
     /// Its beginning, milliseconds UTC.
     pub starts_at: i64,
@@ -105,11 +107,13 @@ pub struct RecentWindow {
 
 /// Details of a session. The usage of its sub-agents is counted in it.
 #[derive(Debug, Clone, Default, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct UsageSession {
     /// The format: `claude-code`, `openclaw`.
     pub format: String,
     /// The agent; empty where the format has no agents, and `null` in JSON.
     #[serde(serialize_with = "none_if_empty")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<String>"))]
     pub agent: String,
     /// Its working directory.
     pub cwd: Option<String>,

@@ -77,7 +77,7 @@ fn check_continues(home: &Home, old: &OldLedger) {
     home.assert_rebuilds();
     let diagnosis =
         quipu_ledger::doctor::doctor(&home.ledger_path(), &home.roots(), true, &mut |_| {});
-    assert!(diagnosis.ok, "{}: {:?}", old.name, diagnosis.findings);
+    assert!(diagnosis.is_ok, "{}: {:?}", old.name, diagnosis.findings);
 }
 
 #[test]

@@ -111,7 +111,7 @@ fn r4_every_archive_is_the_same_session() {
             assert_eq!(home.all(sessions), [name], "{on_disk}");
             // Five messages and the header are in both.
             assert_eq!(home.one::<i64>("SELECT count(*) FROM sightings"), 6, "{on_disk}");
-            assert_eq!(home.one::<i64>("SELECT sum(output) FROM usage WHERE is_counted"), 7);
+            assert_eq!(home.one::<i64>("SELECT sum(output_tokens) FROM usage WHERE is_counted"), 7);
             let new = message(5, "word").len() + message(6, "word").len();
             assert_eq!(stored(&home) - before, new as i64, "{on_disk}");
             assert!(home.problems().is_empty(), "{on_disk}: {:?}", home.problems());
@@ -139,7 +139,7 @@ fn a69_a_transcript_that_is_compressed_stays_one_session() {
     let path = format!("{}.zst", live());
     home.write(&path, zst(transcript(0..50)));
     let report = home.sync_and_check();
-    assert_eq!((report.gone, report.sources_added), (1, 1));
+    assert_eq!((report.gone_sources, report.sources_added), (1, 1));
     assert_eq!(stored(&home), before);
     assert_eq!(home.all("SELECT state, messages FROM sessions"), ["'archived'|50"]);
     assert_eq!(home.one::<i64>("SELECT count(*) FROM sightings"), 51);
@@ -156,8 +156,8 @@ fn a69_a_transcript_that_is_compressed_stays_one_session() {
         Generations::Newest,
     )
     .unwrap();
-    assert_eq!((report.files, report.decompressed), (2, 1));
-    assert_eq!(report.restored.iter().filter(|file| file.decompressed).count(), 1);
+    assert_eq!((report.files, report.decompressed_files), (2, 1));
+    assert_eq!(report.written.iter().filter(|file| file.is_decompressed).count(), 1);
 }
 
 /// The same, archived and compressed in one step, as newer releases do.
@@ -183,7 +183,7 @@ fn a69_a_renamed_compressed_archive_is_recognized() {
     home.sync();
     home.rename(&from, &to);
     let report = home.sync_and_check();
-    assert_eq!((report.renamed, report.gone, report.bytes_read), (1, 0, 0));
+    assert_eq!((report.renamed_sources, report.gone_sources, report.bytes_read), (1, 0, 0));
     // The time of its last change differs, so it is compared once.
     assert_eq!(home.sync().records_added, 0);
     assert_eq!(home.sync().sources_changed, 0);
@@ -212,7 +212,7 @@ fn a69_a_truncated_archive_keeps_its_complete_lines() {
         let report = home.sync_and_check();
         assert_eq!(report.records_added, 3001 - kept.lines().count() as u64, "{part}");
         // The file begins with the earlier bytes, so it is not a new generation.
-        assert_eq!(report.rewritten, 0);
+        assert_eq!(report.rewritten_sources, 0);
         assert_eq!(restored(&home, &live()), text);
         assert_eq!(home.restored(Generations::All).len(), 1);
         assert_eq!(home.sync().sources_changed, 0);
@@ -342,7 +342,7 @@ fn r4_a_cold_archive_is_named_by_its_header() {
     let other = transcript(0..3).replace(ID, "other");
     home.write(&cold("aaaa"), zst(transcript(0..3)));
     home.write(&cold("bbbb"), zst(other));
-    // Without a header the session of these lines is unknown; they are found all the same.
+    // Without a header the session of these lines is unknown; they are still found.
     home.write(&cold("cccc"), zst(message(90, "stray") + &message(91, "stray")));
     home.sync_and_check();
     assert_eq!(
@@ -377,7 +377,7 @@ fn r4_lines_are_looked_up_in_every_file_of_the_session() {
     home.sync_and_check();
     assert_eq!(stored(&home) - before, line(50).len() as i64);
     assert_eq!(home.all("SELECT messages FROM sessions"), ["31"]);
-    assert_eq!(home.one::<i64>("SELECT sum(output) FROM usage WHERE is_counted"), 31);
+    assert_eq!(home.one::<i64>("SELECT sum(output_tokens) FROM usage WHERE is_counted"), 31);
     assert_eq!(home.one::<i64>("SELECT count(*) FROM sightings"), 25);
 }
 

@@ -158,7 +158,7 @@ fn backups_are_recorded() {
     // A read-only ledger cannot record it, and reports that.
     let mut ledger = Ledger::open_read_only(&home.ledger_path()).unwrap();
     let another = BackupTarget { path: &home.scratch("disk/another.db"), replace: false };
-    assert!(!quipu_ledger::backup::backup(&mut ledger, another, &mut |_| {}).unwrap().remembered);
+    assert!(!quipu_ledger::backup::backup(&mut ledger, another, &mut |_| {}).unwrap().is_recorded);
     assert_eq!(quipu_ledger::backup::backups(&ledger).unwrap().len(), 2);
 }
 

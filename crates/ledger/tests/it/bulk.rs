@@ -45,7 +45,7 @@ fn assert_as_fts5_has_it(home: &Home) {
         .findings
         .iter()
         .filter(|finding| finding.severity != Severity::Note)
-        .map(|finding| finding.what.as_str())
+        .map(|finding| finding.message.as_str())
         .collect();
     assert_eq!(bad, [""; 0]);
 }
@@ -120,8 +120,7 @@ fn without_the_known_format_fts5_does_the_same() {
         for text in ["common", "word7", "strasse ete", "\"the the\"", "word1*", "under -common"] {
             let [direct, plain] = homes.each_ref().map(|home| {
                 let answer = home.search(&request(text));
-                let hits =
-                    answer.hits.iter().map(|hit| (hit.number, hit.score)).collect::<Vec<_>>();
+                let hits = answer.hits.iter().map(|hit| (hit.entry, hit.score)).collect::<Vec<_>>();
                 (answer.total, hits)
             });
             assert_eq!(direct, plain, "{text} after {step}");

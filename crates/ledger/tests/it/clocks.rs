@@ -28,7 +28,8 @@ fn f33_all_files_are_touched_at_once() {
         set_modified(&home, &path_of(number), SystemTime::UNIX_EPOCH);
     }
     let report = home.sync();
-    let work = (report.bytes_read, report.lines_parsed, report.records_added, report.rewritten);
+    let work =
+        (report.bytes_read, report.lines_parsed, report.records_added, report.rewritten_sources);
     assert_eq!(work, (0, 0, 0, 0));
     assert_eq!(home.sync().bytes_verified, 0, "the file is compared only once");
     home.sync_and_check();
@@ -48,7 +49,7 @@ fn touched_files_share_the_chunks_that_are_opened() {
     }
     home.append(&path_of(1499), lines(2000..2001));
     let report = home.sync();
-    assert_eq!((report.records_added, report.rewritten), (1, 0));
+    assert_eq!((report.records_added, report.rewritten_sources), (1, 0));
     assert!(report.bytes_verified > 0 && chunks > 0);
     // Three units of work, and each may open every chunk.
     let most = 4 * chunks.cast_unsigned();
@@ -69,7 +70,7 @@ fn f33_the_time_of_a_file_never_changes() {
     // Its length does not change either.
     home.write(MAIN, lines(0..12).replace("word3\"", "wordX\""));
     set_modified(&home, MAIN, frozen);
-    assert_eq!(home.sync_and_check().rewritten, 1);
+    assert_eq!(home.sync_and_check().rewritten_sources, 1);
     home.assert_restores_all(&[MAIN]);
     assert_eq!((home.hits("word3"), home.hits("wordX")), (1, 1));
 }

@@ -137,7 +137,7 @@ fn a_deleted_file_stays_in_the_ledger() {
     home.write(MAIN, &lines);
     home.sync();
     home.remove(MAIN);
-    assert_eq!(home.sync().gone, 1);
+    assert_eq!(home.sync().gone_sources, 1);
     assert_eq!(home.one::<String>("SELECT state FROM sessions"), "gone");
     assert_eq!(home.problems().get("unterminated"), Some(&1));
     let restored = home.restored(quipu_ledger::restore::Generations::Newest);
@@ -253,7 +253,7 @@ fn a_projects_folder_can_be_a_root() {
         quipu_ledger::collect::RootPath { path: home.path(".claude/projects"), ..roots[0].clone() };
     let report = quipu_ledger::collect::collect(&mut home.open(), &roots, &mut |_| {}).unwrap();
     assert_eq!((report.sources, report.records_added), (2, 2));
-    let ids = home.all("SELECT session_id, project, part FROM sessions ORDER BY session_id");
+    let ids = home.all("SELECT session_id, slug, part FROM sessions ORDER BY session_id");
     assert_eq!(
         ids,
         [

@@ -61,8 +61,8 @@ fn a_companion_that_is_no_regular_file_is_refused_before_sqlite_opens_it() {
             assert_named(prepare_restore(&ledger, &copy, true, &mut |_| {}), &file, kind);
             let diagnosis = quipu_ledger::doctor::doctor(&ledger, &home.roots(), true, &mut |_| {});
             let finding = diagnosis.findings.first().unwrap();
-            assert!(finding.what.contains(file.to_str().unwrap()), "{finding:?}");
-            assert!(finding.advice.contains("move it away"), "{finding:?}");
+            assert!(finding.message.contains(file.to_str().unwrap()), "{finding:?}");
+            assert!(finding.hint.contains("move it away"), "{finding:?}");
             // As a backup, and where no ledger is yet.
             let _ = fs::remove_file(beside(&copy, suffix));
             fs::rename(&file, beside(&copy, suffix)).unwrap();

@@ -197,7 +197,7 @@ fn the_process_that_holds_the_lock_is_named() {
     let copy = home.folder().join("copy.db");
     let target = quipu_ledger::backup::BackupTarget { path: &copy, replace: false };
     let report = quipu_ledger::backup::backup(&mut ledger, target, &mut |_| {}).unwrap();
-    assert!(!report.remembered && report.records == 3, "{report:?}");
+    assert!(!report.is_recorded && report.records == 3, "{report:?}");
     holder.kill().unwrap();
     holder.wait().unwrap();
 }

@@ -53,7 +53,7 @@ fn r6_the_usage_of_a_run_is_not_counted_twice() {
     );
     home.sync_and_check();
     assert_eq!(home.all("SELECT session_id FROM sessions"), ["'s1'"]);
-    assert_eq!(home.all("SELECT sum(output) FROM usage WHERE is_counted"), ["6"]);
+    assert_eq!(home.all("SELECT sum(output_tokens) FROM usage WHERE is_counted"), ["6"]);
     assert_eq!(home.all("SELECT session FROM entries WHERE type = 'cron_run'"), ["NULL"]);
     assert_eq!(
         home.one::<i64>("SELECT count(*) FROM cron_runs JOIN sessions USING (session_id)"),
@@ -124,7 +124,7 @@ fn r6_migrated_files_are_the_same_sources() {
     home.rename(RUNS, &format!("{RUNS}.migrated"));
     home.write(".openclaw/state/openclaw.sqlite", "SQLite format 3\0");
     let report = home.sync_and_check();
-    assert_eq!((report.renamed, report.gone, report.records_added), (2, 0, 0));
+    assert_eq!((report.renamed_sources, report.gone_sources, report.records_added), (2, 0, 0));
     assert_eq!(home.one::<i64>("SELECT count(*) FROM cron_jobs"), 1);
     assert_eq!(home.one::<i64>("SELECT count(*) FROM cron_runs"), 1);
     let state = report.skipped.iter().find(|skipped| skipped.paths == ["state/"]).unwrap();

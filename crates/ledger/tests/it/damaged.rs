@@ -48,12 +48,15 @@ fn a_repaired_file_is_a_new_generation() {
     let file = File::options().write(true).open(home.path(&path())).unwrap();
     file.set_modified(SystemTime::now()).unwrap();
     let report = home.sync_and_check();
-    assert_eq!((report.records_added, report.rewritten, report.problems), (0, 0, 0));
+    assert_eq!((report.records_added, report.rewritten_sources, report.problems), (0, 0, 0));
     assert_eq!(home.problems()["damaged_archive"], 1);
 
     home.write(&path(), zst(transcript(9)));
     let report = home.sync_and_check();
-    assert_eq!((report.records_added, report.rewritten, report.damaged().count()), (4, 1, 0));
+    assert_eq!(
+        (report.records_added, report.rewritten_sources, report.damaged().count()),
+        (4, 1, 0)
+    );
     let all = home.restored(Generations::All);
     let lines = back(path().strip_suffix(".zst").unwrap());
     assert_eq!(all[&lines], transcript(9).into_bytes());
@@ -99,7 +102,7 @@ fn an_interrupted_sync_of_a_large_file_is_completed() {
         )
         .unwrap();
     let report = home.sync_and_check();
-    assert_eq!((report.records_added, report.rewritten), (0, 0));
+    assert_eq!((report.records_added, report.rewritten_sources), (0, 0));
     home.assert_restores_all(&[&path()]);
     // Interrupted again, and complete by then: no pieces are left over.
     home.sql()
@@ -125,7 +128,7 @@ fn damaged_files_of_an_older_ledger_are_read_again() {
         )
         .unwrap();
     let report = home.sync_and_check();
-    assert_eq!((report.records_added, report.rewritten), (0, 0));
+    assert_eq!((report.records_added, report.rewritten_sources), (0, 0));
     home.assert_restores_all(&[&path()]);
     assert_eq!(home.sync().sources_changed, 0);
 }
@@ -161,10 +164,10 @@ fn the_doctor_gives_advice_and_finds_changed_bytes() {
     let doctor =
         || quipu_ledger::doctor::doctor(&home.ledger_path(), &home.roots(), true, &mut |_| {});
     let diagnosis = doctor();
-    assert!(diagnosis.ok, "{:?}", diagnosis.findings);
+    assert!(diagnosis.is_ok, "{:?}", diagnosis.findings);
     assert_eq!(diagnosis.findings.len(), 1, "{:?}", diagnosis.findings);
     assert_eq!(diagnosis.findings[0].count, Some(2));
-    assert!(diagnosis.findings[0].advice.starts_with("nothing to do"));
+    assert!(diagnosis.findings[0].hint.starts_with("nothing to do"));
     let sql = home.sql();
     for change in [
         "UPDATE damaged_bytes SET bytes = zeroblob(length(bytes))",
@@ -174,7 +177,7 @@ fn the_doctor_gives_advice_and_finds_changed_bytes() {
         sql.execute_batch("BEGIN").unwrap();
         sql.execute_batch(change).unwrap();
         sql.execute_batch("COMMIT").unwrap();
-        assert!(!doctor().ok, "{change}");
+        assert!(!doctor().is_ok, "{change}");
     }
 }
 
@@ -208,11 +211,14 @@ fn a_damaged_archive_in_a_database_is_kept() {
         // An unrelated change of the database changes nothing about it.
         change(&home, &format!("PRAGMA user_version = {}", 10 + cut % 10));
         let report = sync(&home);
-        assert_eq!((report.records_added, report.rewritten, report.gone), (0, 0, 0));
+        assert_eq!(
+            (report.records_added, report.rewritten_sources, report.gone_sources),
+            (0, 0, 0)
+        );
         let status = quipu_ledger::status::status(&home.open(), &home.roots()).unwrap();
         let openclaw = status.formats.iter().find(|format| format.format == "openclaw").unwrap();
         assert_eq!((openclaw.databases, openclaw.damaged.len()), (1, 1));
-        assert!(openclaw.skipped.iter().all(|skipped| !skipped.in_database));
+        assert!(openclaw.skipped.iter().all(|skipped| !skipped.is_in_database));
     }
     put(&whole, "old.jsonl.deleted.x.zst");
     let report = sync(&home);

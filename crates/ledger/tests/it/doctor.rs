@@ -23,7 +23,7 @@ fn examine(home: &Home, is_deep: bool) -> Diagnosis {
 fn described(diagnosis: &Diagnosis) -> Vec<String> {
     let findings = diagnosis.findings.iter();
     findings
-        .map(|finding| format!("{} {:?}: {}", finding.check, finding.severity, finding.what))
+        .map(|finding| format!("{} {:?}: {}", finding.check, finding.severity, finding.message))
         .collect()
 }
 
@@ -78,8 +78,8 @@ fn a_sound_ledger_has_no_errors() {
             .filter(|finding| !finding.contains(" Note: "))
             .collect();
         assert_eq!(bad, [""; 0]);
-        assert!(diagnosis.ok);
-        assert!(diagnosis.checks.iter().all(|check| check.done));
+        assert!(diagnosis.is_ok);
+        assert!(diagnosis.checks.iter().all(|check| check.is_done));
     }
 }
 
@@ -100,7 +100,7 @@ fn a_missing_ledger_is_a_finding() {
     let home = Home::quick();
     home.write(MAIN, line("user", &uuid(1), None, "never collected"));
     let diagnosis = examine(&home, true);
-    assert!(!diagnosis.ok);
+    assert!(!diagnosis.is_ok);
     assert!(described(&diagnosis)[0].contains("there is no ledger"), "{:?}", described(&diagnosis));
     assert!(!home.folder().join("data").exists(), "nothing was created");
 }
@@ -118,7 +118,7 @@ struct Judge {
 impl Judge {
     fn new(home: Home) -> Judge {
         let diagnosis = examine(&home, true);
-        assert!(diagnosis.ok, "{:?}", described(&diagnosis));
+        assert!(diagnosis.is_ok, "{:?}", described(&diagnosis));
         let sound = fs::read(home.ledger_path()).unwrap();
         let files = everything(&home, &home.ledger_path());
         let rows = home.projection();
@@ -134,12 +134,12 @@ impl Judge {
         fs::write(&path, bytes).unwrap();
         let diagnosis = examine(&self.home, true);
         for finding in &diagnosis.findings {
-            assert!(!finding.advice.is_empty(), "{what}: no advice for {}", finding.what);
+            assert!(!finding.hint.is_empty(), "{what}: no advice for {}", finding.message);
             // The command prints the number after a colon, which only a noun phrase allows.
-            let has_clauses = finding.what.contains([':', ';']);
-            assert!(finding.count.is_none() || !has_clauses, "{what}: {}", finding.what);
+            let has_clauses = finding.message.contains([':', ';']);
+            assert!(finding.count.is_none() || !has_clauses, "{what}: {}", finding.message);
         }
-        if !diagnosis.ok {
+        if !diagnosis.is_ok {
             self.found += 1;
             return;
         }
@@ -243,7 +243,7 @@ fn f8_a_damaged_log_loses_its_end_and_nothing_else() {
         fs::remove_file(data.join("ledger.db-shm")).unwrap();
         fs::write(data.join("ledger.db-wal"), &bytes).unwrap();
         let diagnosis = examine(&home, true);
-        assert!(diagnosis.ok, "round {round}: {:?}", described(&diagnosis));
+        assert!(diagnosis.is_ok, "round {round}: {:?}", described(&diagnosis));
         home.assert_sound();
         let held = everything(&home, &home.ledger_path());
         let held = held.first().map_or(&[][..], |(_, bytes)| bytes);
@@ -280,7 +280,7 @@ fn f24_a_log_that_is_gone_takes_the_last_transactions_with_it() {
         let _ = fs::remove_file(data.join(sidecar));
     }
     let diagnosis = examine(&home, true);
-    assert!(diagnosis.ok, "{:?}", described(&diagnosis));
+    assert!(diagnosis.is_ok, "{:?}", described(&diagnosis));
     assert_eq!(home.hits("onlyinthelog"), 0);
     let changed = "files that changed since they were read";
     assert!(
@@ -318,7 +318,7 @@ fn f10_writes_that_never_happened_are_found() {
         drop(child.stdin.take());
         let output = child.wait_with_output().unwrap();
         let diagnosis = examine(&home, true);
-        if !diagnosis.ok {
+        if !diagnosis.is_ok {
             damaged += 1;
             continue;
         }
@@ -345,7 +345,7 @@ fn every_finding_about_sources_has_advice() {
     std::os::unix::fs::symlink("/etc/hostname", link).unwrap();
     fs::set_permissions(home.ledger_path(), fs::Permissions::from_mode(0o644)).unwrap();
     let diagnosis = examine(&home, false);
-    assert!(diagnosis.ok, "{:?}", described(&diagnosis));
+    assert!(diagnosis.is_ok, "{:?}", described(&diagnosis));
     let expected = [
         ("file", Severity::Warning, "other users"),
         ("cursors", Severity::Note, "files that changed since they were read"),
@@ -355,11 +355,13 @@ fn every_finding_about_sources_has_advice() {
     ];
     for (check, severity, words) in expected {
         let found = diagnosis.findings.iter().find(|finding| {
-            finding.check == check && finding.severity == severity && finding.what.contains(words)
+            finding.check == check
+                && finding.severity == severity
+                && finding.message.contains(words)
         });
         let found = found.unwrap_or_else(|| panic!("{words}: {:?}", described(&diagnosis)));
         assert!(found.count > Some(0), "{words}");
-        assert!(!found.advice.is_empty() && !found.examples.is_empty());
+        assert!(!found.hint.is_empty() && !found.examples.is_empty());
     }
     // Once collected, and apart from the link and the permissions, there are no findings.
     home.sync();
@@ -396,10 +398,10 @@ fn every_damaged_row_is_found() {
         assert!(sql.execute(damage, []).unwrap() > 0, "{damage}");
         drop(sql);
         let diagnosis = examine(&home, true);
-        assert!(!diagnosis.ok, "{damage}: {:?}", described(&diagnosis));
+        assert!(!diagnosis.is_ok, "{damage}: {:?}", described(&diagnosis));
         fs::write(home.ledger_path(), saved).unwrap();
     }
-    assert!(examine(&home, true).ok);
+    assert!(examine(&home, true).is_ok);
 }
 
 /// A store appends all the time, so the projection is behind by a few lines.
@@ -428,7 +430,7 @@ fn a_projection_that_is_behind_is_compared() {
             writer.execute_batch("ROLLBACK").unwrap();
         }
         let diagnosis = examine(&home, true);
-        assert_eq!(diagnosis.ok, !is_damaged, "{:?}", described(&diagnosis));
+        assert_eq!(diagnosis.is_ok, !is_damaged, "{:?}", described(&diagnosis));
         let is_found = |what: &String| what.contains("differ from the stored raw data");
         assert_eq!(described(&diagnosis).iter().any(is_found), is_damaged);
         writer.execute_batch("ROLLBACK").unwrap();
@@ -478,10 +480,10 @@ fn a_ledger_that_cannot_be_opened_gets_a_diagnosis() {
     let check = |bytes: &[u8], words: &str| {
         fs::write(home.ledger_path(), bytes).unwrap();
         let diagnosis = examine(&home, false);
-        assert!(!diagnosis.ok);
+        assert!(!diagnosis.is_ok);
         assert!(described(&diagnosis)[0].contains(words), "{words}: {:?}", described(&diagnosis));
         let sources = diagnosis.checks.iter().find(|check| check.check == "sources");
-        assert!(sources.is_some_and(|check| check.done), "sources are still checked");
+        assert!(sources.is_some_and(|check| check.is_done), "sources are still checked");
     };
     check(b"", "too short");
     check(&sound[..60], "too short");
@@ -526,7 +528,7 @@ fn damage_to_pending_bytes_is_found() {
         let changed = home.sql().execute(change, []).unwrap();
         assert!(changed > 0, "{change}");
         let found = examine(&home, false);
-        assert!(!found.ok, "{change}");
+        assert!(!found.is_ok, "{change}");
         let errors = found.findings.iter().filter(|found| found.severity == Severity::Error);
         assert!(
             errors.clone().any(|found| found.check == "truth"),
@@ -540,8 +542,8 @@ fn damage_to_pending_bytes_is_found() {
         let (what, newest) =
             (quipu_ledger::restore::RestoreScope::All, quipu_ledger::restore::Generations::Newest);
         let report = quipu_ledger::restore::restore(&home.open(), what, to.path(), newest).unwrap();
-        assert_eq!((report.files, report.damaged.len()), (3, 1), "{change}");
-        let damaged = Path::new(&report.damaged[0].path);
+        assert_eq!((report.files, report.damaged_files.len()), (3, 1), "{change}");
+        let damaged = Path::new(&report.damaged_files[0].path);
         assert!(!damaged.exists(), "a damaged file was written");
     }
 }
@@ -578,15 +580,15 @@ fn a_check_that_found_something_is_not_fine() {
     home.sync();
     let fine = |diagnosis: &Diagnosis, name: &str| {
         let check = diagnosis.checks.iter().find(|check| check.check == name).unwrap();
-        check.fine.clone()
+        check.fact.clone()
     };
     let before = examine(&home, false);
-    assert!(before.checks.iter().all(|check| check.fine.is_some()), "{:?}", described(&before));
+    assert!(before.checks.iter().all(|check| check.fact.is_some()), "{:?}", described(&before));
     home.append(MAIN, line("user", &uuid(2), None, "not collected"));
     let after = examine(&home, false);
     for check in &after.checks {
         let found = after.findings.iter().any(|finding| finding.check == check.check);
-        assert_eq!(check.fine.is_none(), found, "{}", check.check);
+        assert_eq!(check.fact.is_none(), found, "{}", check.check);
     }
     assert_eq!(fine(&after, "risk"), None);
 }
@@ -603,9 +605,9 @@ fn messages_of_sqlite_are_shortened() {
     fs::write(home.ledger_path(), bytes).unwrap();
     for is_deep in [false, true] {
         let diagnosis = examine(&home, is_deep);
-        assert!(!diagnosis.ok);
+        assert!(!diagnosis.is_ok);
         for finding in &diagnosis.findings {
-            for text in finding.examples.iter().chain([&finding.what]) {
+            for text in finding.examples.iter().chain([&finding.message]) {
                 assert!(!text.contains('\n') && text.chars().count() < 400, "{text}");
             }
         }
@@ -626,7 +628,7 @@ fn a_database_of_a_newer_release_gets_a_warning() {
     crate::rows::change(&home, "PRAGMA user_version = 4711");
     home.sync();
     let diagnosis = examine(&home, false);
-    let newer = diagnosis.findings.iter().find(|f| f.what.contains("newer release")).unwrap();
+    let newer = diagnosis.findings.iter().find(|f| f.message.contains("newer release")).unwrap();
     assert_eq!((newer.check.as_str(), newer.severity), ("sources", Severity::Warning));
     assert!(newer.examples[0].contains("schema 4711"), "{:?}", newer.examples);
 }
@@ -642,19 +644,19 @@ fn an_undetected_edit_of_a_file_is_not_damage() {
     home.write(MAIN, lines(100));
     home.sync();
     home.write(MAIN, lines(101).replace("word50", "wordXX"));
-    assert_eq!(home.sync().rewritten, 0);
+    assert_eq!(home.sync().rewritten_sources, 0);
     assert!(described(&examine(&home, false)).is_empty());
     let diagnosis = examine(&home, true);
     let [finding] = diagnosis.findings.as_slice() else { panic!("{:?}", described(&diagnosis)) };
     assert_eq!((finding.check.as_str(), finding.severity), ("cursors", Severity::Warning));
-    assert!(finding.advice.contains("`touch` the files"), "{}", finding.advice);
+    assert!(finding.hint.contains("`touch` the files"), "{}", finding.hint);
     fs::File::options()
         .append(true)
         .open(home.path(MAIN))
         .unwrap()
         .set_modified(SystemTime::now())
         .unwrap();
-    assert_eq!(home.sync_and_check().rewritten, 1);
+    assert_eq!(home.sync_and_check().rewritten_sources, 1);
     assert!(described(&examine(&home, true)).is_empty());
 }
 
@@ -687,11 +689,11 @@ fn writers_are_not_taken_for_damage() {
             .filter(|finding| finding.contains(" Error: "))
             .collect();
         assert_eq!(errors, [""; 0], "in round {round}");
-        assert!(diagnosis.ok);
+        assert!(diagnosis.is_ok);
     }
     assert!(home.one::<i64>(records) > before, "no process wrote during the check");
     stop(children);
-    assert!(examine(&home, true).ok);
+    assert!(examine(&home, true).is_ok);
 }
 
 #[test]
@@ -700,11 +702,11 @@ fn damage_is_found_while_other_processes_write() {
     crate::store_crowd::make(&home);
     home.sql().execute_batch("UPDATE records SET start = start + 1 WHERE seq = 100").unwrap();
     let grave = |diagnosis: &Diagnosis| {
-        assert!(!diagnosis.ok);
+        assert!(!diagnosis.is_ok);
         let of_truth = |it: &&quipu_ledger::wire::Finding| {
             it.check == "truth" && it.severity == Severity::Error
         };
-        diagnosis.findings.iter().find(of_truth).unwrap().advice.clone()
+        diagnosis.findings.iter().find(of_truth).unwrap().hint.clone()
     };
     let replace = "then restore a backup";
     let lost = "1 session of `quipu session` exists only in this file";
@@ -739,10 +741,10 @@ fn a_table_of_another_program_is_not_damage() {
         .execute_batch("CREATE TABLE my_notes (text); CREATE INDEX mine ON my_notes (text)")
         .unwrap();
     let diagnosis = examine(&home, false);
-    assert!(diagnosis.ok);
+    assert!(diagnosis.is_ok);
     let warning = "file Warning: tables that quipu did not create".to_owned();
     assert!(described(&diagnosis).contains(&warning));
     // An index on a table of quipu's is a difference.
     home.sql().execute_batch("CREATE INDEX extra ON entry_rows (parent)").unwrap();
-    assert!(!examine(&home, false).ok);
+    assert!(!examine(&home, false).is_ok);
 }

@@ -122,7 +122,7 @@ fn an_import_stores_no_secret() {
     let mut left_out = 0;
     for folder in folders {
         let mut imported = |file: quipu_ledger::wire::ImportedFile| {
-            let why = file.why.unwrap_or_default();
+            let why = file.reason.unwrap_or_default();
             left_out += usize::from(why.contains("secrets under another name"));
         };
         store.import_with_roots(&home.path(folder), &roots, &mut imported).unwrap();
@@ -157,7 +157,7 @@ fn a_hard_link_to_a_secret_of_another_folder_is_not_stored() {
                 let store = Store::open(home.ledger_path()).unwrap();
                 let mut why = Vec::new();
                 let mut collect_reason =
-                    |file: quipu_ledger::wire::ImportedFile| why.extend(file.why);
+                    |file: quipu_ledger::wire::ImportedFile| why.extend(file.reason);
                 store
                     .import_with_roots(&home.path(".openclaw"), &roots, &mut collect_reason)
                     .unwrap();
@@ -342,7 +342,7 @@ fn odd_companions_of_a_database_are_not_waited_for() {
                     &mut |_| {},
                 );
                 let found = diagnosis.findings.iter().any(|finding| {
-                    finding.what.contains(&says) && finding.examples[0].ends_with(DATABASE)
+                    finding.message.contains(&says) && finding.examples[0].ends_with(DATABASE)
                 });
                 assert_eq!(found, is_named, "{name}: {:?}", diagnosis.findings);
                 let ledger = Ledger::open_read_only(&home.ledger_path()).unwrap();
@@ -398,7 +398,8 @@ fn an_endless_log_of_a_database_is_not_copied() {
     assert!(skipped.reason.contains("1907 MiB with its log are too much to copy"), "{skipped:?}");
     let diagnosis =
         quipu_ledger::doctor::doctor(&home.ledger_path(), &home.roots(), false, &mut |_| {});
-    let named = |finding: &quipu_ledger::wire::Finding| finding.what.contains("start its program");
+    let named =
+        |finding: &quipu_ledger::wire::Finding| finding.message.contains("start its program");
     assert!(diagnosis.findings.iter().any(named), "{:?}", diagnosis.findings);
     // Its program writes the log back.
     log.set_len(fs::metadata(home.scratch("copy-wal")).unwrap().len()).unwrap();

@@ -41,7 +41,7 @@ fn check(before: &str, happen: impl FnOnce(&Home), began: &str) -> (Home, SyncRe
     let generations = home.generations();
     assert_eq!(generations.len(), 2, "{generations:#?}");
     assert!(generations[0].bytes == before.as_bytes(), "the old generation is kept");
-    assert_eq!((generations[1].began.as_str(), report.rewritten), (began, 1));
+    assert_eq!((generations[1].began.as_str(), report.rewritten_sources), (began, 1));
     let mut seen = HashSet::new();
     for record in generations.iter().flat_map(Generation::own_records) {
         assert!(seen.insert(record), "stored twice: {}", String::from_utf8_lossy(record));
@@ -79,7 +79,7 @@ fn f25_truncated_inside_a_run_of_one_byte_and_regrown() {
         home.write(MAIN, &before);
         home.sync();
         home.write(MAIN, after);
-        assert_eq!(home.sync_and_check().rewritten, 1);
+        assert_eq!(home.sync_and_check().rewritten_sources, 1);
         home.assert_restores_all(&[MAIN]);
     }
 }
@@ -92,7 +92,7 @@ fn f25_truncated_before_a_run_of_blank_lines_and_regrown() {
     home.sync();
     // Only a line in the middle differs.
     home.write(MAIN, lines(0..30).replace("word20", "word99") + &blank + &lines(40..41));
-    assert_eq!(home.sync_and_check().rewritten, 1);
+    assert_eq!(home.sync_and_check().rewritten_sources, 1);
     home.assert_restores_all(&[MAIN]);
 }
 
@@ -106,7 +106,7 @@ fn f26_truncated_and_regrown_between_two_looks_of_one_process() {
     sync();
     File::options().write(true).open(home.path(MAIN)).unwrap().set_len(0).unwrap();
     home.append(MAIN, lines(20..45));
-    assert_eq!(sync().rewritten, 1);
+    assert_eq!(sync().rewritten_sources, 1);
     home.append(MAIN, lines(45..46));
     assert_eq!(sync().lines_parsed, 1);
     home.assert_restores_all(&[MAIN]);
@@ -120,11 +120,11 @@ fn f26_truncated_to_nothing_and_seen_empty() {
     home.write(MAIN, lines(0..10));
     home.sync();
     home.write(MAIN, "");
-    assert_eq!(home.sync().rewritten, 1);
+    assert_eq!(home.sync().rewritten_sources, 1);
     home.append(MAIN, lines(0..10));
     let report = home.sync_and_check();
     home.assert_restores_all(&[MAIN]);
-    assert_eq!(report.rewritten, 0);
+    assert_eq!(report.rewritten_sources, 0);
     assert_eq!(home.one::<i64>("SELECT count(*) FROM messages"), 10);
     assert_eq!(home.problems()["source_truncated"], 1);
 }
@@ -153,7 +153,7 @@ fn f27_replaced_by_an_identical_file() {
     home.sync();
     home.replace(MAIN, lines(0..10));
     let report = home.sync_and_check();
-    assert_eq!((report.rewritten, report.bytes_read, report.lines_parsed), (0, 0, 0));
+    assert_eq!((report.rewritten_sources, report.bytes_read, report.lines_parsed), (0, 0, 0));
     assert_eq!(home.generations().len(), 1);
     assert!(home.problems().is_empty());
     assert_eq!(home.sync().bytes_verified, 0, "the new inode is known");
@@ -196,9 +196,9 @@ fn f28_an_edit_in_the_middle_together_with_an_append() {
     home.sync();
     home.write(MAIN, lines(0..101).replace("word50", "wordXX"));
     let report = home.sync();
-    assert_eq!((report.rewritten, report.lines_parsed), (0, 1));
+    assert_eq!((report.rewritten_sources, report.lines_parsed), (0, 1));
     home.write(MAIN, lines(0..101).replace("word50", "wordXX"));
-    assert_eq!(home.sync_and_check().rewritten, 1);
+    assert_eq!(home.sync_and_check().rewritten_sources, 1);
     home.assert_restores_all(&[MAIN]);
     assert_eq!(home.hits("wordXX"), 1);
 }
@@ -213,7 +213,7 @@ fn f29_an_inode_that_is_used_again() {
     home.rename(MAIN, &other);
     home.write(&other, lines(100..120));
     let report = home.sync_and_check();
-    assert_eq!((report.renamed, report.gone, report.sources_added), (0, 1, 1));
+    assert_eq!((report.renamed_sources, report.gone_sources, report.sources_added), (0, 1, 1));
     home.assert_restores_all(&[&other]);
     assert_eq!(home.all("SELECT state FROM sessions"), ["'gone'", "'live'"]);
     let all = home.restored(Generations::Newest);
@@ -272,7 +272,7 @@ fn f31_a_project_folder_is_renamed() {
     for (from, to) in [("-home-alice-shop", "-home-alice-store"), ("-home-alice-store", "-moved")] {
         home.rename(&format!(".claude/projects/{from}"), &format!(".claude/projects/{to}"));
         let report = home.sync_and_check();
-        assert_eq!((report.renamed, report.gone, report.sources_added), (5, 0, 0));
+        assert_eq!((report.renamed_sources, report.gone_sources, report.sources_added), (5, 0, 0));
         assert_eq!((report.bytes_read, report.lines_parsed), (0, 0));
         assert_eq!(home.all("SELECT id, session_id, state, entries FROM sessions"), sessions);
     }
@@ -311,7 +311,7 @@ fn f31_a_file_moves_between_roots() {
     sync_from(&home, &roots);
     home.rename(MAIN, &format!(".config/claude/projects/-p/{SESSION}.jsonl"));
     let report = sync_from(&home, &roots);
-    assert_eq!((report.renamed, report.gone, report.bytes_read), (1, 0, 0));
+    assert_eq!((report.renamed_sources, report.gone_sources, report.bytes_read), (1, 0, 0));
     assert_eq!(home.all("SELECT session_id, state FROM sessions"), [format!("'{SESSION}'|'live'")]);
     home.assert_sound();
     home.assert_rebuilds();
@@ -328,7 +328,7 @@ fn f31_a_link_leads_elsewhere() {
     fs::remove_file(home.path(MAIN)).unwrap();
     symlink(home.path(".claude/store/b.jsonl"), home.path(MAIN)).unwrap();
     let report = home.sync_and_check();
-    assert_eq!(report.rewritten, 1);
+    assert_eq!(report.rewritten_sources, 1);
     home.assert_restores_all(&[MAIN]);
     assert_eq!(home.generations()[0].bytes, lines(0..5).into_bytes());
     assert_eq!(home.one::<i64>("SELECT count(*) FROM sessions"), 1);
@@ -342,12 +342,12 @@ fn f32_deleted_by_the_clean_up() {
     home.sync();
     home.remove(MAIN);
     let report = home.sync_and_check();
-    assert_eq!((report.gone, report.bytes_read), (1, 0));
+    assert_eq!((report.gone_sources, report.bytes_read), (1, 0));
     assert_eq!(home.one::<String>("SELECT state FROM sessions"), "gone");
     assert_eq!((home.hits("word9"), home.hits("torn")), (1, 1));
     let restored = home.restored(Generations::Newest);
     assert_eq!(restored.values().next().unwrap(), (lines(0..10) + torn.trim_end()).as_bytes());
-    assert_eq!(home.sync().gone, 0, "a file is reported as gone only once");
+    assert_eq!(home.sync().gone_sources, 0, "a file is reported as gone only once");
 }
 
 /// A file whose path holds something else is gone, like a deleted one.
@@ -358,7 +358,7 @@ fn f32_a_folder_takes_the_place_of_a_file() {
     home.sync();
     home.remove(MAIN);
     fs::create_dir(home.path(MAIN)).unwrap();
-    assert_eq!(home.sync_and_check().gone, 1);
+    assert_eq!(home.sync_and_check().gone_sources, 1);
     assert_eq!(home.one::<String>("SELECT state FROM sessions"), "gone");
 }
 
@@ -369,7 +369,7 @@ fn f32_a_file_takes_the_place_of_a_folder() {
     home.sync();
     fs::remove_dir_all(home.path(".claude/projects/-home-alice-shop")).unwrap();
     home.write(".claude/projects/-home-alice-shop", "a file");
-    assert_eq!(home.sync_and_check().gone, 1);
+    assert_eq!(home.sync_and_check().gone_sources, 1);
     assert_eq!(home.one::<String>("SELECT state FROM sessions"), "gone");
 }
 
@@ -383,7 +383,7 @@ fn f33_touched_files_are_not_read_again() {
     for seconds in [1, 1_000_000_000] {
         file.set_modified(SystemTime::UNIX_EPOCH + Duration::from_secs(seconds)).unwrap();
         let report = home.sync_and_check();
-        assert_eq!((report.bytes_read, report.lines_parsed, report.rewritten), (0, 0, 0));
+        assert_eq!((report.bytes_read, report.lines_parsed, report.rewritten_sources), (0, 0, 0));
         assert_eq!(home.sync().bytes_verified, 0);
     }
 }
@@ -411,7 +411,7 @@ fn f16_a_file_that_cannot_be_read() {
     home.append(&path_of(2), lines(13..15));
     if lock_out(&home, MAIN) {
         let report = home.sync();
-        assert_eq!((report.gone, report.lines_parsed), (0, 2), "its neighbour is read");
+        assert_eq!((report.gone_sources, report.lines_parsed), (0, 2), "its neighbour is read");
         assert!(report.skipped.iter().any(|skip| skip.reason.starts_with("unreadable")));
         assert_eq!(home.all("SELECT state FROM sessions"), ["'live'", "'live'"]);
     }
@@ -430,7 +430,7 @@ fn f16_a_folder_that_cannot_be_read() {
     home.append(other, lines(13..15));
     if lock_out(&home, ".claude/projects/-home-alice-shop") {
         let report = home.sync();
-        assert_eq!((report.gone, report.lines_parsed), (0, 2));
+        assert_eq!((report.gone_sources, report.lines_parsed), (0, 2));
         assert_eq!(home.all("SELECT state FROM sessions"), ["'live'", "'live'"]);
     }
     let_in(&home, ".claude/projects/-home-alice-shop", 0o700);
@@ -447,12 +447,12 @@ fn a_root_that_returns_is_not_read_again() {
     home.sync();
     home.rename(".claude", "away");
     let report = home.sync_and_check();
-    assert_eq!((report.gone, report.bytes_read), (2, 0));
+    assert_eq!((report.gone_sources, report.bytes_read), (2, 0));
     assert_eq!(home.all("SELECT state FROM sessions"), ["'gone'", "'gone'", "'live'"]);
     assert_eq!(home.hits("word3"), 1);
     home.rename("away", ".claude");
     let report = home.sync_and_check();
-    assert_eq!((report.bytes_read, report.lines_parsed, report.rewritten), (0, 0, 0));
+    assert_eq!((report.bytes_read, report.lines_parsed, report.rewritten_sources), (0, 0, 0));
     assert_eq!(home.all("SELECT state FROM sessions"), ["'live'", "'live'", "'live'"]);
     home.append(MAIN, lines(10..11));
     assert_eq!(home.sync_and_check().lines_parsed, 1);
@@ -545,8 +545,13 @@ fn a_document_that_is_too_long_is_reported() {
     home.write(OUTPUT, "words ".repeat((33 << 20) / 6));
     home.sync();
     let status = status(&home);
-    let is_said = status.problems.contains_key("oversize") || status.partly_indexed > 0;
-    assert!(is_said, "{:?}, {} partly indexed", status.problems, status.partly_indexed);
+    let is_said =
+        status.problems_by_kind.contains_key("oversize") || status.partly_indexed_entries > 0;
+    assert!(
+        is_said,
+        "{:?}, {} partly indexed",
+        status.problems_by_kind, status.partly_indexed_entries
+    );
 }
 
 /// It would have to be held in memory; its earlier version still counts.
@@ -563,7 +568,7 @@ fn an_index_that_is_too_long_is_not_read() {
     file.set_len((512 << 20) + 1).unwrap();
     let report = home.sync();
     assert!(report.bytes_read < 1 << 20, "{} bytes", report.bytes_read);
-    assert_eq!(status(&home).problems["oversize"], 1);
+    assert_eq!(status(&home).problems_by_kind["oversize"], 1);
     assert_eq!(home.one::<i64>(keys), 1);
     assert_eq!(home.sync().bytes_read, 0);
 }
@@ -639,10 +644,10 @@ fn status_counts_what_is_there() {
     assert_eq!((claude.sessions, claude.subagents, claude.sources), (3, 1, 4));
     assert_eq!(claude.records, 11 + 2 + 2 + 1 + 1);
     let states: Vec<_> =
-        claude.states.iter().map(|(state, count)| (state.as_str(), *count)).collect();
+        claude.sessions_by_state.iter().map(|(state, count)| (state.as_str(), *count)).collect();
     assert_eq!(states, [("gone", 1), ("live", 2)]);
-    assert_eq!((claude.gone, claude.rewritten), (1, 1));
-    assert_eq!(claude.unknown_types.get("brand-new"), Some(&2));
+    assert_eq!((claude.gone_sources, claude.rewritten_sources), (1, 1));
+    assert_eq!(claude.records_by_unknown_type.get("brand-new"), Some(&2));
     let on_disk = [MAIN, &format!("{BESIDE}/subagents/agent-a1.jsonl"), &path_of(2)]
         .iter()
         .map(|path| fs::metadata(home.path(path)).unwrap().len())
@@ -653,18 +658,18 @@ fn status_counts_what_is_there() {
         "the bytes that restore would write"
     );
     let openclaw = format_status(&status, "openclaw");
-    assert_eq!((openclaw.sessions, openclaw.records, openclaw.gone), (1, 1, 0));
+    assert_eq!((openclaw.sessions, openclaw.records, openclaw.gone_sources), (1, 1, 0));
     assert_eq!(openclaw.bytes, fs::metadata(home.path(OPENCLAW)).unwrap().len());
 
-    assert_eq!(status.problems.get("opaque"), Some(&1));
-    assert_eq!(status.problems.get("source_truncated"), Some(&1));
+    assert_eq!(status.problems_by_kind.get("opaque"), Some(&1));
+    assert_eq!(status.problems_by_kind.get("source_truncated"), Some(&1));
     let in_tables: u64 = home.problems().values().map(|count| *count as u64).sum();
-    assert_eq!(status.problems.values().sum::<u64>(), in_tables);
+    assert_eq!(status.problems_by_kind.values().sum::<u64>(), in_tables);
     let kept: i64 = home.one("SELECT count(*) FROM records WHERE generation <> 1");
     assert_eq!(status.ledger.records, kept as u64, "the journal's records are not counted");
     assert_eq!(status.absent_records, 2);
-    assert!(status.ledger.exists && status.ledger.bytes > 8192);
-    assert_eq!(status.ledger.schema, 5);
+    assert!(status.ledger.has_file && status.ledger.bytes > 8192);
+    assert_eq!(status.ledger.schema_version, 5);
 }
 
 #[test]
@@ -713,10 +718,10 @@ fn status_has_the_days_left_of_the_oldest_transcript() {
     home.write(OPENCLAW, "{}\n");
     home.sync();
     let status = status(&home);
-    let oldest = format_status(&status, "claude-code").oldest.clone().unwrap();
+    let oldest = format_status(&status, "claude-code").oldest_transcript.clone().unwrap();
     assert!(oldest.path.ends_with(&path_of(2)), "{}", oldest.path);
     assert_eq!(oldest.days_left, Some(9));
-    let oldest = format_status(&status, "openclaw").oldest.clone().unwrap();
+    let oldest = format_status(&status, "openclaw").oldest_transcript.clone().unwrap();
     assert_eq!(oldest.days_left, None, "OpenClaw deletes nothing by itself");
     assert_eq!((oldest.cleanup_days, oldest.cleanup_from.as_str()), (None, "default"));
 }
@@ -735,14 +740,14 @@ fn the_configured_retention_is_used() {
         let mut roots = home.roots();
         roots.iter_mut().for_each(|root| root.retention = retention);
         let status = quipu_ledger::status::status(&home.open(), &roots).unwrap();
-        let oldest = format_status(&status, "claude-code").oldest.clone().unwrap();
+        let oldest = format_status(&status, "claude-code").oldest_transcript.clone().unwrap();
         let diagnosis =
             quipu_ledger::doctor::doctor(&home.ledger_path(), &roots, false, &mut |_| {});
         let warnings: Vec<String> = diagnosis
             .findings
             .iter()
             .filter(|finding| finding.severity == quipu_ledger::wire::Severity::Warning)
-            .map(|finding| finding.advice.clone())
+            .map(|finding| finding.hint.clone())
             .collect();
         (oldest.days_left, oldest.cleanup_from, warnings.join("; "))
     };
@@ -772,7 +777,7 @@ fn status_lists_the_roots() {
     let without =
         quipu_ledger::status::status_without_ledger(&home.ledger_path(), &home.roots()).unwrap();
     assert_eq!(states(&without), ["collected", "absent"]);
-    assert!(!without.ledger.exists && !home.ledger_path().exists());
+    assert!(!without.ledger.has_file && !home.ledger_path().exists());
     home.sync();
     assert_eq!(states(&status(&home)), ["collected", "absent"]);
 }

@@ -52,7 +52,7 @@ fn import(store: &Store, folder: &Path) -> Vec<ImportedFile> {
 fn contexts(ledger: &Ledger) -> BTreeMap<String, Value> {
     let contexts = sessions(ledger).into_iter().map(|(row, session)| {
         let context = quipu_ledger::query::context_of(ledger, row, None).unwrap().context;
-        (session.id, serde_json::to_value(&context).unwrap())
+        (session.session_id, serde_json::to_value(&context).unwrap())
     });
     contexts.collect()
 }
@@ -152,7 +152,10 @@ fn an_import_equals_what_was_exported() {
     let again = Home::new();
     let copy = Store::open(again.ledger_path()).unwrap();
     let imported = import(&copy, &out);
-    assert!(imported.iter().all(|file| !file.failed && file.rows == file.stored), "{imported:#?}");
+    assert!(
+        imported.iter().all(|file| !file.has_failed && file.rows == file.stored),
+        "{imported:#?}"
+    );
     assert_eq!(sessions(&copy.reader().unwrap()).len(), 4);
     assert_eq!(contexts(&copy.reader().unwrap()), contexts(&store.reader().unwrap()));
     for id in ["plain", "fork", "reset", "../odd id"] {
@@ -192,7 +195,7 @@ fn entries(home: &Home, session: &str) -> Vec<(String, String)> {
     let sql = home.sql();
     let mut statement = sql
         .prepare(
-            "SELECT hex(e.uuid), coalesce(hex(p.uuid), '') FROM entries e
+            "SELECT hex(e.entry_id), coalesce(hex(p.uuid), '') FROM entries e
                LEFT JOIN entry_rows p ON p.id = e.parent
               WHERE e.session = ?1 AND e.type NOT IN ('session', 'leaf')",
         )
@@ -313,13 +316,13 @@ fn an_import_never_changes_stored_entries() {
     append(&b, &message("assistant", "here"));
     let imported = import(&store, &folder);
     assert_eq!((imported[0].added, imported[1].added), (1, 0));
-    assert!(imported.iter().all(|file| !file.failed));
+    assert!(imported.iter().all(|file| !file.has_failed));
     write("b.jsonl", format!("{HEADER}\n{}\n", entry("1", None, "other")));
     write("c.jsonl", format!("{HEADER}\n{}\n", entry("1", None, "new")));
     let imported = import(&store, &folder);
-    assert!(imported[1].failed && imported[1].stored == 0, "{imported:?}");
-    assert!(imported[1].why.as_ref().unwrap().contains("with other lines"));
-    assert_eq!((imported[2].failed, imported[2].added), (false, 2));
+    assert!(imported[1].has_failed && imported[1].stored == 0, "{imported:?}");
+    assert!(imported[1].reason.as_ref().unwrap().contains("with other lines"));
+    assert_eq!((imported[2].has_failed, imported[2].added), (false, 2));
     assert_eq!(b.context().unwrap().messages.len(), 2);
 
     // A key that leads to another session by now is not changed.
@@ -398,7 +401,7 @@ fn threads_of_one_id_are_sessions_of_their_own() {
         let store = Store::open(home.ledger_path()).unwrap();
         let imported = import(&store, &home.path(".openclaw"));
         assert!(
-            imported.iter().all(|file| !file.failed && file.stored == file.rows),
+            imported.iter().all(|file| !file.has_failed && file.stored == file.rows),
             "{imported:?}"
         );
         let seen: Vec<(String, usize)> = contexts(&store.reader().unwrap())
@@ -428,7 +431,7 @@ fn threads_of_one_id_are_sessions_of_their_own() {
             assert_eq!(fields["sessionId"], "id");
             assert_eq!(fields["sessionFile"], format!("id-topic-{thread}.jsonl"));
         }
-        assert!(import(&store, &out).iter().all(|file| file.added == 0 && !file.failed));
+        assert!(import(&store, &out).iter().all(|file| file.added == 0 && !file.has_failed));
     }
 }
 
@@ -452,7 +455,7 @@ fn an_exported_thread_is_imported_as_the_same_session() {
     assert!(has("own-topic-7.jsonl") && has("my-topic-ideas.jsonl"), "{:?}", there.keys());
     // Nothing is new in the original ledger, and in another one they are the same.
     let again = import(&store, &out);
-    assert!(again.iter().all(|file| file.added == 0 && !file.failed), "{again:?}");
+    assert!(again.iter().all(|file| file.added == 0 && !file.has_failed), "{again:?}");
     let other = Home::new();
     let copy = Store::open(other.ledger_path()).unwrap();
     import(&copy, &out);
@@ -486,10 +489,10 @@ fn a_leaf_that_is_a_reset_reads_back_with_what_follows_it() {
         let other = Home::new();
         let copy = Store::open(other.ledger_path()).unwrap();
         let imported = import(&copy, &out);
-        assert!(imported.iter().all(|file| !file.failed), "{imported:?}");
+        assert!(imported.iter().all(|file| !file.has_failed), "{imported:?}");
         let rows = sessions(&copy.reader().unwrap());
         assert_eq!(rows.len(), 1, "{rows:?}");
-        let again = copy.session(&rows[0].1.id).unwrap();
+        let again = copy.session(&rows[0].1.session_id).unwrap();
         assert_eq!(copy.session(again.id()).unwrap().leaf().unwrap().unwrap().id, reset);
         for leaf in [&one, &two, &reset, &four] {
             let seen = |store: &Store, session: &Session| {
@@ -572,16 +575,19 @@ fn fields_of_an_index_keep_their_spelling_or_are_reported() {
     let imported = import(&store, &home.path(".openclaw"));
     let of = |name: &str| imported.iter().find(|file| file.path.ends_with(name)).unwrap();
     let keys = of("sessions.json");
-    assert_eq!((keys.rows, keys.stored, keys.failed), (4, 2, false), "{keys:?}");
+    assert_eq!((keys.rows, keys.stored, keys.has_failed), (4, 2, false), "{keys:?}");
     let left: Vec<(&str, &str)> =
-        keys.left_out.iter().map(|row| (row.key.as_str(), row.why)).collect();
+        keys.left_out_keys.iter().map(|row| (row.session_key.as_str(), row.reason)).collect();
     let why = [
         ("agent:main:odd", "an entry that is not an object"),
         ("agent:main:lost", "it names no session"),
     ];
     assert_eq!(left, why);
     let empty = of("nothing.jsonl");
-    assert_eq!((empty.rows, empty.failed, empty.why.as_deref()), (0, false, Some("it is empty")));
+    assert_eq!(
+        (empty.rows, empty.has_failed, empty.reason.as_deref()),
+        (0, false, Some("it is empty"))
+    );
 
     let out = home.scratch("out");
     let plan_index = |store: &Store| {
@@ -726,7 +732,7 @@ fn lines_are_spelled_as_openclaw_writes_them() {
     );
     // The same values in other bytes are the same session.
     let imported = import(&store, &out);
-    let is_known = |file: &ImportedFile| !file.failed && file.added == 0;
+    let is_known = |file: &ImportedFile| !file.has_failed && file.added == 0;
     assert!(imported.iter().all(is_known), "{imported:?}");
     append(&session, &message("assistant", "more"));
     assert!(import(&store, &out).iter().all(is_known));
@@ -741,5 +747,5 @@ fn lines_are_spelled_as_openclaw_writes_them() {
     assert_eq!(import(&there, &out).iter().map(|file| file.added).sum::<u64>(), 1);
     // Other values are another session.
     fs::write(out.join("agents/main/sessions/a.jsonl"), written.replace("1.5", "2.5")).unwrap();
-    assert!(import(&store, &out).iter().any(|file| file.failed));
+    assert!(import(&store, &out).iter().any(|file| file.has_failed));
 }

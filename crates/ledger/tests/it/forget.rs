@@ -122,7 +122,7 @@ fn assert_other_files_are_on_disk(home: &Home) {
 fn forget(home: &Home) -> ForgetReport {
     let before = other_files(home);
     let report = home.forget(VICTIM);
-    assert!(report.forgotten && report.cleaned);
+    assert!(report.is_forgotten && report.is_cleaned);
     assert_eq!(other_files(home), before, "another session's file");
     report
 }
@@ -133,13 +133,13 @@ fn nothing_is_left_in_any_byte() {
     furnish(&home);
     home.sync();
     let preview = quipu_ledger::forget::preview(&home.open(), "0bad").unwrap();
-    assert!(!preview.forgotten && home.hits(CANARY) > 0);
+    assert!(!preview.is_forgotten && home.hits(CANARY) > 0);
     let report = forget(&home);
-    assert_eq!(report.sessions.len(), 3, "{report:?}");
+    assert_eq!(report.affected_sessions.len(), 3, "{report:?}");
     assert_eq!((report.records, report.shared_lines), (preview.records, 2));
     assert_eq!((report.records, report.files), (50 + 4, 5));
-    assert_eq!(report.on_disk.len(), 6, "{:?}", report.on_disk);
-    assert_eq!((report.copies, report.backups.len()), (0, 0));
+    assert_eq!(report.paths_on_disk.len(), 6, "{:?}", report.paths_on_disk);
+    assert_eq!((report.copies, report.backup_paths.len()), (0, 0));
     check(&home);
     assert_eq!(home.hits("kept"), 51);
     assert_eq!(home.one::<i64>("SELECT count(*) FROM prompts"), 2);
@@ -169,7 +169,7 @@ fn a_forgotten_session_is_not_collected_again() {
     home.replace(&victim(), secret(301));
     let history = fs::read_to_string(home.path(HISTORY)).unwrap();
     home.replace(HISTORY, format!("{}{history}", prompt(SESSION, "before all others")));
-    assert_eq!(sync().rewritten, 1);
+    assert_eq!(sync().rewritten_sources, 1);
     home.write(HISTORY, history.replace("a kept", "another kept"));
     sync();
     // New files of the session, and copies of it in other places.
@@ -182,7 +182,7 @@ fn a_forgotten_session_is_not_collected_again() {
     home.write(&victim(), secret(305));
     assert_eq!(sync().records_added, 0);
     let status = quipu_ledger::status::status(&home.open(), &home.roots()).unwrap();
-    assert_eq!(status.formats[0].forgotten, 3);
+    assert_eq!(status.formats[0].forgotten_sessions, 3);
     let skipped = &status.formats[0].skipped;
     assert!(skipped.iter().any(|skipped| skipped.reason.contains("forgotten")));
 }
@@ -219,7 +219,7 @@ fn archives_of_the_session_are_forgotten_too() {
     let Error::Ambiguous { candidates, .. } = error else { panic!("{error}") };
     assert_eq!(candidates, [format!("main/{VICTIM}"), format!("work/{VICTIM}")]);
     let report = home.forget(&format!("main/{VICTIM}"));
-    assert_eq!((report.files, report.sessions.len()), (3, 1));
+    assert_eq!((report.files, report.affected_sessions.len()), (3, 1));
     let check = || {
         home.assert_sound();
         home.assert_rebuilds();
@@ -260,7 +260,7 @@ fn lines_that_other_sessions_share_stay() {
     assert_eq!(home.one::<i64>(shares), 4000);
 
     let report = forget(&home);
-    assert_eq!(report.copies, 2, "{:?}", report.copied_in);
+    assert_eq!(report.copies, 2, "{:?}", report.sessions_with_copies);
     assert_eq!(home.one::<i64>(shares), 2000);
     home.assert_sound();
     home.assert_restores();
@@ -299,7 +299,7 @@ fn lines_of_shared_files_become_blanks() {
     assert_eq!(home.all("SELECT state FROM sessions"), ["'lost'", "'lost'"]);
     let report = forget(&home);
     assert_eq!((report.shared_lines, report.files), (3, 0));
-    assert_eq!(report.on_disk.len(), 1);
+    assert_eq!(report.paths_on_disk.len(), 1);
     check(&home);
     let restored = || home.restored(Generations::Newest).remove("claude-code/history.jsonl");
     let mut expected: Vec<String> = lines.to_vec();
@@ -311,11 +311,11 @@ fn lines_of_shared_files_become_blanks() {
     let report =
         quipu_ledger::restore::restore(&home.open(), RestoreScope::All, &to, Generations::Newest)
             .unwrap();
-    assert_eq!(report.restored[0].forgotten_lines, 3);
+    assert_eq!(report.written[0].forgotten_lines, 3);
 
     // Nothing changed on disk, so nothing is read.
     let report = home.sync();
-    assert_eq!((report.records_added, report.rewritten), (0, 0));
+    assert_eq!((report.records_added, report.rewritten_sources), (0, 0));
     home.append(HISTORY, prompt(SESSION, "two"));
     assert_eq!(home.sync().records_added, 1);
     check(&home);
@@ -511,9 +511,9 @@ fn forgetting_twice_is_forgetting_once() {
     home.sync();
     forget(&home);
     let report = home.forget(VICTIM);
-    assert!(report.already && report.forgotten && report.cleaned);
+    assert!(report.was_forgotten && report.is_forgotten && report.is_cleaned);
     assert_eq!((report.records, report.files), (0, 0));
-    assert_eq!(home.forget("0bad5e").sessions.len(), 2);
+    assert_eq!(home.forget("0bad5e").affected_sessions.len(), 2);
     check(&home);
     let error =
         quipu_ledger::forget::forget(&mut home.open(), "nobody", &mut |_, _| {}).unwrap_err();
@@ -528,7 +528,7 @@ fn a_sub_agent_can_be_forgotten_alone() {
     furnish(&home);
     home.sync();
     let report = home.forget(&format!("{VICTIM}/agent-a1"));
-    assert_eq!((report.sessions.len(), report.files), (1, 2));
+    assert_eq!((report.affected_sessions.len(), report.files), (1, 2));
     assert_eq!(home.hits("zanzibarcanary200"), 0);
     home.sync();
     assert_eq!((home.hits("zanzibarcanary200"), home.hits("zanzibarcanary100")), (0, 1));
@@ -544,7 +544,7 @@ fn files_beside_the_ledger_are_listed() {
     let copy = home.folder().join("data/ledger.db.before-upgrade");
     fs::copy(home.ledger_path(), &copy).unwrap();
     let report = home.forget(VICTIM);
-    assert_eq!(report.backups, [copy.display().to_string()]);
+    assert_eq!(report.backup_paths, [copy.display().to_string()]);
 }
 
 /// While a reader needs old pages, the command reports it, and a later one finishes.
@@ -560,7 +560,7 @@ fn cleaning_waits_for_a_reader_and_is_finished_later() {
     let report =
         quipu_ledger::forget::forget_waiting(&mut ledger, VICTIM, wait, &mut |_, _| {}).unwrap();
     drop(ledger);
-    assert!(report.forgotten && !report.cleaned);
+    assert!(report.is_forgotten && !report.is_cleaned);
     assert_eq!(home.hits(CANARY), 0);
     home.sync();
     home.assert_sound();
@@ -757,7 +757,7 @@ fn a_session_of_openclaw_is_gone_from_everywhere() {
     home.sync();
 
     let report = home.forget(VICTIM);
-    assert!(report.cleaned);
+    assert!(report.is_cleaned);
     let check = || {
         assert_gone(&home);
         for packed in home.all_blobs("SELECT data FROM indexes") {
@@ -774,7 +774,7 @@ fn a_session_of_openclaw_is_gone_from_everywhere() {
         assert_eq!(home.one::<i64>("SELECT count(*) FROM cron_runs"), 1);
         let found =
             quipu_ledger::doctor::doctor(&home.ledger_path(), &home.roots(), true, &mut |_| {});
-        assert!(found.ok, "{:?}", found.findings);
+        assert!(found.is_ok, "{:?}", found.findings);
     };
     check();
     home.sync();
@@ -807,7 +807,7 @@ fn the_doctor_does_not_miss_forgotten_sessions() {
     home.append(&victim(), secret(300));
     let found =
         quipu_ledger::doctor::doctor(&home.ledger_path(), &home.roots(), false, &mut |_| {});
-    let asks = |finding: &quipu_ledger::wire::Finding| finding.advice.contains("quipu sync");
+    let asks = |finding: &quipu_ledger::wire::Finding| finding.hint.contains("quipu sync");
     assert!(!found.findings.iter().any(asks), "{:?}", found.findings);
     home.append(MAIN, line("user", &uuid(90), None, "kept"));
     let found =
@@ -826,10 +826,11 @@ fn threads_are_listed_and_stay() {
     home.write(&path(&thread), message_line);
     home.sync();
     let report = home.forget(&format!("main/{VICTIM}"));
-    let threads: Vec<&str> = report.threads.iter().map(|it| it.session_id.as_str()).collect();
+    let threads: Vec<&str> =
+        report.thread_sessions.iter().map(|it| it.session_id.as_str()).collect();
     assert_eq!(threads, [thread.as_str()]);
     assert_eq!((home.hits(CANARY), home.hits("hello")), (0, 1));
-    assert!(home.forget(&thread).threads.is_empty());
+    assert!(home.forget(&thread).thread_sessions.is_empty());
     assert_eq!(home.hits("hello"), 0);
 }
 

@@ -117,7 +117,7 @@ fn a_parent_under_another_name_is_found_by_its_id() {
             let listed = quipu_ledger::query::summary_of(ledger, row).unwrap().unwrap().fork_of;
             assert_eq!(Story::open(ledger, row).unwrap().head().fork_of, listed);
             let tree = quipu_ledger::query::tree(ledger, child).unwrap();
-            assert_eq!(tree[0].session, listed);
+            assert_eq!(tree[0].session_id, listed);
             listed
         };
         let written = format!("2026-11-15T18-00-01-732Z_{parent}");
@@ -128,9 +128,9 @@ fn a_parent_under_another_name_is_found_by_its_id() {
         let ledger = home.open();
         assert_eq!(fork_of(&ledger), Some(name.clone()));
         let tree = quipu_ledger::query::tree(&ledger, &format!("main/{name}")).unwrap();
-        let fork = tree.iter().find(|line| line.session.as_deref() == Some(child)).unwrap();
-        assert_eq!((fork.kind, fork.first.is_some()), ("fork", true));
+        let fork = tree.iter().find(|line| line.session_id.as_deref() == Some(child)).unwrap();
+        assert_eq!((fork.kind, fork.first_entry_id.is_some()), ("fork", true));
         let others = quipu_ledger::query::tree(&ledger, &format!("other/{parent}")).unwrap();
-        assert!(others.iter().all(|line| line.session.as_deref() != Some(child)), "{others:#?}");
+        assert!(others.iter().all(|line| line.session_id.as_deref() != Some(child)), "{others:#?}");
     }
 }

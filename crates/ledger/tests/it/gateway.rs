@@ -35,7 +35,7 @@ fn r126_a_call_leads_to_the_session_that_it_started() {
     assert_eq!(started(&home, PARENT), [format!("tool_call {CHILD}")]);
     // The sub-agent is below the turn of the call, and not at the end.
     let lines = tree(&home.open(), PARENT).unwrap();
-    let at = lines.iter().position(|line| line.session.as_deref() == Some(CHILD)).unwrap();
+    let at = lines.iter().position(|line| line.session_id.as_deref() == Some(CHILD)).unwrap();
     assert!(at + 1 < lines.len(), "{lines:?}");
 }
 
@@ -144,7 +144,8 @@ fn r123_a_key_is_listed_once_as_the_newest_index_has_it() {
         home.assert_rebuilds();
         assert_eq!(home.all(of_main), [format!("'{PARENT}'")]);
         let keys = quipu_ledger::store::registry(&home.open()).unwrap();
-        let listed = keys.iter().map(|key| format!("'{}'|{}", key.key, key.created_at.unwrap()));
+        let listed =
+            keys.iter().map(|key| format!("'{}'|{}", key.session_key, key.created_at.unwrap()));
         let listed: Vec<String> = listed.collect();
         let view = "SELECT session_key, created_at FROM session_index ORDER BY session_key";
         assert_eq!(home.all(view), listed);

@@ -231,7 +231,7 @@ impl Home {
         let to = tempfile::tempdir_in(&self.folder).unwrap();
         let report =
             quipu_ledger::restore::restore(&self.open(), RestoreScope::All, to.path(), generations);
-        assert!(report.unwrap().skipped.is_empty());
+        assert!(report.unwrap().unwritten_files.is_empty());
         files(to.path())
     }
 
@@ -291,8 +291,8 @@ impl Home {
         assert!(rows(&conn, "PRAGMA foreign_key_check").is_empty());
         conn.execute("INSERT INTO search (search) VALUES ('integrity-check')", []).unwrap();
         let responses =
-            "SELECT session, model, is_fast, cost_usd IS NOT NULL, count(*), sum(input),
-                            sum(output), sum(cache_read), sum(cache_write), sum(cache_write_1h)
+            "SELECT session, model, is_fast, cost_usd IS NOT NULL, count(*), sum(input_tokens),
+                            sum(output_tokens), sum(cache_read_tokens), sum(cache_write_tokens), sum(cache_write_1h_tokens)
                        FROM usage WHERE is_counted GROUP BY 1, 2, 3, 4 ORDER BY 1, 2, 3, 4";
         let sums = "SELECT session, model, is_fast, is_recorded, sum(responses), sum(input),
                            sum(output), sum(cache_read), sum(cache_write), sum(cache_write_1h)

@@ -25,7 +25,10 @@ fn r2_an_index_gives_sessions_their_keys() {
             "lastChannel": "telegram", "label": "Home", "totalTokens": 57000, "futureField": {"x": 1}}}"#,
     );
     home.sync();
-    assert_eq!(home.all("SELECT session_id, key FROM sessions"), ["'s1'|'agent:main:main'"]);
+    assert_eq!(
+        home.all("SELECT session_id, session_key FROM sessions"),
+        ["'s1'|'agent:main:main'"]
+    );
     assert_eq!(
         home.all(
             "SELECT key, session_id, channel, chat_type, title, total_tokens, updated_at,
@@ -44,7 +47,10 @@ fn the_order_of_index_and_transcript_does_not_matter() {
     assert_eq!(home.all("SELECT session_id FROM sessions"), [""; 0]);
     transcript(&home, "s1");
     home.sync();
-    assert_eq!(home.all("SELECT session_id, key FROM sessions"), ["'s1'|'agent:main:main'"]);
+    assert_eq!(
+        home.all("SELECT session_id, session_key FROM sessions"),
+        ["'s1'|'agent:main:main'"]
+    );
     home.sync_and_check();
 }
 
@@ -77,13 +83,13 @@ fn an_index_keeps_its_newest_bytes_and_the_journal_what_matters() {
         ["'agent:main:main'|'s1'", "'agent:main:main'|'s2'"]
     );
     assert_eq!(
-        home.all("SELECT session_id, key FROM sessions ORDER BY session_id"),
+        home.all("SELECT session_id, session_key FROM sessions ORDER BY session_id"),
         ["'s1'|'agent:main:main'", "'s2'|'agent:main:main'"]
     );
     home.replace(INDEX, "{}");
     home.sync();
     assert_eq!(home.one::<i64>("SELECT count(*) FROM session_keys"), 0);
-    assert_eq!(home.one::<i64>("SELECT count(*) FROM sessions WHERE key IS NULL"), 0);
+    assert_eq!(home.one::<i64>("SELECT count(*) FROM sessions WHERE session_key IS NULL"), 0);
     home.sync_and_check();
 }
 
@@ -108,7 +114,10 @@ fn r2_a_broken_index_stops_nothing_and_the_last_good_one_stays() {
         assert_eq!(home.all("SELECT title FROM session_keys"), ["'good'"]);
     }
     assert_eq!(home.problems().get("index_damaged"), Some(&5));
-    assert_eq!(home.all("SELECT session_id, key FROM sessions"), ["'s1'|'agent:main:main'"]);
+    assert_eq!(
+        home.all("SELECT session_id, session_key FROM sessions"),
+        ["'s1'|'agent:main:main'"]
+    );
     assert!(home.hits("hello") > 0);
     home.assert_rebuilds();
 }
@@ -128,7 +137,10 @@ fn r2_a_large_index_is_read() {
     home.write(INDEX, format!("{{{}}}", entries.join(",")));
     home.sync();
     assert_eq!(home.one::<i64>("SELECT count(*) FROM session_keys"), 1000);
-    assert_eq!(home.one::<String>("SELECT key FROM sessions"), "agent:main:telegram:group:7");
+    assert_eq!(
+        home.one::<String>("SELECT session_key FROM sessions"),
+        "agent:main:telegram:group:7"
+    );
     home.sync_and_check();
 }
 
@@ -147,7 +159,7 @@ fn children_are_linked_by_the_keys_of_their_parents() {
     );
     home.sync();
     assert_eq!(
-        home.all("SELECT session_id, part, parent_id FROM sessions ORDER BY id"),
+        home.all("SELECT session_id, part, parent_session_id FROM sessions ORDER BY id"),
         [
             "'child'|'subagent'|'parent'",
             "'grandchild'|'subagent'|'child'",
@@ -164,7 +176,7 @@ fn children_are_linked_by_the_keys_of_their_parents() {
     );
     home.sync();
     assert_eq!(
-        home.one::<String>("SELECT parent_id FROM sessions WHERE session_id = 'child'"),
+        home.one::<String>("SELECT parent_session_id FROM sessions WHERE session_id = 'child'"),
         "parent"
     );
     home.sync_and_check();
@@ -186,7 +198,7 @@ fn a_child_of_another_agent_finds_its_parent() {
     home.write(INDEX, r#"{"agent:main:main": {"sessionId": "parent"}}"#);
     home.sync();
     assert_eq!(
-        home.all("SELECT parent_agent, parent_id FROM sessions WHERE session_id = 'child'"),
+        home.all("SELECT parent_agent, parent_session_id FROM sessions WHERE session_id = 'child'"),
         ["'main'|'parent'"]
     );
     home.sync_and_check();
@@ -222,7 +234,7 @@ fn a_key_leads_to_its_current_session() {
         let what = quipu_ledger::restore::RestoreScope::Session(name);
         let newest = quipu_ledger::restore::Generations::Newest;
         quipu_ledger::restore::restore(&home.open(), what, to.path(), newest).map(|report| {
-            report.restored.into_iter().map(|file| file.path).collect::<Vec<_>>().concat()
+            report.written.into_iter().map(|file| file.path).collect::<Vec<_>>().concat()
         })
     };
     assert!(named("agent:main:main").unwrap().ends_with("new.jsonl"));

@@ -16,7 +16,7 @@ const ID: &str = "13f7ee8b-4916-4c0c-a7c3-6a9d44685f32";
 /// The largest number of reader threads.
 const MAX_READERS: u64 = 4;
 
-/// The largest work for twice the input, in percent.
+/// Limit for the work on twice the input, in percent of the work on the input.
 const MAX_PERCENT_FOR_TWICE: u64 = 230;
 
 /// Collects, and counts the steps that SQLite takes to write.
@@ -46,7 +46,7 @@ fn archives_in_a_database_are_collected_in_linear_work() {
         crate::rows::real(&home, "native", crate::rows::DATABASE);
         let conn = crate::rows::writer(&home, crate::rows::DATABASE);
         for number in 0..count {
-            // Those of two sessions, in turns.
+            // The archives of two sessions alternate.
             for session in ["one", "two"] {
                 let text = transcript(0..number + 1).replace(ID, session);
                 let name = format!("{session}.jsonl.reset.2026-02-04T10-30-{number:05}Z");
@@ -132,11 +132,11 @@ fn growing_copies_are_compared_in_linear_work() {
     }
     let chunks = home.one::<i64>("SELECT count(*) FROM chunks").cast_unsigned();
     let found = quipu_ledger::doctor::doctor(&home.ledger_path(), &home.roots(), true, &mut |_| {});
-    assert!(found.ok && chunks > 4, "{chunks}: {found:?}");
+    assert!(found.is_ok && chunks > 4, "{chunks}: {found:?}");
     assert!(found.chunks_opened <= 2 * chunks, "{} of {chunks}", found.chunks_opened);
 }
 
-/// The kinds of ids that a session's calls and results have.
+/// The ids that a session's calls and results have.
 #[derive(Clone, Copy)]
 enum Ids {
     EndAlike,

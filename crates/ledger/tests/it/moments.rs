@@ -46,7 +46,7 @@ fn f32_deleted_before_it_is_read() {
     assert_eq!(report.records_added, 5, "its neighbour is read");
     assert!(report.skipped.iter().any(|skip| skip.reason.starts_with("unreadable")));
     let report = home.sync_and_check();
-    assert_eq!(report.gone, 1);
+    assert_eq!(report.gone_sources, 1);
     assert_eq!(home.all("SELECT state, entries FROM sessions"), ["'gone'|10", "'live'|15"]);
 }
 
@@ -75,7 +75,7 @@ fn f31_renamed_before_it_is_read() {
     let home = lagging();
     sync_while(&home, || home.rename(&path_of(1), &path_of(9)));
     let report = home.sync_and_check();
-    assert_eq!(report.gone, 0, "a renamed file is not gone");
+    assert_eq!(report.gone_sources, 0, "a renamed file is not gone");
     home.assert_restores_all(&[&path_of(9), &path_of(2)]);
     assert_eq!(home.hits("word114"), 1);
 }

@@ -13,7 +13,7 @@ fn r7_every_version_of_a_note_is_kept() {
     home.sync_and_check();
     home.write(MEMORY, "Alice drinks coffee now.\n");
     let report = home.sync_and_check();
-    assert_eq!((report.records_added, report.rewritten), (1, 1));
+    assert_eq!((report.records_added, report.rewritten_sources), (1, 1));
     assert_eq!((home.hits("tea"), home.hits("coffee")), (1, 1));
     assert_eq!(
         home.restored(Generations::All).into_values().collect::<Vec<_>>(),

@@ -51,10 +51,10 @@ fn a_hit_in_an_output_is_the_result_of_its_call() {
     let hits = ask(&home, "theneedle");
     let [hit] = hits.as_slice() else { panic!("{} hits", hits.len()) };
     assert_eq!(hit.tool.as_deref(), Some("Bash"));
-    assert_eq!(hit.turn, Some(1));
+    assert_eq!(hit.turn_number, Some(1));
     assert_eq!(hit.role.as_deref(), Some("tool"));
     assert_eq!(hit.time, Some(1_768_213_800_000));
-    assert_eq!(hit.entry, uuid(3));
+    assert_eq!(hit.entry_id, uuid(3));
     assert!(hit.is_error);
 }
 

@@ -95,13 +95,13 @@ fn r50_files_that_are_left_out_later_stay() {
     home.append(RUNS, "{\"ts\":1769845600000,\"jobId\":\"j\",\"status\":\"ok\"}\n");
     home.write(NOTE, "coffee");
     let report = home.sync_selected(up_to(0));
-    assert_eq!((report.gone, report.records_added, report.sources), (0, 0, 2));
+    assert_eq!((report.gone_sources, report.records_added, report.sources), (0, 0, 2));
     let found = status(&home, up_to(0));
-    assert_eq!((found.gone, groups(&found)), (0, vec![(0, 2, 2), (1, 2, 2), (2, 1, 1)]));
+    assert_eq!((found.gone_sources, groups(&found)), (0, vec![(0, 2, 2), (1, 2, 2), (2, 1, 1)]));
     assert_eq!(home.hits("tea"), 1);
     // Selected again, they are read on from their cursor.
     let report = home.sync_and_check();
-    assert_eq!((report.records_added, report.rewritten), (2, 1));
+    assert_eq!((report.records_added, report.rewritten_sources), (2, 1));
     home.assert_restores_all(&[LIVE, DELETED, RUNS, NOTE]);
 }
 
@@ -118,9 +118,9 @@ fn r4_a_setting_leaves_deleted_sessions_out() {
     let deleted = format!("{LIVE}.deleted.2026-02-04T10-30-00.000Z");
     home.rename(LIVE, &deleted);
     let report = home.sync_selected(without_deleted());
-    assert_eq!((report.renamed, report.gone, report.records_added), (1, 0, 0));
+    assert_eq!((report.renamed_sources, report.gone_sources, report.records_added), (1, 0, 0));
     assert_eq!(home.all("SELECT session_id, state FROM sessions"), ["'s1'|'deleted'"]);
-    assert_eq!(status(&home, without_deleted()).gone, 0);
+    assert_eq!(status(&home, without_deleted()).gone_sources, 0);
     home.assert_restores_all(&[&deleted]);
     home.assert_rebuilds();
 
@@ -135,9 +135,9 @@ fn r50_a_left_out_file_can_still_be_gone() {
     let home = home();
     home.sync();
     home.remove(NOTE);
-    assert_eq!(home.sync_selected(up_to(0)).gone, 1);
+    assert_eq!(home.sync_selected(up_to(0)).gone_sources, 1);
     home.write(NOTE, "tea");
     home.sync_selected(up_to(0));
-    assert_eq!(status(&home, up_to(0)).gone, 0);
+    assert_eq!(status(&home, up_to(0)).gone_sources, 0);
     home.assert_rebuilds();
 }

@@ -659,13 +659,13 @@ fn check_order(home: &Home, whole: &[String]) {
     other.sync();
     for query in [
         "SELECT s.agent, s.session_id, m.role, m.time, m.text FROM messages m JOIN sessions s ON s.id = m.session",
-        "SELECT s.agent, s.session_id, t.call_id, t.name, t.target, t.result IS NULL, t.is_error
+        "SELECT s.agent, s.session_id, t.call_id, t.tool, t.target, t.result IS NULL, t.is_error
            FROM tool_calls t JOIN sessions s ON s.id = t.session",
         "SELECT s.agent, s.session_id, t.status, t.model, t.started_at, t.ended_at, t.input_tokens, t.output_tokens
            FROM turns t JOIN sessions s ON s.id = t.session",
-        "SELECT agent, session_id, part, state, parent_id, parent_call, project, cwd, git_branch, title, first_prompt,
+        "SELECT agent, session_id, part, state, parent_session_id, parent_call, slug, cwd, git_branch, title, first_prompt,
                 model, started_at, updated_at, entries, turns, messages, tool_calls, compactions FROM sessions",
-        "SELECT sum(input + output), count(*) FROM usage WHERE is_counted",
+        "SELECT sum(input_tokens + output_tokens), count(*) FROM usage WHERE is_counted",
         "SELECT kind, count(*) FROM problems GROUP BY kind",
         "SELECT count(*) FROM sightings",
     ] {

@@ -80,7 +80,7 @@ fn home_with(goes: u64, entries: u64, access: Fts5Access) -> Home {
 
 fn ours(home: &Home, text: &str, limit: Option<usize>) -> (u64, Vec<(i64, f64)>) {
     let answer = home.search(&SearchRequest { limit, ..request(text) });
-    let hits = answer.hits.iter().map(|hit| (hit.number, hit.score.unwrap())).collect();
+    let hits = answer.hits.iter().map(|hit| (hit.entry, hit.score.unwrap())).collect();
     (answer.total, hits)
 }
 
@@ -238,7 +238,7 @@ fn newest_first_is_by_the_agents_clocks() {
                 .unwrap()
                 .collect::<Result<_, _>>()
                 .unwrap();
-            let found: Vec<i64> = answer.hits.iter().map(|hit| hit.number).collect();
+            let found: Vec<i64> = answer.hits.iter().map(|hit| hit.entry).collect();
             assert_eq!(found, expected, "{typed}");
         }
     }

@@ -3,9 +3,11 @@
 
 use std::path::Path;
 
-use quipu_ledger::query::{UsageBy, sessions};
+use quipu_ledger::query::{Choice, UsageBy, sessions};
 use quipu_ledger::wire::{Session, UsageLine};
+use quipu_transcript::entry::Role;
 use quipu_transcript::prices::Prices;
+use quipu_transcript::story::StoryDetail;
 
 use crate::home::*;
 use crate::usage::report;
@@ -53,12 +55,13 @@ fn listed(home: &Home) -> Vec<Session> {
 
 /// Returns the beginning of the id of the session that another one was forked from.
 fn fork_of(home: &Home, id: &str) -> Option<String> {
-    let found = listed(home).into_iter().find(|session| session.id.starts_with(id)).unwrap();
+    let found =
+        listed(home).into_iter().find(|session| session.session_id.starts_with(id)).unwrap();
     found.fork_of.map(|of| of[..8].to_owned())
 }
 
 fn tokens_of(line: &UsageLine) -> [u64; 4] {
-    [line.input, line.output, line.cache_read, line.cache_write]
+    [line.input_tokens, line.output_tokens, line.cache_read_tokens, line.cache_write_tokens]
 }
 
 /// Returns input, output, cache read and cache write of a session, with its sub-agents.
@@ -147,7 +150,7 @@ fn costs_are_the_programs_own() {
     }
 }
 
-/// A session's own cost, without its sub-agents, includes its requests without a line; in SQL they
+/// A session's own cost, without its sub-agents, includes requests that no line records; in SQL they
 /// have a view of their own.
 #[test]
 fn requests_without_a_line_are_counted() {
@@ -157,12 +160,12 @@ fn requests_without_a_line_are_counted() {
     let found = sessions(&home.open(), &filter, None).unwrap();
     for (row, mut session) in found.rows.into_iter().zip(found.sessions) {
         costs.add_to(row.unwrap(), &mut session);
-        if session.id == "6990bad9-8091-4b0d-9303-69178c52563f" {
-            assert_eq!(session.tokens, 747 + 1_007 + 26_000 + 2_600 + 44 + 54 + 1_000 + 100);
+        if session.session_id == "6990bad9-8091-4b0d-9303-69178c52563f" {
+            assert_eq!(session.total_tokens, 747 + 1_007 + 26_000 + 2_600 + 44 + 54 + 1_000 + 100);
         }
     }
-    let without = "SELECT substr(s.session_id, 1, 8), m.name, u.input, u.output, u.cache_read,
-                          u.cache_write
+    let without = "SELECT substr(s.session_id, 1, 8), m.name, u.input_tokens, u.output_tokens,
+                          u.cache_read_tokens, u.cache_write_tokens
                      FROM usage_without_line u
                      JOIN sessions s ON s.id = u.session JOIN models m ON m.id = u.model
                     ORDER BY 1";
@@ -201,7 +204,7 @@ fn total(models: &[(&str, u32, u32)]) -> String {
 
 fn without_line(home: &Home) -> Vec<String> {
     home.all(
-        "SELECT m.name, u.input, u.output FROM usage_without_line u
+        "SELECT m.name, u.input_tokens, u.output_tokens FROM usage_without_line u
            JOIN models m ON m.id = u.model ORDER BY 1",
     )
 }
@@ -239,7 +242,7 @@ fn a_total_below_its_lines_adds_nothing() {
     }
 }
 
-/// The work for the requests without a line grows with the number of sessions, not with its square.
+/// The work for requests that no line records grows with the number of sessions, not with its square.
 #[test]
 fn totals_of_many_sessions_are_compared_in_linear_work() {
     let steps = |sessions: u32| {
@@ -257,4 +260,58 @@ fn totals_of_many_sessions_are_compared_in_linear_work() {
     };
     let (few, many) = (steps(50), steps(400));
     assert!(many < 16 * few, "{few} steps for 50 sessions, {many} for 400");
+}
+
+/// Commands that Claude Code runs itself are shown where they were typed, and begin no turn.
+#[test]
+fn commands_without_a_request_begin_no_turn() {
+    let home = collect_one_by_one(&fixture(FOLDERS[1]), false);
+    let mut turns: Vec<(String, u64)> =
+        listed(&home).iter().map(|s| (s.session_id.chars().take(8).collect(), s.turns)).collect();
+    turns.retain(|(id, _)| !id.starts_with("agent"));
+    for (id, expected) in
+        [("6990bad9", 8), ("47108f2e", 6), ("5ccc6b99", 4), ("ac68bfb0", 7), ("31d676a2", 2)]
+    {
+        assert!(turns.contains(&(id.to_owned(), expected)), "{id}: {turns:?}");
+    }
+    let choice = Choice { role: Some(Role::User), ..Choice::default() };
+    let shown = home.items_of("31d676a2", &choice, |item| (item.turn, item.words().into_owned()));
+    let shown: Vec<(Option<u64>, &str)> =
+        shown.iter().map(|(turn, text)| (*turn, &**text)).collect();
+    assert_eq!(
+        shown,
+        [
+            (None, "/clear"),
+            (Some(1), "after clear koala"),
+            (Some(1), "/model"),
+            (Some(1), "/compact"),
+            (Some(2), "after interactive compact"),
+        ]
+    );
+}
+
+/// What is counted for the entries adds up to what `usage` counts, but for requests without a line.
+#[test]
+fn what_is_counted_for_entries_adds_up_to_the_usage() {
+    let choice =
+        Choice { detail: StoryDetail::FULL, prices: Some(Prices::default()), ..Choice::default() };
+    for name in FOLDERS {
+        let home = collect_one_by_one(&fixture(name), false);
+        let (mut responses, mut tokens, mut cost) = (0, 0, 0.0);
+        for session in listed(&home) {
+            let counted = home.items_of(&session.session_id, &choice, |item| item.counted);
+            for usage in counted.into_iter().flatten() {
+                responses += 1;
+                tokens += usage.total();
+                cost += usage.cost_usd.unwrap();
+            }
+        }
+        let total = report(&home, UsageBy::Session).total;
+        assert_eq!(
+            (responses, tokens + total.without_line_tokens),
+            (total.responses, total.total_tokens)
+        );
+        let with_all = cost + total.without_line_usd;
+        assert!((with_all - total.cost_usd.unwrap()).abs() < 1e-6, "{with_all} {total:?}");
+    }
 }

@@ -76,7 +76,7 @@ fn r111_a_backup_replaces_the_ledger_and_collecting_continues() {
     assert_eq!(home.one::<String>("PRAGMA journal_mode"), "wal");
 
     // The former ledger is kept, complete, and recorded as a copy.
-    let kept = PathBuf::from(report.kept.unwrap());
+    let kept = PathBuf::from(report.former_ledger_path.unwrap());
     assert_eq!(everything(&home, &kept), later);
     let listed = quipu_ledger::backup::backups(&home.open()).unwrap();
     let listed: Vec<_> = listed
@@ -104,7 +104,7 @@ fn a_backup_is_restored_where_no_ledger_is() {
     let (home, copy) = backed_up();
     let data = home.folder().join("data");
     fs::remove_dir_all(&data).unwrap();
-    assert_eq!(restore(&home, &copy).unwrap().kept, None);
+    assert_eq!(restore(&home, &copy).unwrap().former_ledger_path, None);
     assert_eq!(everything(&home, &home.ledger_path()), everything(&home, &copy));
     assert_eq!(home.sync_and_check().sources_changed, 0);
 }
@@ -158,7 +158,7 @@ fn sessions_that_were_forgotten_since_are_listed() {
     home.sql()
         .execute("INSERT INTO forgotten VALUES ('claude-code', '', 'secret-one', 1)", [])
         .unwrap();
-    assert_eq!(restore(&home, &copy).unwrap().forgotten, ["secret-one"]);
+    assert_eq!(restore(&home, &copy).unwrap().forgotten_session_ids, ["secret-one"]);
 }
 
 #[test]
@@ -212,7 +212,7 @@ fn collectors_and_restores_at_once_lose_nothing() {
         match restore(&home, &copy) {
             Ok(report) => {
                 swapped += 1;
-                fs::remove_file(report.kept.unwrap()).unwrap();
+                fs::remove_file(report.former_ledger_path.unwrap()).unwrap();
             }
             Err(Error::InUse { .. }) => {}
             Err(error) => panic!("{error}: {error:?}"),
@@ -271,7 +271,7 @@ fn a_damaged_ledger_is_replaced_and_kept() {
                 .unwrap();
         let report = prepared.swap().unwrap();
         assert_eq!(everything(&home, &home.ledger_path()), everything(&home, &copy), "{damage:?}");
-        let kept = fs::read(report.kept.unwrap()).unwrap();
+        let kept = fs::read(report.former_ledger_path.unwrap()).unwrap();
         assert_eq!(kept.len(), bytes.len(), "{damage:?}");
         home.sync_and_check();
     }

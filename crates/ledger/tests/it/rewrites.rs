@@ -20,7 +20,7 @@ fn a_file_that_was_emptied_and_regrew_is_a_new_generation() {
     home.sync();
     home.write(MAIN, lines(20..45));
     let report = home.sync();
-    assert_eq!(report.rewritten, 1);
+    assert_eq!(report.rewritten_sources, 1);
     assert_eq!(report.records_added, 25);
     home.assert_restores_all(&[MAIN]);
     assert_eq!(home.hits("word3"), 1);
@@ -38,7 +38,7 @@ fn a_truncated_file_is_a_new_generation() {
     home.sync();
     home.write(MAIN, lines(0..4));
     let report = home.sync();
-    assert_eq!((report.rewritten, report.lines_parsed), (1, 0));
+    assert_eq!((report.rewritten_sources, report.lines_parsed), (1, 0));
     assert_eq!(home.problems().get("source_truncated"), Some(&1));
     assert_eq!(home.one::<i64>("SELECT count(*) FROM absent"), 6);
     home.assert_restores_all(&[MAIN]);
@@ -62,7 +62,7 @@ fn only_a_changed_line_is_parsed_again() {
             home.write(MAIN, text)
         }
         let report = home.sync();
-        assert_eq!((report.rewritten, report.lines_parsed), (1, 1), "{from}");
+        assert_eq!((report.rewritten_sources, report.lines_parsed), (1, 1), "{from}");
         home.assert_restores_all(&[MAIN]);
     }
     assert_eq!(home.one::<i64>("SELECT count(*) FROM absent"), 3);
@@ -124,7 +124,7 @@ fn a_replaced_file_with_the_same_beginning_has_grown() {
     home.sync();
     home.replace(MAIN, lines(0..12));
     let report = home.sync();
-    assert_eq!((report.rewritten, report.records_added), (0, 2));
+    assert_eq!((report.rewritten_sources, report.records_added), (0, 2));
     home.assert_restores_all(&[MAIN]);
     home.assert_rebuilds();
 }
@@ -136,7 +136,7 @@ fn a_touched_file_is_not_changed() {
     home.sync();
     home.write(MAIN, lines(0..10));
     let report = home.sync();
-    assert_eq!((report.rewritten, report.records_added, report.bytes_read), (0, 0, 0));
+    assert_eq!((report.rewritten_sources, report.records_added, report.bytes_read), (0, 0, 0));
     assert_eq!(home.sync().bytes_verified, 0);
 }
 
@@ -156,7 +156,7 @@ fn a_renamed_file_is_not_read_again() {
         "{\"role\":\"user\",\"content\":\"again\",\"timestamp\":\"2026-02-28T08:30:00.000Z\"}\n",
     );
     let report = home.sync();
-    assert_eq!((report.renamed, report.gone, report.lines_parsed), (1, 0, 1));
+    assert_eq!((report.renamed_sources, report.gone_sources, report.lines_parsed), (1, 0, 1));
     home.assert_restores_all(&[live, reset]);
     assert_eq!(home.one::<i64>("SELECT count(*) FROM source_paths"), 1);
     home.remove(live);
@@ -194,7 +194,7 @@ fn a_reused_inode_is_another_file() {
     home.remove(MAIN);
     home.write(other, lines(100..120));
     let report = home.sync();
-    assert_eq!(report.renamed, 0);
+    assert_eq!(report.renamed_sources, 0);
     assert_eq!(home.one::<i64>("SELECT count(*) FROM sessions"), 2);
     home.assert_restores_all(&[other]);
     home.assert_rebuilds();
@@ -212,7 +212,7 @@ fn another_name_for_a_known_file_changes_nothing() {
     std::fs::hard_link(home.path(MAIN), &hard).unwrap();
     home.append(MAIN, lines(5..6));
     let report = home.sync();
-    assert_eq!((report.renamed, report.gone, report.records_added), (0, 0, 1));
+    assert_eq!((report.renamed_sources, report.gone_sources, report.records_added), (0, 0, 1));
     assert_eq!(home.one::<i64>("SELECT count(*) FROM sources WHERE kind = 'file'"), 1);
     home.assert_restores_all(&[MAIN]);
     home.assert_rebuilds();

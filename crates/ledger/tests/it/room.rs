@@ -64,10 +64,10 @@ const MAIN: &str = ".claude/projects/-p/640ab4c7-d010-4b20-a591-b7172ef08e66.jso
 
 fn advice(home: &Home, path: &Path, is_deep: bool) -> (bool, String) {
     let diagnosis = quipu_ledger::doctor::doctor(path, &home.roots(), is_deep, &mut |_| {});
-    let is_backup = |finding: &Finding| finding.what.contains("it is a backup");
+    let is_backup = |finding: &Finding| finding.message.contains("it is a backup");
     assert!(!diagnosis.findings.iter().any(is_backup), "{:?}", diagnosis.findings);
-    let advice = diagnosis.findings.iter().map(|finding| finding.advice.as_str());
-    (diagnosis.ok, advice.collect::<Vec<_>>().join("\n"))
+    let advice = diagnosis.findings.iter().map(|finding| finding.hint.as_str());
+    (diagnosis.is_ok, advice.collect::<Vec<_>>().join("\n"))
 }
 
 /// Backs it up to another disk, as the command does.

@@ -211,7 +211,7 @@ fn both_real_databases_are_collected() {
     assert_eq!((openclaw.databases, openclaw.database_sessions, openclaw.sessions), (2, 3, 3));
     let cursors = quipu_ledger::query::cursors(&home.open()).unwrap();
     let kinds: Vec<_> =
-        cursors.iter().map(|cursor| (cursor.kind.as_str(), cursor.row, cursor.rows)).collect();
+        cursors.iter().map(|cursor| (cursor.kind.as_str(), cursor.last_row, cursor.rows)).collect();
     assert_eq!(
         kinds,
         [
@@ -253,7 +253,8 @@ fn a_reset_key_leads_to_the_new_session_and_keeps_the_old_one() {
         ),
     );
     sync(&home);
-    let child = format!("SELECT part, parent_id FROM sessions WHERE session_id = '{SECOND}'");
+    let child =
+        format!("SELECT part, parent_session_id FROM sessions WHERE session_id = '{SECOND}'");
     assert_eq!(home.all(&child), ["'subagent'|'next'"]);
     assert_eq!(
         home.all("SELECT key FROM session_keys WHERE session_id IN ('next')"),
@@ -279,7 +280,7 @@ fn a_file_an_archive_and_rows_are_one_session() {
         &imported,
     );
     sync(&home);
-    let usage = "SELECT count(*), sum(output) FROM usage WHERE is_counted";
+    let usage = "SELECT count(*), sum(output_tokens) FROM usage WHERE is_counted";
     let (counted, bytes) =
         (home.all(usage), home.one::<i64>("SELECT sum(length) FROM records WHERE same_as IS NULL"));
     real(&home, "imported", DATABASE);
@@ -290,15 +291,16 @@ fn a_file_an_archive_and_rows_are_one_session() {
     assert!(home.one::<i64>(same) >= 10);
     let session = format!("SELECT id FROM sessions WHERE session_id = '{FIRST}'");
     assert_eq!(home.all(&session).len(), 1);
-    let with_id =
-        format!("SELECT count(*) FROM entries WHERE uuid IS NOT NULL AND session = ({session})");
+    let with_id = format!(
+        "SELECT count(*) FROM entries WHERE entry_id IS NOT NULL AND session = ({session})"
+    );
     assert_eq!(home.one::<i64>(&with_id), 9);
     let headers =
-        format!("SELECT count(*) FROM entries WHERE uuid IS NULL AND session = ({session})");
+        format!("SELECT count(*) FROM entries WHERE entry_id IS NULL AND session = ({session})");
     assert_eq!(home.one::<i64>(&headers), 2, "one header of the file, one of the importer");
     let seen = format!(
         "SELECT min(n), max(n) FROM (SELECT count(*) AS n FROM sightings s JOIN entries e ON e.id = s.entry
-          WHERE e.session = ({session}) AND e.uuid IS NOT NULL GROUP BY e.id)"
+          WHERE e.session = ({session}) AND e.entry_id IS NOT NULL GROUP BY e.id)"
     );
     assert_eq!(home.all(&seen), ["2|2"]);
     assert_eq!(home.problems().get("id_reused"), None);
@@ -331,7 +333,7 @@ fn a_file_an_archive_and_rows_are_one_session() {
     conn.close().unwrap();
     settle(&home.path(DATABASE));
     let report = sync(&home);
-    assert_eq!((report.records_added, report.gone), (10, 1));
+    assert_eq!((report.records_added, report.gone_sources), (10, 1));
     assert_eq!(home.one::<i64>(&with_id), 9);
     assert_eq!(home.all(&seen), ["3|3"]);
     assert_eq!(home.all(&first), counted);
@@ -400,7 +402,7 @@ fn rows_in_another_spelling_are_the_same_entries() {
         };
         add(is_file_first);
         let shown = "SELECT count(*), (SELECT count(*) FROM messages),
-                            (SELECT sum(input) FROM usage WHERE is_counted) FROM entries";
+                            (SELECT sum(input_tokens) FROM usage WHERE is_counted) FROM entries";
         assert_eq!(home.all(shown), ["4|3|3"]);
         assert_eq!(add(!is_file_first).records_added, 4, "every byte is kept");
         assert_eq!(home.all(shown), ["4|3|3"]);
@@ -419,7 +421,7 @@ fn only_new_rows_are_added() {
         grow(&home, "s", rows..to);
         let report = sync(&home);
         assert_eq!(report.records_added, u64::from(to - rows));
-        assert_eq!(report.rewritten, 0);
+        assert_eq!(report.rewritten_sources, 0);
         rows = to;
     }
     grow(&home, "other", 0..3);
@@ -454,7 +456,7 @@ fn a93_a_new_watermark_is_a_new_generation() {
         ),
     );
     let report = sync(&home);
-    assert_eq!((report.records_added, report.rewritten, report.lines_parsed), (1, 1, 1));
+    assert_eq!((report.records_added, report.rewritten_sources, report.lines_parsed), (1, 1, 1));
     assert_eq!(home.one::<i64>("SELECT count(*) FROM absent"), 2);
     assert_eq!(home.hits("word3"), 2, "kept");
     assert_eq!(restored(&home, "s.jsonl").lines().count(), 9);
@@ -479,7 +481,7 @@ fn a_schema_that_learns_of_watermarks_rewrites_nothing() {
     );
     grow(&home, "s", 10..12);
     let report = sync(&home);
-    assert_eq!((report.records_added, report.rewritten), (2, 0));
+    assert_eq!((report.records_added, report.rewritten_sources), (2, 0));
     assert_eq!(home.one::<String>("SELECT rewrite FROM row_cursors WHERE rewrite <> ''"), "a");
 }
 
@@ -514,7 +516,7 @@ fn a72_rows_with_gaps_duplicates_and_negative_numbers_are_read() {
         ),
     );
     let report = sync(&home);
-    assert_eq!((report.records_added, report.rewritten), (1, 1));
+    assert_eq!((report.records_added, report.rewritten_sources), (1, 1));
     assert_eq!(restored(&home, "s.jsonl").lines().nth(2), Some(event(77, "between").as_str()));
 }
 
@@ -587,11 +589,11 @@ fn a72_rows_that_are_deleted_later_are_kept() {
     ] {
         change(&home, sql);
         let report = sync(&home);
-        assert_eq!((report.records_added, report.rewritten), (0, 1), "{sql}");
+        assert_eq!((report.records_added, report.rewritten_sources), (0, 1), "{sql}");
         assert_eq!(restored(&home, "s.jsonl").lines().count(), left);
     }
     change(&home, "DELETE FROM transcript_events WHERE session_id = 's'");
-    assert_eq!(sync(&home).gone, 1);
+    assert_eq!(sync(&home).gone_sources, 1);
     let state = "SELECT state FROM sessions WHERE session_id = 's'";
     assert_eq!(home.one::<String>(state), "gone");
     assert_eq!(home.one::<i64>("SELECT count(*) FROM messages"), 9 + 3);
@@ -602,9 +604,9 @@ fn a72_rows_that_are_deleted_later_are_kept() {
     assert_eq!(report.records_added, 3, "the first two rows were not in the last generation");
     assert_eq!(home.one::<String>(state), "live");
     home.remove(DATABASE);
-    assert_eq!(sync(&home).gone, 3);
+    assert_eq!(sync(&home).gone_sources, 3);
     assert_eq!(home.one::<String>(state), "gone");
-    assert_eq!(sync(&home).gone, 0);
+    assert_eq!(sync(&home).gone_sources, 0);
 }
 
 #[test]
@@ -618,7 +620,7 @@ fn a_last_row_that_changes_in_place_is_noticed() {
         &format!("UPDATE transcript_events SET event_json = '{}' WHERE seq = 9", event(9, "other")),
     );
     let report = sync(&home);
-    assert_eq!((report.records_added, report.rewritten), (1, 1));
+    assert_eq!((report.records_added, report.rewritten_sources), (1, 1));
     assert_eq!(home.hits("other"), 1);
 }
 
@@ -642,12 +644,15 @@ fn a_last_row_that_changes_under_the_same_watermark_is_noticed() {
         ),
     );
     let report = sync(&home);
-    assert_eq!((report.records_added, report.rewritten), (1, 1));
+    assert_eq!((report.records_added, report.rewritten_sources), (1, 1));
     assert_eq!(home.hits("other"), 1);
     // Of unchanged sessions only the last rows are compared.
     change(&home, "CREATE TABLE unrelated (x)");
     let report = sync(&home);
-    assert_eq!((report.records_added, report.rewritten, report.databases_opened), (0, 0, 1));
+    assert_eq!(
+        (report.records_added, report.rewritten_sources, report.databases_opened),
+        (0, 0, 1)
+    );
     let last = |text: &str| event(9, text).len() as u64 + 1;
     assert_eq!(report.bytes_verified, last("other") + last("word9"));
 }
@@ -1252,7 +1257,7 @@ fn a_setting_leaves_deleted_archives_out() {
     assert_eq!(collect(true).databases_opened, 0);
     change(&home, "PRAGMA user_version = 22");
     // Collected sessions are not gone because a setting changed.
-    assert_eq!(collect(false).gone, 0);
+    assert_eq!(collect(false).gone_sources, 0);
 }
 
 #[test]
@@ -1323,7 +1328,7 @@ fn the_index_in_a_database_is_restored_by_name() {
         let to = to(&format!("restored{number}"));
         let report =
             quipu_ledger::restore::restore(&home.open(), what, &to, Generations::Newest).unwrap();
-        let paths: Vec<&str> = report.restored.iter().map(|file| file.path.as_str()).collect();
+        let paths: Vec<&str> = report.written.iter().map(|file| file.path.as_str()).collect();
         assert_eq!(paths.len(), 1, "{name}: {paths:?}");
         assert!(paths[0].ends_with("openclaw-agent.sqlite/sessions.json"), "{name}: {paths:?}");
     }

@@ -70,7 +70,7 @@ fn every_word_of_every_message_finds_it() {
         // As a person pastes it, with quotes around it.
         let typed = format!("\"{}\"", piece.replace('"', " "));
         let hits: BTreeSet<i64> =
-            home.search(&request(&typed)).hits.iter().map(|hit| hit.number).collect();
+            home.search(&request(&typed)).hits.iter().map(|hit| hit.entry).collect();
         assert!(entries.is_subset(&hits), "{piece:?} does not find {entries:?}: {hits:?}");
     }
 }
@@ -89,7 +89,7 @@ fn every_word_of_the_index_finds_all_its_entries() {
     }
     for (word, entries) in words {
         let request = SearchRequest { order: Order::Newest, ..request(&format!("in:all {word}")) };
-        let hits: BTreeSet<i64> = home.search(&request).hits.iter().map(|hit| hit.number).collect();
+        let hits: BTreeSet<i64> = home.search(&request).hits.iter().map(|hit| hit.entry).collect();
         // Of several versions the newest is enough, and a file with a call's output counts as its
         // result.
         let missing: Vec<i64> = entries.difference(&hits).copied().collect();
@@ -254,7 +254,7 @@ fn other_endings_follow_where_the_page_is_not_full() {
     let marked: Vec<_> = more.hits.iter().map(|hit| hit.variant).collect();
     assert_eq!(marked, [None, None, None, Some("ending")]);
     let same =
-        |one: &SearchHit, other: &SearchHit| (one.number, one.score) == (other.number, other.score);
+        |one: &SearchHit, other: &SearchHit| (one.entry, one.score) == (other.entry, other.score);
     assert!(typed.hits.iter().zip(&more.hits).all(|(one, other)| same(one, other)));
     // The other word is marked in the text, and all words have to be there.
     let all = home.search(&request("error"));
@@ -431,9 +431,12 @@ fn filters_select_what_they_name() {
     // A call has its tool, a result its outcome.
     let hit = |text: &str| -> SearchHit { home.search(&request(text)).hits[0].clone() };
     let shown = hit("needle in:result");
-    assert_eq!((shown.tool.as_deref(), shown.is_error, shown.turn), (Some("Bash"), true, Some(1)));
-    assert_eq!(hit("another").turn, Some(2));
-    assert_eq!(hit("claw").turn, Some(1));
+    assert_eq!(
+        (shown.tool.as_deref(), shown.is_error, shown.turn_number),
+        (Some("Bash"), true, Some(1))
+    );
+    assert_eq!(hit("another").turn_number, Some(2));
+    assert_eq!(hit("claw").turn_number, Some(1));
     // Newest first shows the requested places, too.
     let newest = |text: &str| {
         let request = SearchRequest { order: Order::Newest, limit: Some(5), ..request(text) };
@@ -464,7 +467,7 @@ fn notes_jobs_and_prompts_belong_to_no_session() {
     assert_eq!(found(&home, "tea agent:other"), Vec::<String>::new());
     assert_eq!(found(&home, "tea format:openclaw").len(), 2);
     let hits = home.search(&request("tea in:notes")).hits;
-    assert_eq!((hits[0].session.as_deref(), hits[0].name.as_deref()), (None, Some("MEMORY.md")));
+    assert_eq!((hits[0].session_id.as_deref(), hits[0].name.as_deref()), (None, Some("MEMORY.md")));
     assert!(hits[0].time.is_some() && !hits[0].is_older);
 }
 
@@ -670,7 +673,7 @@ fn newest_first_is_by_time_for_any_number_of_hits() {
     assert_eq!((all.total, all.hits.len()), (6000, 6000));
     assert!(all.hits.windows(2).all(|pair| pair[0].time >= pair[1].time));
     let first = ask("common", Some(50));
-    let numbers = |hits: &[SearchHit]| -> Vec<i64> { hits.iter().map(|hit| hit.number).collect() };
+    let numbers = |hits: &[SearchHit]| -> Vec<i64> { hits.iter().map(|hit| hit.entry).collect() };
     assert_eq!(first.total, 6000);
     assert_eq!(numbers(&first.hits), numbers(&all.hits)[..50]);
     // Filters need the list of postings.
@@ -688,4 +691,41 @@ fn newest_first_is_by_time_for_any_number_of_hits() {
     })
     .unwrap();
     assert_eq!(heard, 3);
+}
+
+/// The prompt of a sub-agent may name a file, but it uses none. Commands do.
+#[test]
+fn the_prompt_of_a_sub_agent_is_no_file() {
+    let call = |id: &str, name: &str, input: &str| {
+        format!(r#"[{{"type":"tool_use","id":"{id}","name":"{name}","input":{{{input}}}}}]"#)
+    };
+    let agent = call("t1", "Agent", r#""prompt":"look at src/owl.rs and tell""#);
+    let started = line_of(
+        "user",
+        &uuid(3),
+        Some(&uuid(2)),
+        r#"[{"type":"tool_result","tool_use_id":"t1","content":"done"}]"#,
+    )
+    .replacen("{", r#"{"toolUseResult":{"agentId":"a1"},"#, 1);
+    let home = of_lines(&[
+        line("user", &uuid(1), None, "go"),
+        line_of("assistant", &uuid(2), Some(&uuid(1)), &agent),
+        started,
+        line_of(
+            "assistant",
+            &uuid(4),
+            Some(&uuid(3)),
+            &call("t2", "Bash", r#""command":"cat src/owl.rs""#),
+        ),
+        line_of(
+            "assistant",
+            &uuid(5),
+            Some(&uuid(4)),
+            &call("t3", "Read", r#""file_path":"/w/src/owl.rs""#),
+        ),
+    ]);
+    let tools: Vec<_> =
+        home.search(&request("file:src/owl.rs")).hits.into_iter().map(|hit| hit.tool).collect();
+    let tools: Vec<&str> = tools.iter().flatten().map(String::as_str).collect();
+    assert_eq!(tools, ["Read", "Bash"]);
 }

@@ -37,7 +37,8 @@ fn check(home: &Home, text: &str, expected: &[&str]) {
         for limit in [None, Some(20)] {
             let request = SearchRequest { order, limit, ..request(text) };
             let answer = home.search(&request);
-            let mut types: Vec<&str> = answer.hits.iter().map(|hit| hit.kind.as_str()).collect();
+            let mut types: Vec<&str> =
+                answer.hits.iter().map(|hit| hit.type_name.as_str()).collect();
             types.sort_unstable();
             assert_eq!(types, expected, "{text} {order:?} {limit:?}");
             assert_eq!(answer.total, expected.len() as u64, "{text} {order:?} {limit:?}");
@@ -84,7 +85,7 @@ fn among_very_many_hits_none_is_shown_twice() {
         for limit in limits {
             let request = SearchRequest { order, limit, ..request("wombats") };
             let answer = home.search(&request);
-            assert!(answer.hits.iter().all(|hit| hit.kind == "user"), "{order:?} {limit:?}");
+            assert!(answer.hits.iter().all(|hit| hit.type_name == "user"), "{order:?} {limit:?}");
             assert_eq!(answer.total, 1200, "{order:?} {limit:?}");
         }
     }

@@ -222,7 +222,7 @@ fn a_root_that_is_a_link_is_one_root() {
     roots.push(twin);
     for roots in [roots.clone(), roots.into_iter().rev().collect()] {
         let report = quipu_ledger::collect::collect(&mut home.open(), &roots, &mut |_| {}).unwrap();
-        assert_eq!((report.sources, report.gone), (1, 0));
+        assert_eq!((report.sources, report.gone_sources), (1, 0));
     }
     assert_eq!(home.one::<i64>("SELECT count(*) FROM records"), 1);
     assert_eq!(home.one::<i64>("SELECT count(*) FROM sessions"), 1);

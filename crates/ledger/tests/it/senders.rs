@@ -52,7 +52,7 @@ fn code(admission: Admission) -> PairingCode {
 fn states(home: &Home, now: i64) -> Vec<String> {
     let found = senders::senders(&home.open(), &SenderFilter::default(), now).unwrap();
     let line = |sender: quipu_ledger::wire::Sender| {
-        format!("{}:{}:{} {}", sender.agent, sender.channel, sender.sender, sender.state)
+        format!("{}:{}:{} {}", sender.agent, sender.channel, sender.sender_id, sender.state)
     };
     found.into_iter().map(line).collect()
 }
@@ -81,7 +81,10 @@ fn r74_a_stranger_is_paired_and_revoked() {
     let missed = store.pair(code, &elsewhere, NOW).unwrap_err();
     assert!(matches!(missed, Error::NoMatch { what: "open pairing request", .. }));
     let paired = store.pair(code, &SenderFilter::default(), NOW + 10).unwrap();
-    assert_eq!((paired.state, paired.since, paired.sender.as_str()), ("allowed", NOW + 10, "821"));
+    assert_eq!(
+        (paired.state, paired.time, paired.sender_id.as_str()),
+        ("allowed", NOW + 10, "821")
+    );
     assert_eq!(admit(&store, &direct("821"), NOW + 20), Admission::Admitted);
     assert_eq!(admit(&store, &group, NOW + 20), Admission::Admitted);
     assert!(store.pair(code, &SenderFilter::default(), NOW + 20).is_err());
@@ -133,8 +136,8 @@ fn r74_a_repeated_decision_is_not_written_again() {
     let home = Home::new();
     let store = open(&home);
     let alice = who("main", "telegram", "Alice");
-    assert_eq!(store.allow(&alice, NOW).unwrap().since, NOW);
-    assert_eq!(store.allow(&alice, NOW + 9).unwrap().since, NOW);
+    assert_eq!(store.allow(&alice, NOW).unwrap().time, NOW);
+    assert_eq!(store.allow(&alice, NOW + 9).unwrap().time, NOW);
     assert_eq!(home.one::<i64>("SELECT count(*) FROM records"), 1);
     assert_eq!(store.deny(&alice, NOW + 9).unwrap().state, "denied");
     let nobody = store.revoke(&who("main", "irc", "alice"), NOW).unwrap_err();

@@ -55,7 +55,7 @@ fn list(home: &Home, filter: &Filter) -> Sessions {
 fn of_project(home: &Home, name: &str) -> Vec<String> {
     let filter = Filter { project: Some(Name::new(name)), ..Filter::default() };
     let mut ids: Vec<String> =
-        list(home, &filter).sessions.into_iter().map(|session| session.id).collect();
+        list(home, &filter).sessions.into_iter().map(|session| session.session_id).collect();
     ids.sort();
     ids.iter_mut().for_each(|id| id.truncate(8));
     ids
@@ -110,7 +110,7 @@ fn r41_projects_of_all_agents_match() {
     let found = projects(&ledger, &filter).unwrap();
     let shown: Vec<(&str, u64, usize)> = found
         .iter()
-        .map(|project| (project.name.as_str(), project.sessions, project.agents.len()))
+        .map(|project| (project.project.as_str(), project.sessions, project.agents.len()))
         .collect();
     assert_eq!(shown.len(), 2, "{shown:?}");
     assert!(shown.contains(&("front", 3, 2)) && shown.contains(&("back", 1, 0)), "{shown:?}");
@@ -129,7 +129,7 @@ fn r42_the_time_of_a_session_comes_from_the_index() {
         ),
     ]);
     let ids = |filter: &Filter| -> Vec<String> {
-        list(&home, filter).sessions.into_iter().map(|session| session.id).collect()
+        list(&home, filter).sessions.into_iter().map(|session| session.session_id).collect()
     };
     // 1793500000000 is in November; the lines of both sessions are of October.
     let november = Filter { since: Some(1_793_400_000_000), ..Filter::default() };
@@ -172,14 +172,14 @@ fn the_last_activity_is_the_same_everywhere() {
     let imported = Home::quick();
     quipu_ledger::store::Store::open(imported.ledger_path())
         .unwrap()
-        .import(&home.path(".openclaw"), &mut |file| assert!(!file.failed, "{file:?}"))
+        .import(&home.path(".openclaw"), &mut |file| assert!(!file.has_failed, "{file:?}"))
         .unwrap();
     let check = |home: &Home, expected: [(&str, i64); 2]| {
         let ledger = home.open();
         let usage = crate::usage::report(home, quipu_ledger::query::UsageBy::Session);
         for (id, time) in expected {
             let listed = list(home, &Filter::default()).sessions;
-            let listed = listed.iter().find(|session| session.id == id).unwrap().updated_at;
+            let listed = listed.iter().find(|session| session.session_id == id).unwrap().updated_at;
             let line = usage.lines.iter().find(|line| line.group == id).unwrap();
             let counted = line.session.as_ref().unwrap().updated_at;
             let story = Story::find(&ledger, id).unwrap().head().updated_at;
@@ -188,7 +188,7 @@ fn the_last_activity_is_the_same_everywhere() {
             assert_eq!([listed, counted, story, stored], [Some(time); 4], "{id}");
             let query = format!("SELECT updated_at FROM session_index WHERE session_id = '{id}'");
             let keys = quipu_ledger::store::registry(&ledger).unwrap();
-            if let Some(key) = keys.iter().find(|key| key.session.as_deref() == Some(id)) {
+            if let Some(key) = keys.iter().find(|key| key.session_id.as_deref() == Some(id)) {
                 assert_eq!([key.updated_at, home.one(&query)], [Some(time); 2], "{id}");
             }
         }
@@ -217,7 +217,7 @@ fn r42_a_session_belongs_to_the_time_of_its_last_activity() {
     let ids = |since: Option<i64>, until: Option<i64>| -> Vec<String> {
         let filter = Filter { since, until, ..Filter::default() };
         let mut ids: Vec<String> =
-            list(&home, &filter).sessions.into_iter().map(|session| session.id).collect();
+            list(&home, &filter).sessions.into_iter().map(|session| session.session_id).collect();
         ids.iter_mut().for_each(|id| id.truncate(8));
         ids
     };
@@ -248,7 +248,7 @@ fn a_session_is_found_by_its_headers_id() {
     let ledger = Ledger::open_read_only(&home.ledger_path()).unwrap();
     let found = |name: &str| {
         find_session(&ledger, name)
-            .map(|row| quipu_ledger::query::summary_of(&ledger, row).unwrap().unwrap().id)
+            .map(|row| quipu_ledger::query::summary_of(&ledger, row).unwrap().unwrap().session_id)
     };
     assert_eq!(found("renamed").unwrap(), "renamed");
     assert_eq!(found("0a1b2c3d").unwrap(), "0a1b2c3d-header-of-its-own", "files come first");
@@ -293,7 +293,7 @@ fn r43_the_list_shows_prompts_counts_and_times() {
     assert_eq!(session.title.as_deref(), Some("first"));
     assert_eq!(session.last_prompts, ["second", "third", "fourth"]);
     assert_eq!((session.lines, session.records, session.turns), (5, 5, 5));
-    assert_eq!(session.size, text.len() as u64);
+    assert_eq!(session.bytes, text.len() as u64);
     assert_eq!(session.started_at, Some(1_793_527_200_000));
     assert_eq!(session.updated_at, Some(1_793_527_440_000));
     let modified = std::fs::metadata(home.path(&path)).unwrap().modified().unwrap();
@@ -373,7 +373,7 @@ fn the_channel_is_found_wherever_it_is_recorded() {
     home.sync();
     let filter = Filter { channel: Some("telegram".to_owned()), ..Filter::default() };
     let mut found: Vec<String> =
-        list(&home, &filter).sessions.into_iter().map(|session| session.id).collect();
+        list(&home, &filter).sessions.into_iter().map(|session| session.session_id).collect();
     found.sort();
     assert_eq!(found, ["context", "key", "last", "origin"]);
     home.sync_and_check();
@@ -393,9 +393,9 @@ fn a_session_that_is_forgotten_has_the_title_of_the_list() {
     home.sync();
     for (session, title) in [("00000001", "Mend the till"), ("labelled", "The bakery")] {
         let preview = quipu_ledger::forget::preview(&home.open(), session).unwrap();
-        assert_eq!(preview.sessions[0].title.as_deref(), Some(title));
+        assert_eq!(preview.affected_sessions[0].title.as_deref(), Some(title));
         let listed = list(&home, &Filter::default()).sessions;
-        let listed = listed.iter().find(|listed| listed.id.starts_with(session)).unwrap();
+        let listed = listed.iter().find(|listed| listed.session_id.starts_with(session)).unwrap();
         assert_eq!(listed.title.as_deref(), Some(title));
     }
 }
@@ -415,11 +415,11 @@ fn costs_add_up_and_empty_files_are_listed() {
     let found = quipu_ledger::query::sessions(&ledger, &all, None).unwrap();
     assert_eq!((found.sessions.len(), found.rows.len()), (found.total, found.total));
     for empty in ["nothing", id] {
-        let session = found.sessions.iter().find(|session| session.id == empty).unwrap();
-        assert_eq!((session.lines, session.size, session.state.as_str()), (0, 0, "live"));
+        let session = found.sessions.iter().find(|session| session.session_id == empty).unwrap();
+        assert_eq!((session.lines, session.bytes, session.state.as_str()), (0, 0, "live"));
         let filter = Filter::default();
         let some = quipu_ledger::query::sessions(&ledger, &filter, None).unwrap();
-        assert!(some.sessions.iter().all(|session| session.id != empty));
+        assert!(some.sessions.iter().all(|session| session.session_id != empty));
         // Looking it up reports that it is empty, and its file can be restored.
         let error = Story::find(&ledger, empty).unwrap_err();
         assert!(matches!(&error, Error::Empty { id, .. } if id == empty), "{error}");
@@ -467,7 +467,7 @@ fn a_whole_file_name_wins_over_a_prefix_of_an_id() {
     let ledger = home.open();
     let found = |name: &str| {
         let row = find_session(&ledger, name).unwrap();
-        quipu_ledger::query::summary_of(&ledger, row).unwrap().unwrap().id
+        quipu_ledger::query::summary_of(&ledger, row).unwrap().unwrap().session_id
     };
     assert!(found("04").ends_with("/04"), "{}", found("04"));
     assert_eq!(found("04b"), id);
@@ -491,7 +491,7 @@ fn a_lost_session_is_listed_by_its_prompts() {
     ];
     let home = home(&[(".claude/history.jsonl".to_owned(), history.concat())]);
     let listed = list(&home, &Filter::default()).sessions;
-    let ids: Vec<&str> = listed.iter().map(|session| session.id.as_str()).collect();
+    let ids: Vec<&str> = listed.iter().map(|session| session.session_id.as_str()).collect();
     assert_eq!(ids, ["lost-1", "lost-2"]);
     let session = &listed[0];
     assert_eq!(session.state.as_str(), "lost");
@@ -508,7 +508,7 @@ fn a_lost_session_is_listed_by_its_prompts() {
     assert_eq!(of_project(&home, "tidepool"), ["lost-1"]);
     let ledger = home.open();
     let projects = projects(&ledger, &Filter::default()).unwrap();
-    assert_eq!(projects[0].path.as_deref(), Some("/home/a/tidepool"));
+    assert_eq!(projects[0].cwd.as_deref(), Some("/home/a/tidepool"));
     let story = Story::find(&ledger, "lost-1").unwrap();
     assert_eq!(story.head().title.as_deref(), Some("when is low tide?"));
     assert_eq!(story.head().cwd.as_deref(), Some("/home/a/tidepool"));
@@ -546,7 +546,7 @@ fn a_sub_agent_of_a_workflow_is_found_by_its_name() {
     let ledger = home.open();
     let id = |name: &str| {
         let row = find_session(&ledger, name)?;
-        Ok::<String, Error>(quipu_ledger::query::summary_of(&ledger, row)?.unwrap().id)
+        Ok::<String, Error>(quipu_ledger::query::summary_of(&ledger, row)?.unwrap().session_id)
     };
     let whole = format!("{SESSION}/workflows/w1/agent-def");
     for name in ["agent-def", &format!("{}/agent-def", &SESSION[..8]), "w1/agent-def", &whole] {
@@ -621,7 +621,7 @@ fn r30_an_older_sub_agent_belongs_to_its_session() {
             let mut found: Vec<_> = list(&home, filter)
                 .sessions
                 .into_iter()
-                .map(|session| (session.id, session.part, session.subagents))
+                .map(|session| (session.session_id, session.part, session.subagents))
                 .collect();
             found.sort();
             found
@@ -685,7 +685,7 @@ fn r40_worktrees_and_windows_folders_have_their_project() {
     assert_eq!(found, expected);
     let listed = projects(&home.open(), &Filter::default()).unwrap();
     let mut names: Vec<_> =
-        listed.iter().map(|project| (&*project.name, project.sessions)).collect();
+        listed.iter().map(|project| (&*project.project, project.sessions)).collect();
     names.sort_unstable();
     assert_eq!(names, [("proj", 1), ("shop", 3)]);
     assert_eq!(of_project(&home, "/home/x/shop"), ["00000001", "00000002", "00000003"]);

@@ -123,7 +123,7 @@ fn r4_a_transcript_that_is_put_aside_is_not_read_again() {
     let home = openclaw(&[HEADER, r#"{"role":"user","content":"hello"}"#]);
     home.rename(CLAW, &format!("{CLAW}.deleted.2026-02-04T10:30:00.000Z"));
     let report = home.sync_and_check();
-    assert_eq!((report.renamed, report.bytes_read, report.records_added), (1, 0, 0));
+    assert_eq!((report.renamed_sources, report.bytes_read, report.records_added), (1, 0, 0));
     assert_eq!(home.all("SELECT session_id, state FROM sessions"), ["'s1'|'deleted'"]);
 }
 
@@ -136,7 +136,7 @@ fn r4_a_small_backup_is_not_counted_again() {
     ]);
     let home = collected(&[(CLAW, &lines), (&format!("{CLAW}.bak-4711-1770193116233"), &lines)]);
     assert_eq!(home.all("SELECT messages FROM sessions"), ["2"]);
-    assert_eq!(home.all("SELECT sum(output) FROM usage WHERE is_counted"), ["2"]);
+    assert_eq!(home.all("SELECT sum(output_tokens) FROM usage WHERE is_counted"), ["2"]);
 }
 
 // --- R5
@@ -244,7 +244,7 @@ fn r11_unknown_types_are_kept_and_counted() {
         home.all("SELECT id, parent, type, is_known FROM entries WHERE id > 2"),
         ["3|2|'hologram'|0", "4|3|'hologram'|0", "5|4|'message'|1"]
     );
-    let unknown = status(&home, "openclaw").unknown_types;
+    let unknown = status(&home, "openclaw").records_by_unknown_type;
     assert_eq!(unknown.into_iter().collect::<Vec<_>>(), [("hologram".to_owned(), 2)]);
     // They are shown only with everything.
     let shown = |detail| {
@@ -289,7 +289,7 @@ fn r12_entries_without_an_id_are_distinguished() {
     let line = r#"{"role":"user","content":"again"}"#;
     let home = openclaw(&[line, line, line]);
     assert_eq!(
-        home.all("SELECT id, uuid, parent FROM entries"),
+        home.all("SELECT id, entry_id, parent FROM entries"),
         ["1|NULL|NULL", "2|NULL|1", "3|NULL|2"]
     );
     home.sync_and_check();
@@ -305,7 +305,7 @@ fn r12_a_null_parent_differs_from_a_missing_field() {
     ]);
     home.append(CLAW, "{\"type\":\"message\",\"id\":\"c\",\"message\":{\"role\":\"user\"}}\n");
     home.sync_and_check();
-    assert_eq!(home.all("SELECT uuid, parent FROM entries"), ["'a'|NULL", "'b'|NULL", "'c'|2"]);
+    assert_eq!(home.all("SELECT entry_id, parent FROM entries"), ["'a'|NULL", "'b'|NULL", "'c'|2"]);
 }
 
 /// A line that is changed in a file follows the entry before it there: not the header, not a note,
@@ -383,7 +383,7 @@ fn r14_blocks_are_found_where_they_belong() {
     }
     assert_eq!(home.hits("aGVsbG8"), 0, "pictures are not text");
     assert_eq!(
-        home.all("SELECT call_id, name, target FROM tool_calls"),
+        home.all("SELECT call_id, tool, target FROM tool_calls"),
         ["'1'|'read'|'a.md'", "'2'|'read'|'b.md'", "'3'|'exec'|'ls'"]
     );
     assert_eq!(
@@ -396,7 +396,7 @@ fn r14_blocks_are_found_where_they_belong() {
 // --- R15
 
 const USAGE: &str =
-    "SELECT m.model, m.provider, m.api, u.input, u.output, u.cache_read, u.cache_write, u.cost_usd
+    "SELECT m.model, m.provider, m.api, u.input_tokens, u.output_tokens, u.cache_read_tokens, u.cache_write_tokens, u.cost_usd
                        FROM usage u JOIN models m ON m.id = u.model WHERE u.is_counted";
 
 #[test]
@@ -433,7 +433,7 @@ fn the_counted_copy_does_not_depend_on_the_order() {
             home.sync();
         }
         home.assert_rebuilds();
-        home.all("SELECT input, output FROM usage WHERE is_counted")
+        home.all("SELECT input_tokens, output_tokens FROM usage WHERE is_counted")
     };
     assert_eq!(counted(MAIN, &other), counted(&other, MAIN));
 }
@@ -451,7 +451,10 @@ fn r15_the_usage_of_a_fork_is_not_counted_again() {
         home.all("SELECT session_id, fork_of, messages FROM sessions"),
         ["'s1'|NULL|1", "'s2'|'s1'|1"]
     );
-    assert_eq!(home.all("SELECT sum(input), sum(output) FROM usage WHERE is_counted"), ["1|2"]);
+    assert_eq!(
+        home.all("SELECT sum(input_tokens), sum(output_tokens) FROM usage WHERE is_counted"),
+        ["1|2"]
+    );
 }
 
 // --- R16
@@ -490,7 +493,7 @@ fn r17_a_compaction_is_a_row() {
     ]);
     assert_eq!(
         home.all(
-            "SELECT id, first_kept, compacted_count, tokens_before, tokens_after FROM compactions"
+            "SELECT id, first_kept_entry_id, compacted_messages, tokens_before, tokens_after FROM compactions"
         ),
         ["3|'kept'|12|900|100"]
     );
@@ -510,7 +513,7 @@ fn r17_a_compaction_may_lack_fields() {
         r#"{"type":"compaction","summary":"condensed","details":{"readFiles":["a.md"],"modifiedFiles":[]}}"#,
     ]);
     assert_eq!(
-        home.all("SELECT first_kept, compacted_count, tokens_before, read_files, modified_files FROM compactions"),
+        home.all("SELECT first_kept_entry_id, compacted_messages, tokens_before, read_files, modified_files FROM compactions"),
         [r#"NULL|NULL|NULL|'["a.md"]'|'[]'"#]
     );
 }
@@ -534,7 +537,7 @@ fn r18_branch_summaries_are_found() {
 
 // --- R19
 
-const PAIRS: &str = "SELECT name, call_id, result, is_error, mentions_error FROM tool_calls";
+const PAIRS: &str = "SELECT tool, call_id, result, is_error, mentions_error FROM tool_calls";
 
 #[test]
 fn r19_results_pair_by_id() {
@@ -586,7 +589,7 @@ fn pairs_alike(lines: &[&str]) {
         one_by_one.append(CLAW, format!("{line}\n"));
         one_by_one.sync();
     }
-    let pairs = "SELECT entry, ordinal, name, result FROM tool_calls";
+    let pairs = "SELECT entry, ordinal, tool, result FROM tool_calls";
     assert_eq!(at_once.all(pairs), one_by_one.all(pairs));
     one_by_one.assert_rebuilds();
 }
@@ -623,7 +626,9 @@ fn r30_sub_agents_are_separate_sessions_with_a_parent() {
         (older, &line("user", &uuid(3), None, "look beside")),
     ]);
     assert_eq!(
-        home.all("SELECT session_id, part, parent_id, parent_call, agent_type FROM sessions"),
+        home.all(
+            "SELECT session_id, part, parent_session_id, parent_call, agent_type FROM sessions"
+        ),
         [
             format!("'-home-alice-shop/agent-b2'|'agent'|'{SESSION}'|NULL|NULL"),
             format!("'{SESSION}'|'transcript'|NULL|NULL|NULL"),
@@ -646,7 +651,10 @@ fn r30_sub_agents_count_in_usage() {
     );
     let agent = format!("{BESIDE}/subagents/agent-a1.jsonl");
     let home = collected(&[(MAIN, &progress), (&agent, &answer)]);
-    assert_eq!(home.all("SELECT sum(input), sum(output) FROM usage WHERE is_counted"), ["10|20"]);
+    assert_eq!(
+        home.all("SELECT sum(input_tokens), sum(output_tokens) FROM usage WHERE is_counted"),
+        ["10|20"]
+    );
     assert_eq!(home.all("SELECT agent_id, call_id FROM spawned_agents"), ["'a1'|'toolu_1'"]);
 }
 
@@ -686,7 +694,7 @@ fn r30_tool_output_belongs_to_its_call() {
     let home = collected(&[(MAIN, &persisted(1)), (&output, "needle in the output")]);
     assert_eq!(hits_in(&home, "tool_result", "needle"), 1);
     let call =
-        "SELECT t.name, d.name, d.part FROM tool_calls t JOIN documents d ON d.id = t.output";
+        "SELECT t.tool, d.name, d.part FROM tool_calls t JOIN documents d ON d.id = t.output";
     assert_eq!(home.all(call), ["'Bash'|'b1.txt'|'tool_output'"]);
 }
 
@@ -716,7 +724,7 @@ fn r30_a_file_that_becomes_a_transcript_has_one_generation() {
     let restored: Vec<String> =
         home.restored(quipu_ledger::restore::Generations::All).into_keys().collect();
     assert_eq!(restored, [notes.replace(".claude/", "claude-code/")]);
-    assert_eq!(report.rewritten, 0);
+    assert_eq!(report.rewritten_sources, 0);
 }
 
 /// A session that only the prompt list has is lost, until its transcript appears.
@@ -728,7 +736,7 @@ fn r30_a_prompt_list_is_no_session() {
     let home = collected(&[(".claude/history.jsonl", &prompt)]);
     let sessions = "SELECT session_id, state, part, entries, messages FROM sessions";
     assert_eq!(home.all(sessions), [format!("'{SESSION}'|'lost'|'prompt_history'|0|0")]);
-    assert_eq!(home.all("SELECT project, text FROM prompts"), ["'/home/alice/shop'|'remember me'"]);
+    assert_eq!(home.all("SELECT slug, text FROM prompts"), ["'/home/alice/shop'|'remember me'"]);
 
     home.write(MAIN, line("user", &uuid(1), None, "remember me"));
     home.sync_and_check();
@@ -754,7 +762,7 @@ fn r31_a_slug_is_kept_and_never_decoded() {
         (&path("-home-alice-my--shop", 3), &at(3, "/home/alice/my-shop")),
     ]);
     assert_eq!(
-        home.all("SELECT project, cwd FROM sessions"),
+        home.all("SELECT slug, cwd FROM sessions"),
         [
             "'-home-alice-my--shop'|'/home/alice/my-shop'",
             "'-home-alice-my-shop'|'/home/alice/my-shop'",
@@ -822,7 +830,7 @@ fn r32_only_user_and_assistant_lines_are_messages() {
         ["7|2|1|'Asked and answered'"]
     );
     assert_eq!(home.all("SELECT type FROM entries WHERE NOT is_known"), ["'crystal-ball'"]);
-    assert_eq!(status(&home, "claude-code").unknown_types["crystal-ball"], 1);
+    assert_eq!(status(&home, "claude-code").records_by_unknown_type["crystal-ball"], 1);
     home.assert_restores_all(&[MAIN]);
 }
 
@@ -845,7 +853,7 @@ fn r33_fields_of_lines_describe_their_session() {
         ["'/home/alice/shop'|'fix'|'2.1.1'|1768213800000|1768213860000"]
     );
     assert_eq!(
-        home.all("SELECT uuid, parent, is_sidechain FROM entries"),
+        home.all("SELECT entry_id, parent, is_sidechain FROM entries"),
         [
             "'00000001-0000-4000-8000-000000000000'|NULL|0",
             "'00000002-0000-4000-8000-000000000000'|1|0",
@@ -908,7 +916,7 @@ fn r34_content_is_text_or_a_list() {
     let home = collected(&[(MAIN, &lines)]);
     assert_eq!(home.all("SELECT text FROM messages"), ["'as list'", "'as text'", "'running'"]);
     assert_eq!(
-        home.all("SELECT call_id, name, target, result, is_error, mentions_error FROM tool_calls"),
+        home.all("SELECT call_id, tool, target, result, is_error, mentions_error FROM tool_calls"),
         ["'t1'|'Bash'|'make'|4|1|0", "'t2'|'Read'|'/p/a'|4|0|1"]
     );
 }
@@ -961,8 +969,11 @@ fn r52_cursors_are_the_scan_state() {
     let on_disk = std::fs::metadata(home.path(CLAW)).unwrap();
     let since = on_disk.modified().unwrap().duration_since(std::time::UNIX_EPOCH).unwrap();
     assert_eq!(cursor.path, "agents/main/sessions/s1.jsonl");
-    assert_eq!((cursor.offset, cursor.tail), (whole.len() as u64, torn.len() as u64));
-    assert_eq!((cursor.size, i128::from(cursor.mtime)), (on_disk.len(), since.as_millis() as i128));
+    assert_eq!((cursor.offset, cursor.tail_bytes), (whole.len() as u64, torn.len() as u64));
+    assert_eq!(
+        (cursor.bytes, i128::from(cursor.modified_at)),
+        (on_disk.len(), since.as_millis() as i128)
+    );
 }
 
 /// No state file is written, neither beside the sources nor beside the ledger.
@@ -1071,7 +1082,7 @@ fn r110_each_kind_of_line_has_its_table() {
     home.sync_and_check();
     for (query, rows) in [
         (
-            "SELECT session_id, key, cwd, model, entries, turns, messages, tool_calls, compactions FROM sessions",
+            "SELECT session_id, session_key, cwd, model, entries, turns, messages, tool_calls, compactions FROM sessions",
             &["'s1'|'agent:main:telegram:dm:7'|'/w'|'m'|7|1|3|1|1"][..],
         ),
         (
@@ -1087,20 +1098,20 @@ fn r110_each_kind_of_line_has_its_table() {
             &["'assistant'|'done'|1", "'assistant'|'reading'|1", "'user'|'read it'|1"],
         ),
         (
-            "SELECT c.call_id, c.name, c.target, c.is_error, e.uuid, r.uuid
+            "SELECT c.call_id, c.tool, c.target, c.is_error, e.entry_id, r.entry_id
                FROM tool_calls c JOIN entries e ON e.id = c.entry JOIN entries r ON r.id = c.result",
             &["'c1'|'read'|'/w/a.md'|0|'00000002'|'00000003'"],
         ),
         (
-            "SELECT c.custom_type, c.data, e.uuid
+            "SELECT c.custom_type, c.data, e.entry_id
                FROM custom_entries c JOIN entries e ON e.id = c.id",
             &["'mark'|'{\"n\":1}'|'00000004'"],
         ),
         (
-            "SELECT summary, first_kept, tokens_before FROM compactions",
+            "SELECT summary, first_kept_entry_id, tokens_before FROM compactions",
             &["'short'|'00000002'|9"],
         ),
-        ("SELECT sum(input), sum(output) FROM usage WHERE is_counted", &["6|9"]),
+        ("SELECT sum(input_tokens), sum(output_tokens) FROM usage WHERE is_counted", &["6|9"]),
         // A path of foreign keys from the last entry to the root.
         (
             "WITH RECURSIVE path (id) AS (
@@ -1191,7 +1202,7 @@ fn r112_a_response_counts_once() {
     let turns = "SELECT model, input_tokens, output_tokens, cache_read_tokens, cache_write_tokens FROM turns";
     let home = collected(&[(MAIN, &lines)]);
     assert_eq!(home.all(turns), ["'opus'|10|42|5|3"]);
-    assert_eq!(home.all("SELECT input, output FROM usage"), ["10|42"]);
+    assert_eq!(home.all("SELECT input_tokens, output_tokens FROM usage"), ["10|42"]);
 
     let slowly = Home::quick();
     slowly.write(MAIN, "");
@@ -1274,7 +1285,7 @@ fn r3_every_field_of_a_collected_index_is_metadata() {
     drop(ledger);
     // The same after an import; only the name of the file adds nothing.
     let store = quipu_ledger::Store::open(home.ledger_path()).unwrap();
-    store.import(&home.path(".openclaw"), &mut |file| assert!(!file.failed)).unwrap();
+    store.import(&home.path(".openclaw"), &mut |file| assert!(!file.has_failed)).unwrap();
     let meta = store.session("agent:main:telegram:group:-100").unwrap().meta().unwrap();
     for (name, value) in entry.iter().filter(|(name, _)| *name != "sessionFile") {
         assert_eq!(meta.get(name), Some(value), "{name}");
@@ -1310,7 +1321,7 @@ fn r122_messages_are_rows_under_the_names_of_the_spec() {
     assert_eq!(home.all("SELECT id, model, provider FROM model_changes"), ["2|'opus'|'anthropic'"]);
     assert_eq!(home.all("SELECT id, level FROM thinking_levels"), ["3|'high'"]);
     assert_eq!(
-        home.all("SELECT uuid FROM entries WHERE form = 'message' ORDER BY id LIMIT 2"),
+        home.all("SELECT entry_id FROM entries WHERE form = 'message' ORDER BY id LIMIT 2"),
         ["'0b6e6fb5-8d4f-4f38-9a7c-2f3a1f6f6f01'", "'a1b2c3d4'"]
     );
 }

@@ -77,6 +77,23 @@ fn raw_returns_the_line_of_an_entry() {
     assert_eq!(ask(&home, many).unwrap(), [[SqlValue::Integer(2000)]]);
 }
 
+/// `text` also returns the text of tool results, which no table has; ids of sessions are text.
+#[test]
+fn text_returns_that_of_results() {
+    let home = Home::with_fixtures();
+    home.sync();
+    let result = "SELECT text, text(entry) FROM transcript
+                   WHERE role = 'toolResult' AND text(entry) <> '' ORDER BY entry LIMIT 1";
+    let rows = ask(&home, result).unwrap();
+    assert!(matches!(rows[0].as_slice(), [SqlValue::Null, SqlValue::Text(_)]), "{rows:?}");
+    let differing = "SELECT count(*) FROM transcript WHERE text IS NOT text(entry) AND text <> ''";
+    assert_eq!(ask(&home, differing).unwrap(), [[SqlValue::Integer(0)]]);
+    assert_eq!(ask(&home, "SELECT text(NULL)").unwrap(), [[SqlValue::Null]]);
+    let ids = "SELECT count(*) FROM sessions s JOIN entries e ON e.session = s.id
+                WHERE typeof(s.first_uuid) = 'text' AND e.entry_id = s.first_uuid";
+    assert_ne!(ask(&home, ids).unwrap(), [[SqlValue::Integer(0)]]);
+}
+
 /// No statement changes a byte, in the ledger or elsewhere.
 #[test]
 fn nothing_can_be_written() {

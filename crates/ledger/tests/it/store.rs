@@ -300,7 +300,7 @@ fn r92_a_fork_copies_the_path_and_names_its_parent() {
     // Unchanged lines are stored once.
     assert!(home.one::<i64>("SELECT count(*) FROM records WHERE same_as IS NOT NULL") > 0);
     // The usage of both is counted once.
-    assert_eq!(home.one::<i64>("SELECT sum(input) FROM usage WHERE is_counted"), 7);
+    assert_eq!(home.one::<i64>("SELECT sum(input_tokens) FROM usage WHERE is_counted"), 7);
     // Without an entry it only refers to its parent.
     let empty = store.create(&NewSession::default()).unwrap();
     let fork = empty.fork(&Fork::default()).unwrap();
@@ -414,7 +414,7 @@ fn any_session_can_be_read_in_a_read_only_ledger() {
     let meta = |name: &str| quipu_ledger::store::meta_of(&ledger, of(name)).unwrap().to_map();
     assert_eq!(leaf("abc").as_deref(), Some("l"));
     assert_eq!(tips("abc"), [("b".to_owned(), 2, false), ("l".to_owned(), 3, true)]);
-    assert_eq!((&*labels("abc")[0].target, &*labels("abc")[0].label), ("a", "first"));
+    assert_eq!((&*labels("abc")[0].entry_id, &*labels("abc")[0].label), ("a", "first"));
     assert_eq!((&meta("abc")["label"], &meta("abc")["later"]), (&json!("theirs"), &json!(7)));
     assert_eq!(leaf(crate::home::SESSION), Some(uuid(2)));
     assert_eq!(tips(crate::home::SESSION), [(uuid(2), 1, true)]);
@@ -648,7 +648,9 @@ fn counts_continue_from_those_before_an_import() {
         "compactionCount": 3, "cacheRead": 0});
     let index = json!({"agent:main:main": noted});
     std::fs::write(folder.join("sessions.json"), index.to_string()).unwrap();
-    store.import(&home.scratch("state"), &mut |file| assert!(!file.failed, "{file:?}")).unwrap();
+    store
+        .import(&home.scratch("state"), &mut |file| assert!(!file.has_failed, "{file:?}"))
+        .unwrap();
     let session = store.session("agent:main:main").unwrap();
     let meta = session.meta().unwrap();
     for (name, value) in noted.as_object().unwrap() {

@@ -104,11 +104,14 @@ fn r82_a_compaction_is_one_entry() {
     let (_, session) = open(&home);
     talk(&session, 6);
     let before = session.headroom(&settings()).unwrap();
-    assert_eq!((before.tokens, before.counted, before.messages), (600, 600, 12));
-    assert_eq!((before.limit, before.left, before.is_due), (Some(500), Some(0), true));
+    assert_eq!((before.context_tokens, before.counted_tokens, before.messages), (600, 600, 12));
+    assert_eq!(
+        (before.limit_tokens, before.left_tokens, before.is_due),
+        (Some(500), Some(0), true)
+    );
     let plan = session.plan_compaction(&settings(), &Compact::default()).unwrap().unwrap();
     let compacted = session.compact(&plan, &Digest).unwrap();
-    assert_eq!((compacted.tokens_before, compacted.compacted_count), (600, 10));
+    assert_eq!((compacted.tokens_before, compacted.compacted_messages), (600, 10));
     let seen = messages(&session);
     assert_eq!(seen.len(), 3);
     assert_eq!(seen[0]["role"], "compactionSummary");
@@ -125,11 +128,11 @@ fn r82_a_compaction_is_one_entry() {
     assert_eq!(meta["totalTokens"], json!(compacted.tokens_after));
     // Until the next answer, the size is an estimate.
     let after = session.headroom(&settings()).unwrap();
-    assert_eq!((Some(after.tokens), after.counted), (compacted.tokens_after, 0));
+    assert_eq!((Some(after.context_tokens), after.counted_tokens), (compacted.tokens_after, 0));
     assert!(session.plan_compaction(&settings(), &Compact::default()).unwrap().is_none());
     session.append(answer("Eight.", 321)).unwrap();
     assert_eq!(session.meta().unwrap()["totalTokens"], 321);
-    assert_eq!(session.headroom(&settings()).unwrap().counted, 321);
+    assert_eq!(session.headroom(&settings()).unwrap().counted_tokens, 321);
     home.assert_sound();
 }
 
@@ -243,7 +246,7 @@ fn without_a_summary_nothing_is_written() {
     assert_eq!(phases, [Start, Failed, Start, Failed, Start, Failed, Start, End]);
     let last = serde_json::to_value(events.lock().unwrap().last().unwrap()).unwrap();
     assert_eq!((&last["event"], &last["phase"]), (&json!("compaction"), &json!("end")));
-    assert_eq!((&last["reason"], &last["tokensBefore"]), (&json!("manual"), &json!(400)));
+    assert_eq!((&last["reason"], &last["tokens_before"]), (&json!("manual"), &json!(400)));
 }
 
 /// A summary is text, whatever is in it.
@@ -271,7 +274,7 @@ fn r80_where_a_window_comes_from() {
     let mut settings = CompactionSettings::default();
     let window = |session: &Session, settings: &CompactionSettings| {
         let headroom = session.headroom(settings).unwrap();
-        (headroom.budget.window, headroom.window_from)
+        (headroom.window_tokens, headroom.window_from)
     };
     assert_eq!(window(&session, &settings), (None, None));
     assert!(!session.headroom(&settings).unwrap().is_due);
@@ -300,7 +303,7 @@ fn r80_an_overflow_is_compacted_until_it_fits() {
     let settings = CompactionSettings { window: Some(4000), ..CompactionSettings::default() };
     assert!(!session.headroom(&settings).unwrap().is_due);
     // It counts five times as many tokens as estimated.
-    let tokens = session.headroom(&settings).unwrap().tokens;
+    let tokens = session.headroom(&settings).unwrap().context_tokens;
     let wanted = Compact { refused: Some(5 * tokens), ..Compact::default() };
     let plan = session.plan_compaction(&settings, &wanted).unwrap().unwrap();
     assert!(plan.plan.tokens_kept * 5 <= 2000, "{}", plan.plan.tokens_kept);
@@ -313,6 +316,35 @@ fn r80_an_overflow_is_compacted_until_it_fits() {
     session.append(Entry::user(&"long ".repeat(5000))).unwrap();
     let error = session.plan_compaction(&settings, &wanted).unwrap_err();
     assert!(matches!(error, Error::TooLong { limit: 2000, .. }), "{error}");
+}
+
+/// A model refuses a context right after a compaction: less is kept, although nothing was said
+/// since.
+#[test]
+fn r80_a_compacted_context_can_be_refused_too() {
+    let home = Home::quick();
+    let (_, session) = open(&home);
+    for turn in 0..10 {
+        session.append(Entry::user(&format!("{turn} {}", "word ".repeat(78)))).unwrap();
+        session.append(Entry::assistant("Yes.")).unwrap();
+    }
+    let mut settings = CompactionSettings { window: Some(4000), ..CompactionSettings::default() };
+    settings.rules.keep_recent_tokens = Some(500);
+    let manual = Compact::default();
+    let first = session.compact_now(&settings, &manual, &Digest).unwrap().unwrap();
+    assert!(session.plan_compaction(&settings, &manual).unwrap().is_none());
+    let tokens = session.headroom(&settings).unwrap().context_tokens;
+    let wanted = Compact { refused: Some(3000), ..manual };
+    let second = session.compact_now(&settings, &wanted, &Digest).unwrap().unwrap();
+    assert!(second.tokens_after.unwrap() * 3000 / tokens <= 2000, "{second:?}, {tokens}");
+    assert!(second.compacted_messages > first.compacted_messages);
+    let seen = messages(&session);
+    let roles: Vec<&Value> = seen.iter().map(|message| &message["role"]).collect();
+    assert_eq!(roles.iter().filter(|role| **role == "compactionSummary").count(), 1);
+    assert_eq!(
+        (roles[0], seen.last().unwrap()["role"].as_str()),
+        (&json!("compactionSummary"), Some("assistant"))
+    );
 }
 
 #[test]

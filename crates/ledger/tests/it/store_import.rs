@@ -20,7 +20,7 @@ const FOLDER: &str = "state/agents/main/sessions";
 pub(crate) fn import(home: &Home) {
     Store::open(home.ledger_path())
         .unwrap()
-        .import(&home.scratch("state"), &mut |file| assert!(!file.failed, "{file:?}"))
+        .import(&home.scratch("state"), &mut |file| assert!(!file.has_failed, "{file:?}"))
         .unwrap();
 }
 
@@ -101,7 +101,7 @@ fn many_sessions_are_stored_in_one_transaction_and_other_writers_get_turns() {
         import_results.windows(2).all(|two| two[0].path < two[1].path),
         "files are reported in order"
     );
-    let failed: Vec<&ImportedFile> = import_results.iter().filter(|file| file.failed).collect();
+    let failed: Vec<&ImportedFile> = import_results.iter().filter(|file| file.has_failed).collect();
     assert_eq!(failed.len(), 1);
     assert_eq!((failed[0].rows, failed[0].stored, failed[0].added), (2, 0, 0));
     let index = import_results.last().unwrap();
@@ -156,7 +156,9 @@ fn a_long_session_is_stored_in_pieces() {
     let counted = (import_results[0].rows, import_results[0].stored, import_results[0].added);
     assert_eq!(counted, (entries as u64 + 1, entries as u64 + 1, entries as u64 + 1));
     assert_eq!((import_results[1].stored, import_results[1].added), (1, 1));
-    store.import(&folder, &mut |file| assert_eq!((file.added, file.failed), (0, false))).unwrap();
+    store
+        .import(&folder, &mut |file| assert_eq!((file.added, file.has_failed), (0, false)))
+        .unwrap();
     assert_eq!(home.one::<i64>("SELECT count(*) FROM messages"), entries as i64);
 }
 
@@ -193,12 +195,14 @@ fn sessions_of_a_database_are_imported_with_their_keys() {
     let files = import_results(&home, ".openclaw");
     let database = "agents/main/agent/openclaw-agent.sqlite";
     let keys = &files[database];
-    assert_eq!((keys.kind, keys.failed, keys.stored), ("index", false, keys.rows), "{files:?}");
+    assert_eq!((keys.kind, keys.has_failed, keys.stored), ("index", false, keys.rows), "{files:?}");
     assert!(keys.rows > 0 && keys.added == keys.rows);
     let sessions: Vec<&ImportedFile> =
         files.values().filter(|file| file.kind == "transcript").collect();
     assert_eq!(sessions.len(), 2);
-    assert!(sessions.iter().all(|file| file.rows > 0 && file.added == file.rows && !file.failed));
+    assert!(
+        sessions.iter().all(|file| file.rows > 0 && file.added == file.rows && !file.has_failed)
+    );
     let mut imported = contexts(&home, "native");
     // A key without a transcript leads to an empty session.
     imported.retain(|_, context| !context["leaf"].is_null());
@@ -206,15 +210,15 @@ fn sessions_of_a_database_are_imported_with_their_keys() {
     // A second import, and one from the agent's own folder, add nothing.
     assert!(import_results(&home, ".openclaw/agents/main").values().all(|file| file.added == 0));
     // Files beside the database are copies; the session in the database continues.
-    let id = sessions[0].session.clone().unwrap();
+    let id = sessions[0].session_id.clone().unwrap();
     let restored = home.restored(Generations::Newest);
     let lines = &restored[&format!("native/agents/main/sessions/{id}.jsonl")];
     home.write(&format!(".openclaw/agents/main/sessions/{id}.jsonl"), lines);
     let copy = &import_results(&home, ".openclaw")[&format!("agents/main/sessions/{id}.jsonl")];
-    assert_eq!((copy.kind, copy.added, copy.failed), ("other", 0, false), "{copy:?}");
+    assert_eq!((copy.kind, copy.added, copy.has_failed), ("other", 0, false), "{copy:?}");
     home.write(".openclaw/agents/main/agent/openclaw-agent.sqlite", "no database at all");
     let damaged = &import_results(&home, ".openclaw")[database];
-    assert!(damaged.failed && damaged.why.is_some(), "{damaged:?}");
+    assert!(damaged.has_failed && damaged.reason.is_some(), "{damaged:?}");
     home.assert_rebuilds();
     home.assert_sound();
 }
@@ -246,7 +250,7 @@ fn copies_are_sessions_of_their_own_where_they_hold_more() {
     let of = |name: &str| {
         let file = files.iter().find(|(path, _)| path.ends_with(name)).map(|(_, file)| file);
         let file = file.unwrap_or_else(|| panic!("{name}: {files:?}"));
-        (file.session.clone(), file.rows, file.added, file.failed)
+        (file.session_id.clone(), file.rows, file.added, file.has_failed)
     };
     assert_eq!(of(&format!("{}.jsonl", id(1))), (Some(id(1)), 4, 4, false));
     assert_eq!(of("bak-17-1770000000000"), (None, 0, 0, false));
@@ -302,10 +306,10 @@ fn an_index_that_is_too_large_is_reported() {
     let mut import_results = Vec::new();
     store.import(&home.scratch("state"), &mut |file| import_results.push(file)).unwrap();
     let of = |kind: &str| import_results.iter().find(|file| file.kind == kind).unwrap();
-    let why = of("index").why.as_deref().unwrap();
-    assert!(of("index").failed && why.contains("too large"), "{why}");
+    let why = of("index").reason.as_deref().unwrap();
+    assert!(of("index").has_failed && why.contains("too large"), "{why}");
     assert!(
-        import_results.iter().any(|file| file.kind != "index" && !file.failed),
+        import_results.iter().any(|file| file.kind != "index" && !file.has_failed),
         "{import_results:?}"
     );
 }

@@ -199,11 +199,11 @@ fn reading_finds_the_session_after_an_interrupted_rebuild() {
     let read_only = Ledger::open_read_only(&path).unwrap();
     let behind = query::find_session(&read_only, "abc");
     assert!(matches!(behind, Err(Error::Behind { done: 1.., .. })), "{behind:?}");
-    assert_eq!(Story::find(&home.open(), "abc").unwrap().head().id, "abcdef");
+    assert_eq!(Story::find(&home.open(), "abc").unwrap().head().session_id, "abcdef");
     rebuild_one_slice(&home);
     assert!(!query::tree(&home.open(), "abc").unwrap().is_empty());
     rebuild_one_slice(&home);
-    assert_eq!(query::summary_of(&home.open(), row).unwrap().unwrap().id, "abcdef");
+    assert_eq!(query::summary_of(&home.open(), row).unwrap().unwrap().session_id, "abcdef");
 }
 
 #[test]
@@ -387,7 +387,7 @@ fn forget_and_readers_do_not_wait_for_each_other() {
         let mut ledger = home.open();
         let cleaned: Vec<bool> = (ids.iter().skip(1))
             .map(|id| {
-                quipu_ledger::forget::forget(&mut ledger, id, &mut |_, _| {}).unwrap().cleaned
+                quipu_ledger::forget::forget(&mut ledger, id, &mut |_, _| {}).unwrap().is_cleaned
             })
             .collect();
         is_over.store(true, Ordering::Relaxed);

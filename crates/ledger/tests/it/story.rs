@@ -124,7 +124,7 @@ fn parallel_calls_are_no_forks() {
     let lines = tree(&home.open(), SESSION).unwrap();
     assert_eq!(lines.len(), 1, "{lines:?}");
     assert_eq!((lines[0].entries, lines[0].turns, lines[0].tool_calls), (9, 2, 3));
-    assert_eq!(lines[0].last.as_deref(), Some("u2"));
+    assert_eq!(lines[0].last_entry_id.as_deref(), Some("u2"));
 }
 
 /// Queue operations are not entries of the conversation.
@@ -261,7 +261,11 @@ fn an_edited_prompt_keeps_its_number() {
     assert_eq!(turns, [4]);
     for (words, number) in [("masked", 2), ("four", 4)] {
         let hits = home.search(&request(words)).hits;
-        assert_eq!(hits.iter().map(|hit| hit.turn).collect::<Vec<_>>(), [Some(number)], "{words}");
+        assert_eq!(
+            hits.iter().map(|hit| hit.turn_number).collect::<Vec<_>>(),
+            [Some(number)],
+            "{words}"
+        );
     }
 }
 
@@ -394,7 +398,7 @@ fn sub_agents_are_named_by_the_calls_that_started_them() {
     let agents: Vec<&str> = lines
         .iter()
         .filter(|line| line.kind == "subagent")
-        .filter_map(|line| line.session.as_deref())
+        .filter_map(|line| line.session_id.as_deref())
         .collect();
     assert_eq!(agents.len(), 2, "{lines:?}");
 }
@@ -463,9 +467,9 @@ fn a_tree_has_forks_compactions_labels_and_a_leaf() {
                 "{}{} {} {}{}",
                 "  ".repeat(line.depth),
                 line.kind,
-                line.last.as_deref().unwrap_or_default(),
+                line.last_entry_id.as_deref().unwrap_or_default(),
                 line.text.as_deref().unwrap_or_default(),
-                if line.leaf { " @" } else { "" }
+                if line.is_leaf { " @" } else { "" }
             )
         })
         .collect();
@@ -501,7 +505,7 @@ fn a_tree_has_forks_inside_a_turn() {
         .unwrap()
         .iter()
         .map(|line| {
-            let (last, text) = (line.last.as_deref(), line.text.as_deref());
+            let (last, text) = (line.last_entry_id.as_deref(), line.text.as_deref());
             let indent = "  ".repeat(line.depth);
             format!("{indent}{} {} {}", line.kind, last.unwrap_or_default(), text.unwrap_or("-"))
         })
@@ -530,7 +534,7 @@ fn lines_without_an_entry_are_shown_with_everything() {
     let home = collected(CLAW, lines("two"));
     let unreadable = |choice: &Choice| -> Vec<(String, String)> {
         let items = home.items_of("s", choice, |item| match item.pieces.as_slice() {
-            [Piece::Attached { label, text }] if label == "unreadable" => {
+            [Piece::Attached { label, text, .. }] if label == "unreadable" => {
                 Some((item.id.clone().unwrap().into_owned(), text.to_string()))
             }
             _ => None,

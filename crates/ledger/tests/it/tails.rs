@@ -37,7 +37,7 @@ fn asked(uuid: u32, text: &str) -> String {
 fn reports(home: &Home) -> Vec<Value> {
     let shown = ALL.map(|by| {
         let mut report = report(home, by);
-        report.total.unfinished = 0;
+        report.total.unfinished_transcripts = 0;
         let lines = report.lines.iter().chain([&report.total]);
         lines.map(|line| serde_json::to_value(line).unwrap()).collect()
     });
@@ -53,10 +53,10 @@ fn rows(home: &Home) -> Vec<Session> {
     for (row, session) in &mut found {
         costs.add_to(*row, session);
         // These depend on the file, not on its lines.
-        (session.size, session.modified_at) = (0, None);
+        (session.bytes, session.modified_at) = (0, None);
     }
     let mut sessions: Vec<Session> = found.into_iter().map(|(_, session)| session).collect();
-    sessions.sort_by(|a, b| a.id.cmp(&b.id));
+    sessions.sort_by(|a, b| a.session_id.cmp(&b.session_id));
     sessions
 }
 
@@ -67,7 +67,7 @@ fn drawn(home: &Home, id: &str) -> Vec<String> {
     let drawn = lines.iter().map(|line| {
         let (kind, text) = (line.kind, line.text.as_deref().unwrap_or(""));
         let counts = (line.entries, line.turns, line.tool_calls);
-        format!("{kind} {text} {counts:?} {} {} {}", line.depth, line.leaf, line.current)
+        format!("{kind} {text} {counts:?} {} {} {}", line.depth, line.is_leaf, line.is_current)
     });
     drawn.collect()
 }
@@ -93,7 +93,7 @@ fn same(left: &Home, right: &Home, when: &str) {
     let listed = |home: &Home| serde_json::to_value(rows(home)).unwrap();
     assert_eq!(listed(left), listed(right), "{when}");
     for session in rows(right) {
-        assert_eq!(drawn(left, &session.id), drawn(right, &session.id), "{when}");
+        assert_eq!(drawn(left, &session.session_id), drawn(right, &session.session_id), "{when}");
     }
 }
 
@@ -118,10 +118,10 @@ fn check(files: &[(String, String)]) -> Home {
     // A tail is shown once it was seen twice.
     torn.sync_and_check();
     assert_eq!(torn.one::<i64>("SELECT count(*) FROM entries WHERE id < 0"), 1);
-    assert_eq!(report(&torn, UsageBy::Day).total.unfinished, 1);
+    assert_eq!(report(&torn, UsageBy::Day).total.unfinished_transcripts, 1);
     same(&torn, &before, "without the newline");
     for session in rows(&torn) {
-        assert_eq!(texts(&torn, &session.id), texts(&whole, &session.id));
+        assert_eq!(texts(&torn, &session.session_id), texts(&whole, &session.session_id));
     }
     torn.append(last_path, "\n");
     torn.sync_and_check();
@@ -178,10 +178,10 @@ fn the_only_line_of_a_file_counts() {
     home.write(&session(1), answer_line(1, "m1", TIME, 5).trim_end());
     home.sync();
     home.sync();
-    assert_eq!((rows(&home).len(), report(&home, UsageBy::Day).total.output), (0, 0));
+    assert_eq!((rows(&home).len(), report(&home, UsageBy::Day).total.output_tokens), (0, 0));
     home.append(&session(1), "\n");
     home.sync();
-    assert_eq!((rows(&home).len(), report(&home, UsageBy::Day).total.output), (1, 5));
+    assert_eq!((rows(&home).len(), report(&home, UsageBy::Day).total.output_tokens), (1, 5));
 }
 
 #[test]
@@ -211,7 +211,7 @@ fn a_prompt_is_found_before_it_ends() {
     let turn = |word: &str| {
         let query = query::parse(word, &"2026-11-16T08:30:00[UTC]".parse().unwrap()).unwrap();
         let request = SearchRequest { query, ..SearchRequest::default() };
-        quipu_ledger::search::search(&home.open(), &request).unwrap().hits[0].turn
+        quipu_ledger::search::search(&home.open(), &request).unwrap().hits[0].turn_number
     };
     assert_eq!((turn("one"), turn("needle")), (Some(1), None));
     home.append(&session(1), "\n");
@@ -244,16 +244,16 @@ fn an_incomplete_line_is_reported() {
     home.sync();
     home.sync();
     let shown = report(&home, UsageBy::Day).total;
-    assert_eq!((shown.output, shown.unfinished), (5, 1));
+    assert_eq!((shown.output_tokens, shown.unfinished_transcripts), (5, 1));
     home.append(&session(1), half[half.len() / 2..].trim_end());
     home.sync();
     home.sync();
     let shown = report(&home, UsageBy::Day).total;
-    assert_eq!((shown.output, shown.unfinished), (5, 1));
+    assert_eq!((shown.output_tokens, shown.unfinished_transcripts), (5, 1));
     home.append(&session(1), "\n");
     home.sync();
     let shown = report(&home, UsageBy::Day).total;
-    assert_eq!((shown.output, shown.unfinished), (12, 0));
+    assert_eq!((shown.output_tokens, shown.unfinished_transcripts), (12, 0));
 }
 
 /// Lines of OpenClaw, with the recorded cost.

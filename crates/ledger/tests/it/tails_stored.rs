@@ -14,7 +14,7 @@ const MB: u64 = 1_000_000;
 
 fn doctor(home: &Home) {
     let found = quipu_ledger::doctor::doctor(&home.ledger_path(), &home.roots(), true, &mut |_| {});
-    assert!(found.ok, "{:?}", found.findings);
+    assert!(found.is_ok, "{:?}", found.findings);
 }
 
 /// Extends the file to that length with a hole.
@@ -58,7 +58,7 @@ fn a_sparse_file_takes_next_to_nothing() {
     stretch(&home, 70 * MB);
     home.append(MAIN, "words");
     let report = home.sync();
-    assert_eq!((report.bytes_read, report.rewritten), (6 * MB + 5, 0));
+    assert_eq!((report.bytes_read, report.rewritten_sources), (6 * MB + 5, 0));
     home.assert_restores_all(&[MAIN]);
     doctor(&home);
 

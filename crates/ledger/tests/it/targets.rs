@@ -149,7 +149,7 @@ fn a_restore_with_a_swapped_target_completes_afterwards() {
     let mut skipped = 0;
     swapping(&folder, &link, || {
         for _ in 0..30 {
-            skipped += restore(&home, target.path()).skipped.len();
+            skipped += restore(&home, target.path()).unwritten_files.len();
             assert_untouched(&outside);
         }
     });
@@ -158,8 +158,12 @@ fn a_restore_with_a_swapped_target_completes_afterwards() {
         fs::rename(&link, &folder).unwrap();
     }
     let report = restore(&home, target.path());
-    assert_eq!((report.files + report.there, report.skipped.len()), (60, 0), "{skipped} before");
-    assert_eq!(restore(&home, target.path()).there, 60);
+    assert_eq!(
+        (report.files + report.existing_files, report.unwritten_files.len()),
+        (60, 0),
+        "{skipped} before"
+    );
+    assert_eq!(restore(&home, target.path()).existing_files, 60);
     let restored = files(&folder);
     assert_eq!(restored.len(), 60);
     for number in 0..60 {
@@ -193,7 +197,7 @@ fn names_of_restored_generations_never_collide() {
     home.sync();
     let to = home.scratch("all");
     let report = restore(&home, &to);
-    assert_eq!((report.skipped.len(), report.damaged.len()), (0, 0), "{report:?}");
+    assert_eq!((report.unwritten_files.len(), report.damaged_files.len()), (0, 0), "{report:?}");
     let restored = files(&to);
     let mut found: Vec<Vec<u8>> = restored.values().cloned().collect();
     found.sort();
@@ -220,11 +224,15 @@ fn names_of_restored_generations_never_collide() {
         restored[&own(format!("{session}.jsonl/subagents/agent-1.jsonl"))],
         below.as_bytes()
     );
-    let aside: Vec<_> = report.restored.iter().filter(|file| file.instead_of.is_some()).collect();
+    let aside: Vec<_> = report.written.iter().filter(|file| file.instead_of.is_some()).collect();
     assert_eq!(aside.len(), 4, "{aside:?}");
     // A second restore, and one of the newest generations alone, succeed.
     let again = restore(&home, &to);
-    assert_eq!((again.files, again.there, again.skipped.len()), (0, 9, 0), "{again:?}");
+    assert_eq!(
+        (again.files, again.existing_files, again.unwritten_files.len()),
+        (0, 9, 0),
+        "{again:?}"
+    );
     let newest = home.scratch("newest");
     let report = quipu_ledger::restore::restore(
         &home.open(),
@@ -233,7 +241,7 @@ fn names_of_restored_generations_never_collide() {
         Generations::Newest,
     )
     .unwrap();
-    assert_eq!((report.files, report.skipped.len()), (6, 0), "{report:?}");
+    assert_eq!((report.files, report.unwritten_files.len()), (6, 0), "{report:?}");
 }
 
 /// A file in the way affects only the file of that name.
@@ -255,15 +263,23 @@ fn a_file_that_cannot_be_written_is_reported_and_the_others_are_restored() {
     let bytes = line("user", &uuid(2), None, "x");
     fs::write(at(2), &bytes[..bytes.len() / 2]).unwrap();
     let report = restore(&home, &to);
-    assert_eq!((report.files, report.there, report.skipped.len()), (1, 0, 3), "{report:?}");
+    assert_eq!(
+        (report.files, report.existing_files, report.unwritten_files.len()),
+        (1, 0, 3),
+        "{report:?}"
+    );
     for (number, why) in [(0, "folder"), (1, "another file"), (2, "another file")] {
-        let named = report.skipped.iter().find(|file| Path::new(&file.path) == at(number));
-        assert!(named.is_some_and(|file| file.why.contains(why)), "{report:?}");
+        let named = report.unwritten_files.iter().find(|file| Path::new(&file.path) == at(number));
+        assert!(named.is_some_and(|file| file.reason.contains(why)), "{report:?}");
     }
     assert_eq!(fs::read(at(1)).unwrap(), b"theirs");
     fs::remove_dir(at(0)).unwrap();
     fs::remove_file(at(1)).unwrap();
     fs::remove_file(at(2)).unwrap();
     let report = restore(&home, &to);
-    assert_eq!((report.files, report.there, report.skipped.len()), (3, 1, 0), "{report:?}");
+    assert_eq!(
+        (report.files, report.existing_files, report.unwritten_files.len()),
+        (3, 1, 0),
+        "{report:?}"
+    );
 }

@@ -26,8 +26,8 @@ fn index(home: &Home, key: &str, fields: &str) {
 fn unnamed(home: &Home) -> Vec<String> {
     let diagnosis =
         quipu_ledger::doctor::doctor(&home.ledger_path(), &home.roots(), false, &mut |_| {});
-    let findings = diagnosis.findings.into_iter().filter(|finding| finding.check == "named");
-    findings.map(|finding| finding.what).collect()
+    let findings = diagnosis.findings.into_iter().filter(|finding| finding.check == "indexes");
+    findings.map(|finding| finding.message).collect()
 }
 
 /// Checks that a key leads to a session, whatever is collected first, and after an import.
@@ -51,7 +51,7 @@ fn leads(key: &str, fields: &str, stems: &[&str], session: &str) {
         let keys = home.all("SELECT key, session_id FROM session_keys");
         assert_eq!(keys, led, "{key} {order}");
         assert_eq!(home.all("SELECT key, session_id FROM key_history"), led, "{key}");
-        let with_key = "SELECT key, session_id FROM sessions WHERE key IS NOT NULL";
+        let with_key = "SELECT session_key, session_id FROM sessions WHERE session_key IS NOT NULL";
         assert_eq!(home.all(with_key), led, "{key} {order}");
         assert_eq!(unnamed(&home), [""; 0], "{key}");
     }
@@ -59,7 +59,9 @@ fn leads(key: &str, fields: &str, stems: &[&str], session: &str) {
     index(&home, key, fields);
     stems.iter().for_each(|stem| transcript(&home, stem));
     let store = Store::open(home.ledger_path()).unwrap();
-    store.import(&home.path(".openclaw"), &mut |file| assert!(!file.failed, "{file:?}")).unwrap();
+    store
+        .import(&home.path(".openclaw"), &mut |file| assert!(!file.has_failed, "{file:?}"))
+        .unwrap();
     assert_eq!(store.session(key).unwrap().id(), session, "{key}");
     drop(store);
     assert_eq!(home.one::<i64>("SELECT count(*) FROM sessions"), stems.len() as i64, "{key}");
@@ -136,7 +138,7 @@ fn a_thread_that_moved_into_the_database_is_one_session() {
             false => file(&home),
         }
         home.sync_and_check();
-        let sessions = "SELECT session_id, key, messages, entries FROM sessions";
+        let sessions = "SELECT session_id, session_key, messages, entries FROM sessions";
         let one = format!("'s1-topic-42'|'{key}'|2|3");
         assert_eq!(home.all(sessions), [one], "{is_file_first}");
         assert_eq!(home.problems(), BTreeMap::new());
@@ -190,7 +192,7 @@ fn a_thread_that_was_reset_and_moved_is_one_session() {
             home.rename(&live, &archive);
             moved(&home, &key, 3);
             home.sync_and_check();
-            let sessions = home.all("SELECT session_id, key, messages FROM sessions");
+            let sessions = home.all("SELECT session_id, session_key, messages FROM sessions");
             assert_eq!(sessions, [format!("'s1-topic-{thread}'|'{key}'|4")], "{is_seen_before}");
         }
     }
@@ -210,7 +212,7 @@ fn another_session_of_the_same_id_stays_apart() {
     moved(&home, "agent:main:main", 2);
     home.sync_and_check();
     assert_eq!(
-        home.all("SELECT session_id, key FROM sessions ORDER BY 1"),
+        home.all("SELECT session_id, session_key FROM sessions ORDER BY 1"),
         ["'s1'|'agent:main:main'", "'s1-topic-42'|NULL"]
     );
 }
@@ -222,7 +224,9 @@ fn an_import_of_a_thread_that_moved_makes_one_session() {
     transcript(&home, "s1-topic-42");
     moved(&home, key, 3);
     let store = Store::open(home.ledger_path()).unwrap();
-    store.import(&home.path(".openclaw"), &mut |file| assert!(!file.failed, "{file:?}")).unwrap();
+    store
+        .import(&home.path(".openclaw"), &mut |file| assert!(!file.has_failed, "{file:?}"))
+        .unwrap();
     assert_eq!(store.session(key).unwrap().id(), "s1-topic-42");
     drop(store);
     assert_eq!(home.all("SELECT session_id, messages FROM sessions"), ["'s1-topic-42'|3"]);
@@ -238,4 +242,11 @@ fn a_slash_in_a_thread_separates_no_folder() {
     home.sync_and_check();
     let ambiguous = quipu_ledger::query::ids_with_ambiguous_prefix(&home.open(), 8).unwrap();
     assert_eq!(ambiguous, [format!("{id}-topic-a/b"), format!("{id}-topic-c/b")]);
+    // The part behind it is no name either, even if only one session has it.
+    let home = Home::new();
+    transcript(&home, &format!("{id}-topic-a%2Fb"));
+    home.sync();
+    assert!(home.find("b").is_err());
+    assert!(home.find(&format!("{id}-topic-a/b")).is_ok());
+    assert!(home.find("4444").is_ok());
 }

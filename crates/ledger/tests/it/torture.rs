@@ -219,7 +219,7 @@ fn a15_a16_carriage_returns() {
     let crlf =
         format!("{HEADER}{}\n", message_line("aaaa0001", None, "unique")).replace('\n', "\r\n");
     check_file(OPENCLAW, crlf.as_bytes(), &[]);
-    // As separators they make one line; its records are found all the same.
+    // As separators they make one line; its records are still found.
     let words =
         ["uno", "due"].map(|word| message_line(&format!("bbbb-{word}"), None, word)).join("\r");
     check(words, &["uno", "due"], &[("welded", 1)]);
@@ -329,7 +329,10 @@ fn a24_the_first_words_of_a_long_line_are_found() {
         assert_eq!((answer.gaps.partly_indexed, answer.gaps.too_long), (0, 1));
         assert!(answer.hits[0].snippet.contains("firstword words"), "{}", answer.hits[0].snippet);
         let status = quipu_ledger::status::status(&home.open(), &home.roots()).unwrap();
-        assert_eq!((status.too_long, status.partly_indexed), (1, answer.gaps.partly_indexed));
+        assert_eq!(
+            (status.too_long_records, status.partly_indexed_entries),
+            (1, answer.gaps.partly_indexed)
+        );
     }
 }
 
@@ -352,7 +355,7 @@ fn a24_search_and_status_count_a_copied_long_line_once() {
     let status = quipu_ledger::status::status(&home.open(), &home.roots()).unwrap();
     let by_index = home.search(&request("words")).gaps.too_long;
     let by_scan = home.search(&exact).gaps.too_long;
-    assert_eq!((by_index, by_scan), (status.too_long, status.too_long));
+    assert_eq!((by_index, by_scan), (status.too_long_records, status.too_long_records));
 }
 
 #[test]
@@ -385,7 +388,7 @@ fn a24_a_long_line_in_a_rewritten_file() {
     home.sync();
     home.write(OPENCLAW, format!("{HEADER}{}\n{rest}", message_line("aaaa0001", None, "changed")));
     let report = home.sync_and_check();
-    assert_eq!(report.rewritten, 1);
+    assert_eq!(report.rewritten_sources, 1);
     let bytes: i64 = home.one("SELECT sum(length) FROM records");
     assert!(bytes < 41 << 20, "the long line is stored again: {bytes} bytes");
     assert_eq!(home.problems()["oversize"], 1);
@@ -507,7 +510,7 @@ fn a37_a38_what_has_no_type() {
     }
     let home = check("{\"type\":\"mystery\",\"id\":\"bbbb0001\"}", &[], &[]);
     let status = quipu_ledger::status::status(&home.open(), &home.roots()).unwrap();
-    assert_eq!(status.formats[1].unknown_types["mystery"], 1);
+    assert_eq!(status.formats[1].records_by_unknown_type["mystery"], 1);
 }
 
 #[test]
@@ -631,7 +634,7 @@ fn a45_a_clock_that_jumps_is_reported_and_dates_no_session() {
     }
     one_by_one.sync_and_check();
     for home in [at_once, one_by_one] {
-        let flagged = "SELECT group_concat(uuid || ' ' || detail, ', ' ORDER BY e.id)
+        let flagged = "SELECT group_concat(entry_id || ' ' || detail, ', ' ORDER BY e.id)
                          FROM problems p JOIN entries e ON e.id = p.entry WHERE kind = 'clock_skew'";
         assert_eq!(
             home.one::<String>(flagged),
@@ -734,7 +737,10 @@ fn a50_a_missing_parent_leaves_two_islands() {
         &[("missing_parent", 1)],
     );
     assert_eq!(roots(&home), 2);
-    assert_eq!(home.one::<i64>("SELECT count(*) FROM entries WHERE parent_uuid IS NOT NULL"), 1);
+    assert_eq!(
+        home.one::<i64>("SELECT count(*) FROM entries WHERE missing_parent_id IS NOT NULL"),
+        1
+    );
     let gaps = || home.items_of(SESSION, &Choice::default(), |item| item.missing_parent.clone());
     assert_eq!(
         gaps(),
@@ -743,7 +749,7 @@ fn a50_a_missing_parent_leaves_two_islands() {
     );
     let drawn = || {
         let lines = tree(&home.open(), SESSION).unwrap();
-        lines.into_iter().map(|line| line.missing_parent).collect::<Vec<_>>()
+        lines.into_iter().map(|line| line.missing_parent_id).collect::<Vec<_>>()
     };
     assert_eq!(drawn(), [None, Some(uuid(4))]);
     // The parent arrives later.
@@ -835,7 +841,10 @@ fn a54_the_same_entry_five_times() {
     let home = check_file(MAIN, line_with_usage(1, SESSION, "copied").repeat(5).as_bytes(), &[]);
     assert_eq!(home.one::<i64>("SELECT count(*) FROM entries"), 1);
     assert_eq!(home.one::<i64>("SELECT count(*) FROM sightings"), 4);
-    assert_eq!(home.one::<i64>("SELECT sum(input + output) FROM usage WHERE is_counted"), 15);
+    assert_eq!(
+        home.one::<i64>("SELECT sum(input_tokens + output_tokens) FROM usage WHERE is_counted"),
+        15
+    );
 }
 
 #[test]
@@ -845,7 +854,10 @@ fn a55_the_same_id_with_other_content() {
     assert_eq!(home.one::<i64>("SELECT count(*) FROM entries"), 2);
     assert_eq!(home.all("SELECT text FROM messages"), ["'new'"]);
     assert_eq!((home.hits("old"), home.hits("new")), (1, 1));
-    assert_eq!(home.one::<i64>("SELECT sum(input + output) FROM usage WHERE is_counted"), 15);
+    assert_eq!(
+        home.one::<i64>("SELECT sum(input_tokens + output_tokens) FROM usage WHERE is_counted"),
+        15
+    );
     assert_eq!(count_shown_in_few_steps(&home, SESSION), 1);
     // A thousand versions, and a child of each.
     let mut lines = graph([(0, None)]);
@@ -863,7 +875,7 @@ fn a55_the_same_id_with_other_content() {
     let home = check_file(MAIN, lines.as_bytes(), &[("id_reused", 1)]);
     assert_eq!(count_shown_in_few_steps(&home, SESSION), 493);
     let lines = tree(&home.open(), SESSION).unwrap();
-    assert_eq!(lines.iter().filter(|line| line.parent.is_none()).count(), 2);
+    assert_eq!(lines.iter().filter(|line| line.parent_node.is_none()).count(), 2);
 }
 
 #[test]
@@ -879,7 +891,10 @@ fn a56_the_same_entry_in_two_sessions() {
         1,
         "both sessions begin with the same entry"
     );
-    assert_eq!(home.one::<i64>("SELECT sum(input + output) FROM usage WHERE is_counted"), 15);
+    assert_eq!(
+        home.one::<i64>("SELECT sum(input_tokens + output_tokens) FROM usage WHERE is_counted"),
+        15
+    );
 }
 
 #[test]
@@ -931,7 +946,7 @@ fn a60_progress_does_not_become_the_main_line() {
     );
     let lines = graph([(1, None), (2, Some(1))]) + &progress;
     let home = check_file(MAIN, lines.as_bytes(), &[]);
-    let leaf = "SELECT e.uuid FROM sessions s JOIN entries e ON e.id = s.leaf";
+    let leaf = "SELECT e.entry_id FROM sessions s JOIN entries e ON e.id = s.leaf";
     assert!(
         home.one::<String>(leaf).starts_with("00000002"),
         "a hook's progress is not the leaf: {}",
@@ -1032,7 +1047,7 @@ fn a61_one_id_for_all_calls() {
     };
     let answered = "SELECT count(*) FROM tool_calls c
                       JOIN entries e ON e.id = c.entry JOIN entries r ON r.id = c.result
-                     WHERE substr(e.uuid, 2) = substr(r.uuid, 2)";
+                     WHERE substr(e.entry_id, 2) = substr(r.entry_id, 2)";
     let home = Home::quick();
     home.write(OPENCLAW, HEADER.to_owned() + &(0..3000).map(pair).collect::<String>());
     home.sync_and_check();
@@ -1053,7 +1068,7 @@ fn a61_one_id_for_all_calls() {
     home.sync_and_check();
     assert_eq!(home.one::<i64>(answered), 99);
     let waiting =
-        "SELECT e.uuid FROM tool_calls c JOIN entries e ON e.id = c.entry WHERE result IS NULL";
+        "SELECT e.entry_id FROM tool_calls c JOIN entries e ON e.id = c.entry WHERE result IS NULL";
     assert_eq!(home.one::<String>(waiting), "c99");
 }
 
@@ -1155,7 +1170,9 @@ fn a65_sub_agents_are_sessions_of_their_own() {
     home.sync_and_check();
     assert_eq!(home.one::<i64>("SELECT count(*) FROM sessions"), paths.len() as i64);
     assert_eq!(
-        home.one::<i64>(&format!("SELECT count(*) FROM sessions WHERE parent_id = '{SESSION}'")),
+        home.one::<i64>(&format!(
+            "SELECT count(*) FROM sessions WHERE parent_session_id = '{SESSION}'"
+        )),
         5
     );
     home.assert_restores_all(&paths.iter().map(String::as_str).collect::<Vec<_>>());

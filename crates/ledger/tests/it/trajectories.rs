@@ -44,7 +44,7 @@ fn a_session_known_from_its_trajectory_alone_is_kept_listed_and_marked() {
     home.sync_and_check();
     let listed = quipu_ledger::query::sessions(&home.open(), &Filter::default(), None).unwrap();
     let [session] = listed.sessions.as_slice() else { panic!("{listed:?}") };
-    assert_eq!((session.id.as_str(), session.part.as_str()), (ID, "trajectory"));
+    assert_eq!((session.session_id.as_str(), session.part.as_str()), (ID, "trajectory"));
     assert_eq!(session.state.as_str(), "lost");
     assert_eq!(session.title.as_deref(), Some("how high is the tide?"));
     assert_eq!(session.project, "tidepool");
@@ -61,7 +61,7 @@ fn a_session_known_from_its_trajectory_alone_is_kept_listed_and_marked() {
     );
     assert_eq!(Story::find(&home.open(), ID).unwrap().head().turns, 1);
     assert_eq!(home.hits("metres"), 1);
-    assert_eq!(home.one::<i64>("SELECT sum(output) FROM usage"), 34);
+    assert_eq!(home.one::<i64>("SELECT sum(output_tokens) FROM usage"), 34);
     home.append(&path(".trajectory.jsonl"), "not JSON\n");
     home.sync();
     let full = Choice { detail: StoryDetail::FULL, ..Choice::default() };

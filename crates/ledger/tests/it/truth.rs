@@ -86,7 +86,7 @@ fn only_the_owner_can_read_restored_files() {
         quipu_ledger::restore::restore(&home.open(), RestoreScope::All, &to, Generations::Newest)
             .unwrap();
     let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
-    let file = Path::new(&report.restored[0].path);
+    let file = Path::new(&report.written[0].path);
     assert_eq!((mode(file), mode(file.parent().unwrap())), (0o600, 0o700));
 }
 
@@ -256,13 +256,13 @@ fn a_hundred_rewrites_and_a_rename_cost_little() {
             home.replace(MAIN, text.concat());
         }
         let report = home.sync();
-        assert_eq!((report.rewritten, report.lines_parsed), (1, 1), "round {round}");
+        assert_eq!((report.rewritten_sources, report.lines_parsed), (1, 1), "round {round}");
     }
     let moved = MAIN.replace("-shop", "-store");
     home.folder_for(&moved);
     home.rename(MAIN, &moved);
     let report = home.sync();
-    assert_eq!((report.renamed, report.bytes_read, report.lines_parsed), (1, 0, 0));
+    assert_eq!((report.renamed_sources, report.bytes_read, report.lines_parsed), (1, 0, 0));
     let grown = size(&home) - before;
     assert!(grown < 500_000, "grew by {grown} bytes");
 
@@ -384,8 +384,8 @@ fn try_restore(home: &Home) -> Result<BTreeMap<String, Vec<u8>>, Error> {
         to.path(),
         Generations::Newest,
     )?;
-    match report.damaged.into_iter().next() {
-        Some(damaged) => Err(Error::Damaged { what: damaged.why }),
+    match report.damaged_files.into_iter().next() {
+        Some(damaged) => Err(Error::Damaged { what: damaged.reason }),
         None => Ok(files(to.path())),
     }
 }
@@ -449,7 +449,7 @@ fn a_partly_restored_file_is_removed() {
     let report =
         quipu_ledger::restore::restore(&home.open(), RestoreScope::All, &to, Generations::Newest)
             .unwrap();
-    assert!(report.files == 0 && !report.damaged.is_empty());
+    assert!(report.files == 0 && !report.damaged_files.is_empty());
     assert!(files(&to).is_empty());
 }
 
@@ -463,7 +463,10 @@ fn restore_never_overwrites() {
     let again =
         quipu_ledger::restore::restore(&home.open(), RestoreScope::All, &to, Generations::Newest)
             .unwrap();
-    assert_eq!((again.files, again.there, again.skipped.len()), (0, before.len() as u64, 0));
+    assert_eq!(
+        (again.files, again.existing_files, again.unwritten_files.len()),
+        (0, before.len() as u64, 0)
+    );
     assert_eq!(files(&to), before);
     // A file with one byte more, or another byte, belongs to a person and stays.
     let (path, bytes) = before.iter_mut().next().unwrap();
@@ -477,7 +480,7 @@ fn restore_never_overwrites() {
             Generations::Newest,
         )
         .unwrap();
-        assert_eq!(again.skipped.len(), 1);
+        assert_eq!(again.unwritten_files.len(), 1);
     }
     assert_eq!(files(&to), before);
 }

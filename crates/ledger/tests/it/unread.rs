@@ -14,7 +14,7 @@ fn openclaw(home: &Home) -> FormatStatus {
 
 /// Returns the unread transcripts of databases in `status`.
 fn unread(home: &Home) -> Vec<String> {
-    let skipped = openclaw(home).skipped.into_iter().filter(|skipped| skipped.in_database);
+    let skipped = openclaw(home).skipped.into_iter().filter(|skipped| skipped.is_in_database);
     skipped
         .map(|skipped| {
             let names = skipped.paths.iter().map(|path| path.rsplit('/').next().unwrap());
@@ -55,10 +55,10 @@ fn each_unreadable_session_is_listed_with_its_reason() {
     found.reverse();
     assert_eq!(found, expected);
     let databases = openclaw(&home).database_files;
-    let (transcripts, read) = (databases[0].transcripts, databases[0].read);
+    let (transcripts, read) = (databases[0].transcripts, databases[0].read_transcripts);
     assert_eq!((databases.len(), transcripts, read), (1, 4, 1));
     assert!(databases[0].path.ends_with("openclaw-agent.sqlite"));
-    // A sync that does not open the database reports them all the same.
+    // A sync that does not open the database still reports them.
     let unreadable_count =
         |report: &SyncReport| report.unreadable().map(|(s, _)| s.files).sum::<u64>();
     let again = sync(&home);

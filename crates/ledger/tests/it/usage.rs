@@ -45,7 +45,7 @@ pub(crate) fn report(home: &Home, by: UsageBy) -> UsageReport {
 }
 
 pub(crate) fn groups(report: &UsageReport) -> Vec<(&str, u64)> {
-    report.lines.iter().map(|line| (line.group.as_str(), line.output)).collect()
+    report.lines.iter().map(|line| (line.group.as_str(), line.output_tokens)).collect()
 }
 
 const PROJECT: &str = ".claude/projects/-home-a-shop";
@@ -137,7 +137,12 @@ fn totals_equal_an_independent_count() {
     for by in ALL {
         let report = report(&home, by);
         let total = &report.total;
-        let tokens = [total.input, total.output, total.cache_read, total.cache_write];
+        let tokens = [
+            total.input_tokens,
+            total.output_tokens,
+            total.cache_read_tokens,
+            total.cache_write_tokens,
+        ];
         assert_eq!(tokens, expected, "{by:?}");
         assert_eq!(total.responses, best.len() as u64, "{by:?}");
         let sum = |field: fn(&UsageLine) -> u64| report.lines.iter().map(field).sum::<u64>();
@@ -160,15 +165,15 @@ fn sums_follow_every_change() {
         answer(2, "m1", "claude-opus-4-5", time, r#"{"input_tokens":10,"output_tokens":9}"#);
     home.write(&session(1), &small);
     home.sync_and_check();
-    assert_eq!(report(&home, UsageBy::Day).total.output, 1);
+    assert_eq!(report(&home, UsageBy::Day).total.output_tokens, 1);
     home.append(&session(1), &large);
     home.sync_and_check();
     let total = report(&home, UsageBy::Day).total;
-    assert_eq!((total.responses, total.output), (1, 9));
+    assert_eq!((total.responses, total.output_tokens), (1, 9));
     // A copy with lower numbers changes nothing; one with higher numbers counts instead.
     home.write(&session(2), &small);
     home.sync_and_check();
-    assert_eq!(report(&home, UsageBy::Day).total.output, 9);
+    assert_eq!(report(&home, UsageBy::Day).total.output_tokens, 9);
     let larger = answer(
         2,
         "m1",
@@ -202,7 +207,7 @@ fn days_are_those_of_the_time_zone() {
         report
             .lines
             .iter()
-            .map(|line| format!("{} {}", line.group, line.output))
+            .map(|line| format!("{} {}", line.group, line.output_tokens))
             .collect::<Vec<_>>()
     };
     assert_eq!(days("UTC0", UsageBy::Day), ["2026-01-31 111", "2026-02-01 1000"]);
@@ -334,7 +339,9 @@ fn a_filter_limits_a_report_to_its_sessions() {
             prices: &Prices::default(),
             by_model: false,
         };
-        quipu_ledger::query::usage(&ledger, &request).unwrap().map(|report| report.total.output)
+        quipu_ledger::query::usage(&ledger, &request)
+            .unwrap()
+            .map(|report| report.total.output_tokens)
     };
     let named = |name: &str| Filter { project: Some(Name::new(name)), ..Filter::default() };
     assert_eq!(of(Filter { all: true, ..Filter::default() }), Some(10));

@@ -28,7 +28,7 @@ fn session(home: &Home) -> quipu_ledger::wire::Session {
 }
 
 /// Selects calls with their results, by the agent's ids.
-const PAIRS: &str = "SELECT c.call_id || ' ' || hex(e.uuid) || ' ' || c.is_error
+const PAIRS: &str = "SELECT c.call_id || ' ' || hex(e.entry_id) || ' ' || c.is_error
                        FROM tool_calls c JOIN entries e ON e.id = c.result
                       WHERE e.superseded_by IS NULL";
 

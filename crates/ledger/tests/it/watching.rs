@@ -141,12 +141,18 @@ fn only_the_changed_file_is_read() {
     home.remove(&path_of("-b", 2));
     let report = changed(&home, &[MAIN, MAIN]).unwrap();
     assert_eq!(
-        (report.sources, report.bytes_read, report.lines_parsed, report.records_added, report.gone),
+        (
+            report.sources,
+            report.bytes_read,
+            report.lines_parsed,
+            report.records_added,
+            report.gone_sources
+        ),
         (1, more.len() as u64, 1, 1, 0)
     );
     assert_eq!(changed(&home, &[MAIN]).unwrap().bytes_read, 0);
     assert_eq!(home.hits("world"), 1);
-    assert_eq!(home.sync().gone, 1);
+    assert_eq!(home.sync().gone_sources, 1);
     home.assert_sound();
     home.assert_rebuilds();
 }
@@ -182,7 +188,7 @@ fn a_new_file_and_its_copy_are_collected_as_a_walk_would() {
     home.write(&copy, line("user", &uuid(2), None, "new"));
     assert_eq!(changed(&home, &[&copy, MAIN]).unwrap().sources_added, 1);
     let report = home.sync();
-    assert_eq!((report.sources, report.sources_changed, report.gone), (3, 0, 0));
+    assert_eq!((report.sources, report.sources_changed, report.gone_sources), (3, 0, 0));
     assert_eq!(home.one::<i64>("SELECT count(*) FROM records WHERE same_as IS NOT NULL"), 1);
     home.assert_sound();
     home.assert_restores_all(&[MAIN, &new, &copy]);

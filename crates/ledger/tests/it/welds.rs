@@ -34,7 +34,7 @@ fn first(home: &Home, text: &str, around: usize) -> SearchHit {
 fn a_hit_leads_to_its_turn() {
     let home = home();
     for (number, animal) in (1..).zip(ANIMALS) {
-        let turn = first(&home, animal, 0).turn;
+        let turn = first(&home, animal, 0).turn_number;
         assert_eq!(turn, Some(number), "{animal}");
         let choice = Choice { turn, ..Choice::default() };
         let shown = home
@@ -90,7 +90,7 @@ fn a_repeated_record_hides_no_other_on_its_line() {
         shown.sort();
         assert_eq!(shown, ["alpaca", "guanaco", "llama", "vicuna"], "{before} {behind}");
         for name in ["alpaca", "vicuna", "guanaco", "llama"] {
-            let choice = Choice { turn: first(&home, name, 0).turn, ..Choice::default() };
+            let choice = Choice { turn: first(&home, name, 0).turn_number, ..Choice::default() };
             assert_eq!(words(&home, &choice), [name], "{before} {behind}");
         }
     }

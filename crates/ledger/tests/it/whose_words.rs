@@ -69,7 +69,7 @@ fn titles_and_prompts_are_those_of_a_person() {
     openclaw(&home, "job", &["[cron:1 report] sum up the news\nCurrent time: Friday"]);
     home.sync_and_check();
     let all = listed(&home, &Filter::default());
-    let of = |id: &str| all.iter().find(|session| session.id == id).unwrap();
+    let of = |id: &str| all.iter().find(|session| session.session_id == id).unwrap();
     let mixed = of("mixed");
     assert_eq!(mixed.title.as_deref(), Some("feed the zebra"));
     assert_eq!(mixed.first_prompt.as_deref(), Some("feed the zebra"));
@@ -78,7 +78,7 @@ fn titles_and_prompts_are_those_of_a_person() {
     // Without a person, the program's prompt is the best name.
     assert_eq!(of("job").title.as_deref(), Some("sum up the news"));
     let human = listed(&home, &Filter { human: true, ..Filter::default() });
-    assert_eq!(human.iter().map(|session| &*session.id).collect::<Vec<_>>(), ["mixed"]);
+    assert_eq!(human.iter().map(|session| &*session.session_id).collect::<Vec<_>>(), ["mixed"]);
     let automatic = "SELECT group_concat(is_automatic, '') FROM (
         SELECT t.is_automatic FROM turns t JOIN sessions s ON s.id = t.session
          WHERE s.session_id = 'mixed' ORDER BY t.id)";
@@ -141,7 +141,7 @@ fn a_rejection_is_found_among_the_users_words() {
 
 /// Of a lost session there is only the list of prompts, with the text that was pasted into them.
 #[test]
-fn pasted_text_is_found_and_folded() {
+fn pasted_text_is_found_and_shown() {
     let home = Home::quick();
     home.write(
         ".claude/history.jsonl",
@@ -157,15 +157,8 @@ fn pasted_text_is_found_and_folded() {
     assert_eq!(found(&home, "walrus").len(), 1);
     assert_eq!(found(&home, "iVBORw0K in:all"), []);
     let session = "00000001";
-    let attached = home.items_of(session, &Choice::default(), |item| {
-        let texts = item.pieces.iter().filter_map(|piece| match piece {
-            Piece::Attached { label, text } => Some(format!("{label}: {text}")),
-            _ => None,
-        });
-        (words(item), texts.collect::<Vec<_>>())
-    });
     assert_eq!(
-        attached,
+        home.items_of(session, &Choice::default(), pasted),
         [(
             "why [Pasted text #1 +2 lines]".to_owned(),
             vec!["pasted text #1: a walrus\nline".to_owned()]
@@ -177,6 +170,97 @@ fn pasted_text_is_found_and_folded() {
         Some("why [Pasted text #1 +2 lines]")
     );
     home.assert_rebuilds();
+}
+
+/// Returns the words of an item, and the texts that were pasted into it.
+fn pasted(item: &StoryItem<'_>) -> (String, Vec<String>) {
+    let texts = item.pieces.iter().filter_map(|piece| match piece {
+        Piece::Pasted { label, text } if piece.is_shown(StoryDetail::DEFAULT) => {
+            Some(format!("{label}: {text}"))
+        }
+        _ => None,
+    });
+    (words(item), texts.collect())
+}
+
+/// The default story names in one line what a person chose to show the model, and nothing that the
+/// agent added. The full story has the texts.
+#[test]
+fn what_a_person_chose_to_show_is_named() {
+    let attachment = |number: u32, fields: &str| {
+        line("user", &uuid(number), Some(&uuid(1)), "")
+            .replacen("\"type\":\"user\"", "\"type\":\"attachment\"", 1)
+            .replacen(
+                "\"message\":{\"role\":\"user\",\"content\":\"\"}",
+                &format!("\"attachment\":{{{fields}}}"),
+                1,
+            )
+    };
+    let home = of_lines(&[
+        line(
+            "user",
+            &uuid(1),
+            None,
+            "<ide_opened_file>The user opened the file /w/a.rs in the IDE.</ide_opened_file>\\n<system-reminder>walrus</system-reminder>\\nfix it",
+        ),
+        attachment(2, r#""type":"file","filename":"/w/b.rs","content":"an otter""#),
+        attachment(3, r#""type":"hook_success","content":"/w/c.rs""#),
+        line("assistant", &uuid(4), Some(&uuid(2)), "done"),
+    ]);
+    let shown = |choice: &Choice| {
+        home.items_of(SESSION, choice, |item| {
+            let gists: Vec<String> = item.gists().map(str::to_owned).collect();
+            (words(item), gists)
+        })
+    };
+    let none = Vec::new;
+    assert_eq!(
+        shown(&Choice::default()),
+        [
+            ("fix it".to_owned(), vec!["opened file /w/a.rs".to_owned()]),
+            (String::new(), vec!["file /w/b.rs".to_owned()]),
+            ("done".to_owned(), none()),
+        ]
+    );
+    // Attachments are no messages.
+    let last = Choice { last: Some(2), ..Choice::default() };
+    assert_eq!(shown(&last).len(), 3);
+    let full = Choice { detail: StoryDetail::FULL, ..Choice::default() };
+    assert_eq!(shown(&full).len(), 4);
+}
+
+/// A transcript may have only a mark for a pasted text. The list of prompts has the text, and for
+/// prompts of the same words the time decides which one.
+#[test]
+fn pasted_text_of_a_live_session_is_shown_with_its_prompt() {
+    let home = Home::quick();
+    let prompt = |number: u32, second: u32| {
+        let time = format!("2026-11-16T21:57:{second:02}.000Z");
+        format!(
+            r#"{{"type":"user","uuid":"{}","parentUuid":null,"timestamp":"{time}","sessionId":"{SESSION}","message":{{"role":"user","content":"see [Pasted text #1 +2 lines]"}}}}"#,
+            uuid(number)
+        ) + "\n"
+    };
+    home.write(MAIN, prompt(1, 10) + &prompt(2, 40));
+    let listed = |text: &str, time: u64| {
+        format!(
+            r#"{{"display":"see [Pasted text #1 +2 lines]","pastedContents":{{"1":{{"id":1,"type":"text","content":"{text}"}}}},"timestamp":{time},"project":"/w","sessionId":"{SESSION}"}}"#
+        ) + "\n"
+    };
+    let first = 1_794_866_230_000;
+    home.write(".claude/history.jsonl", listed("a gnu", first + 30_100) + &listed("a newt", first));
+    home.sync_and_check();
+    let words = "see [Pasted text #1 +2 lines]".to_owned();
+    assert_eq!(
+        home.items_of(SESSION, &Choice::default(), pasted),
+        [
+            (words.clone(), vec!["pasted text #1: a newt".to_owned()]),
+            (words.clone(), vec!["pasted text #1: a gnu".to_owned()])
+        ]
+    );
+    let second = Choice { turn: Some(2), ..Choice::default() };
+    let expected = [(words, vec!["pasted text #1: a gnu".to_owned()])];
+    assert_eq!(home.items_of(SESSION, &second, pasted), expected);
 }
 
 /// Prompts that programs wrote are of `role:system`: heartbeats, and the task of a sub-agent.
@@ -240,12 +324,14 @@ fn long_pasted_text_is_found_as_its_prompts() {
     home.sync_and_check();
     let answer = home.search(&request("walrus role:user"));
     let hits: Vec<_> =
-        answer.hits.iter().map(|hit| (hit.session.as_deref(), &*hit.snippet)).collect();
+        answer.hits.iter().map(|hit| (hit.session_id.as_deref(), &*hit.snippet)).collect();
     let session = "00000001-0000-4000-8000-000000000001";
     assert_eq!(hits, [(Some(session), "a walrus\nline")]);
     let whole = Choice { detail: StoryDetail::FULL, ..Choice::default() };
-    let pieces = home.items_of("00000001", &whole, |item| format!("{:?}", item.pieces));
-    assert!(pieces[0].contains("a walrus"), "{pieces:?}");
+    for choice in [whole, Choice::default()] {
+        let pieces = home.items_of("00000001", &choice, pasted);
+        assert_eq!(pieces[0].1, ["paste-cache/0123456789abcdef.txt: a walrus\nline"]);
+    }
     home.assert_rebuilds();
     home.forget("00000001");
     home.sync();

@@ -57,7 +57,7 @@ fn run(setting: &Setting) -> Result<Outcome> {
     writer.lines(&sandbox, 10)?;
     sandbox.json(&["sync"])?;
     let made = sandbox.json(&["session", "new"])?;
-    let session = made["session"].as_str().context("a session without an id")?;
+    let session = made["session_id"].as_str().context("a session without an id")?;
     let keys = setting.times(3, 100);
     for number in 0..keys {
         key(&sandbox, session, number).context("a key with another body")?;

@@ -96,9 +96,9 @@ fn is_old(sandbox: &Sandbox) -> Result<bool> {
 fn check(sandbox: &Sandbox, old: &OldLedger) -> Result<()> {
     sandbox.json(&["sync"]).context("the next sync does not complete it")?;
     let status = sandbox.json(&["status"])?;
-    ensure!(status["ledger"]["schema"].as_u64() >= Some(5), "not migrated: {status}");
+    ensure!(status["ledger"]["schema_version"].as_u64() >= Some(5), "not migrated: {status}");
     ensure!(status["ledger"]["records"] == old.records, "records: {status}");
-    ensure!(status["ledger"]["unprojected"] == 0, "the projection is not up to date");
+    ensure!(status["ledger"]["unprojected_records"] == 0, "the projection is not up to date");
     sandbox.check_sound()?;
     check_files(sandbox, old, &[])
 }

@@ -111,7 +111,7 @@ fn rebuild(sandbox: &Sandbox, is_over: &AtomicBool) -> Result<()> {
 fn check(sandbox: &Sandbox, model: &Model) -> Result<()> {
     sandbox.json(&["sync"])?;
     let diagnosis = sandbox.json(&["doctor", "--deep"]).context("at the end")?;
-    ensure!(diagnosis["ok"] == true, "at the end: {diagnosis}");
+    ensure!(diagnosis["is_ok"] == true, "at the end: {diagnosis}");
     sandbox.check_sound()?;
     sandbox.check_restores()?;
     sandbox.json(&["restore", "--all", "--to", "last"])?;
@@ -270,7 +270,7 @@ impl Worker<'_> {
     /// Creates a session. It is not killed, because its id would be unknown.
     fn make(&mut self) -> Result<()> {
         let made = self.sandbox.json(&["session", "new"])?;
-        let id = made["session"].as_str().context("a session without an id")?.to_owned();
+        let id = made["session_id"].as_str().context("a session without an id")?.to_owned();
         self.model.sessions().insert(id.clone(), Session::default());
         self.own.push(id);
         Ok(())

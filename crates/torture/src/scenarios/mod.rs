@@ -3,6 +3,7 @@
 mod actions;
 mod backups;
 mod collectors;
+mod compactions;
 mod database;
 mod errors;
 mod full_disk;
@@ -25,6 +26,7 @@ use crate::Scenario;
 pub const SCENARIOS: &[Scenario] = &[
     kills::SCENARIO,
     actions::SCENARIO,
+    compactions::SCENARIO,
     steps::SCENARIO,
     signals::SCENARIO,
     migration::SCENARIO,

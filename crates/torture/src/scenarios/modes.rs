@@ -23,7 +23,7 @@ const NOBODY: u32 = 65534;
 const READS: [&[&str]; 5] =
     [&["sessions"], &["sessions", "--no-sync"], &["status"], &["search", "word"], &["cursors"]];
 
-/// Commands that must not.
+/// Commands that must fail with a read-only ledger.
 const WRITES: [&[&str]; 2] = [&["sync"], &["session", "new"]];
 
 fn run(setting: &Setting) -> Result<Outcome> {

@@ -24,8 +24,8 @@ pub(super) const SCENARIO: Scenario = Scenario {
 /// A word that must reach neither the ledger nor any output.
 const CANARY: &str = "canary";
 
-/// Far more than a command takes that waits for nothing.
-const LONGEST: Duration = Duration::from_secs(60);
+/// Limit for the time of a command. One that does not wait for anything takes far less.
+const MAX_COMMAND_TIME: Duration = Duration::from_secs(60);
 
 /// Files with secrets in a home.
 const SECRETS: [&str; 7] = [
@@ -119,7 +119,7 @@ pub(super) fn run_within(sandbox: &Sandbox, arguments: &[&str]) -> Result<Run> {
     let mut child = sandbox.command(arguments).spawn()?;
     let began = Instant::now();
     while child.try_wait()?.is_none() {
-        if began.elapsed() > LONGEST {
+        if began.elapsed() > MAX_COMMAND_TIME {
             child.kill()?;
             child.wait()?;
             bail!("`quipu {}` waits for something", arguments.join(" "));

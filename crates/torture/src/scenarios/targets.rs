@@ -106,7 +106,8 @@ fn check_outside(sandbox: &Sandbox) -> Result<()> {
 /// Checks that a restore without obstacles completes, and that nothing was written outside.
 fn check_complete(sandbox: &Sandbox, whole: &BTreeMap<PathBuf, Vec<u8>>) -> Result<()> {
     let report = sandbox.json(&["restore", "--all", "--to", "out"])?;
-    let there = report["files"].as_u64().unwrap_or(0) + report["there"].as_u64().unwrap_or(0);
+    let there =
+        report["files"].as_u64().unwrap_or(0) + report["existing_files"].as_u64().unwrap_or(0);
     ensure!(there == whole.len() as u64, "{there} of {} files: {report}", whole.len());
     check_outside(sandbox)
 }
@@ -141,7 +142,7 @@ fn planted(
     run.check_reported()?;
     ensure!(run.code == Some(2), "nothing was reported as missing: {run:?}");
     let report: serde_json::Value = serde_json::from_str(&run.stdout)?;
-    let skipped = report["skipped"].as_array().context("no list of skipped files")?;
+    let skipped = report["unwritten_files"].as_array().context("no list of skipped files")?;
     let below = whole.keys().filter(|path| path.starts_with(name)).count();
     ensure!(skipped.len() == below, "{below} files are in the way: {report}");
     ensure!(report["files"] == whole.len() - below, "the others were not restored: {report}");

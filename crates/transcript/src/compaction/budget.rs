@@ -17,7 +17,7 @@ const KEEP_RECENT: u64 = 20_000;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Budget {
-    /// The number of tokens that the model takes; `None` if it is not known.
+    /// The size of the model's context window, in tokens; `None` if it is not known.
     pub window: Option<u64>,
     /// The tokens that stay free for the answer.
     pub reserve: u64,

@@ -61,8 +61,10 @@ pub fn digest(request: &Request<'_>) -> String {
     if let Some(previous) = request.previous {
         digest.read(previous);
     }
-    // Focus is about the new instructions.
-    digest.take(FOCUS);
+    if !request.continues {
+        // Focus is about the new instructions.
+        digest.take(FOCUS);
+    }
     let focus: Vec<String> = request
         .instructions
         .unwrap_or_default()

@@ -10,6 +10,8 @@
 //! growth    growth        how an appended line changes the size
 //! fit       fit           a context shortened for one request
 //! prompt    prompt        the question to a model
+//! flush     notes         notes of a model, before older messages leave the context
+//! safeguard chunks, audit a long history in pieces, and what a summary has to have
 //! ```
 //!
 //! Pure, like everything in this crate: summaries are made elsewhere. Numbers and cuts are those of
@@ -20,9 +22,11 @@ mod cut;
 mod digest;
 mod files;
 mod fit;
+mod flush;
 mod growth;
 mod plan;
 mod prompt;
+mod safeguard;
 mod tokens;
 mod view;
 mod windows;
@@ -31,8 +35,10 @@ pub use budget::Budget;
 pub use digest::digest;
 pub use files::Files;
 pub use fit::{Fitted, fit};
+pub use flush::{Notes, Question, flush_limit, flush_prompt, flushes, messages, notes};
 pub use growth::{Growth, growth};
 pub use plan::{NoPlan, Part, Plan, Request, estimate};
-pub use prompt::prompt;
+pub use prompt::{notes_prompt, prompt};
+pub use safeguard::{Fault, audit, chunk_tokens, chunks, names};
 pub use tokens::{Estimate, of_message, of_text};
 pub use windows::{AS_OF, window_of};

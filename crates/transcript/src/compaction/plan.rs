@@ -6,6 +6,7 @@ use serde_json::value::RawValue;
 use super::budget::Budget;
 use super::cut::{Cut, Cutter};
 use super::files::{self, Files};
+use super::safeguard::{self, Fault};
 use super::tokens::{self, Estimate, Role, Weighed};
 use crate::context::Message;
 use crate::context::entries::{EntryKind, PathEntries, PathEntry};
@@ -21,7 +22,7 @@ pub struct Plan {
     pub previous_summary: Option<String>,
     /// The messages to summarise.
     pub history: Vec<Message>,
-    /// The beginning of a turn that is too long to stay whole. It is summarised apart.
+    /// The beginning of a turn that is too long to stay whole. It is summarised separately.
     pub turn_prefix: Vec<Message>,
     /// True if the cut is inside of a turn.
     pub is_split_turn: bool,
@@ -69,7 +70,9 @@ impl Plan {
     /// context as a model counted it that refused the context; then it has to fit.
     pub fn new(path: PathEntries, budget: Budget, refused: Option<u64>) -> Result<Plan, NoPlan> {
         let after = path.entries.iter().rev().find(|entry| !entry.is_kept);
-        if after.is_none_or(|entry| matches!(entry.kind, EntryKind::Compaction(_))) {
+        let is_compacted = after.is_none_or(|entry| matches!(entry.kind, EntryKind::Compaction(_)));
+        // A model can refuse the context even right after a compaction.
+        if is_compacted && refused.is_none() {
             return Err(NoPlan::Nothing);
         }
         let weighed = tokens::weigh_all(&path.messages);
@@ -152,6 +155,16 @@ impl Plan {
         self.budget.limit().is_none_or(|limit| self.counted_after(summary) <= limit)
     }
 
+    /// Returns the tokens that one chunk may have, by estimate: a model that refused the context
+    /// counts more.
+    pub fn chunk_tokens(&self) -> u64 {
+        let most = safeguard::chunk_tokens(&self.budget);
+        match self.counted {
+            Some(counted) if counted > 0 => scale(most, Some(self.tokens_before), counted),
+            _ => most,
+        }
+    }
+
     /// Returns the parts to summarise, in order.
     pub fn requests<'a>(&'a self, instructions: Option<&'a str>) -> Vec<Request<'a>> {
         let previous = self.previous_summary.as_deref().map(files::without_tags);
@@ -166,6 +179,9 @@ impl Plan {
             messages: &self.history,
             instructions,
             max_tokens: if is_apart { room - prefix_tokens } else { room },
+            continues: false,
+            names: &[],
+            fault: None,
         };
         let prefix = Request {
             part: Part::TurnPrefix,
@@ -233,6 +249,12 @@ pub struct Request<'a> {
     pub instructions: Option<&'a str>,
     /// The tokens that the summary should have at most.
     pub max_tokens: u64,
+    /// True if the earlier summary stands for earlier messages of the same part.
+    pub continues: bool,
+    /// The names that the summary has to have.
+    pub names: &'a [String],
+    /// What was wrong with the last answer to the same request.
+    pub fault: Option<Fault>,
 }
 
 /// The messages of a [`Request`].

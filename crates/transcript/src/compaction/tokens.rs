@@ -54,8 +54,16 @@ pub(crate) fn weigh_all(messages: &[Message]) -> Vec<Weighed> {
     parts.into_iter().flatten().collect()
 }
 
+#[cfg(test)]
+thread_local! {
+    /// The number of messages that this thread has weighed.
+    static WEIGHED: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
+}
+
 /// Weighs a message.
 pub(crate) fn weigh(json: &str) -> Weighed {
+    #[cfg(test)]
+    WEIGHED.set(WEIGHED.get() + 1);
     let message = Object::read(json).unwrap_or_default();
     let length = |name: &str| message.get(name).and_then(string_len).unwrap_or_default();
     let content = || message.get("content").map(shown_units).unwrap_or_default();
@@ -284,5 +292,40 @@ impl Named {
 
     fn is_empty(&self) -> bool {
         self.places.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::compaction::{Budget, Plan};
+    use crate::context::{At, Reader, Session};
+    use crate::routing::settings::Compaction;
+
+    /// The work of a plan is linear: each message is weighed once, however often less is kept until
+    /// the rest fits. The messages are so short that no other thread takes part.
+    #[test]
+    fn r80_a_plan_weighs_each_message_once() {
+        for messages in [100, 1000] {
+            let mut lines = vec![r#"{"type":"session","version":3,"id":"s"}"#.to_owned()];
+            lines.extend((1..=messages).map(|number| {
+                let parent = number - 1;
+                format!(
+                    r#"{{"type":"message","id":"{number}","parentId":"{parent}","message":{{"role":"user","content":"count the knots"}}}}"#
+                )
+            }));
+            let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
+            let mut session = Session::new(Reader::OPENCLAW);
+            session.extend(&lines);
+            let path = session.path_plan(At::Leaf);
+            let path = path.map(|path| path.fill(&|number| lines.get(number).copied()));
+            let settings =
+                Compaction { keep_recent_tokens: Some(1 << 40), ..Compaction::default() };
+            let before = WEIGHED.get();
+            let plan = Plan::new(path.unwrap_or_default(), Budget::new(&settings, Some(200)), None);
+            let keep = plan.map(|plan| plan.budget.keep);
+            assert!(keep.as_ref().is_ok_and(|keep| *keep <= 50), "{keep:?}");
+            assert_eq!(WEIGHED.get() - before, messages);
+        }
     }
 }

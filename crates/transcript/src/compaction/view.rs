@@ -48,7 +48,12 @@ impl Call {
 
 /// Reads a message. `None` for messages that are not part of the conversation.
 pub(super) fn view(message: &Message) -> Option<View> {
-    let message = Object::read(message.json())?;
+    view_of(message.json())
+}
+
+/// Reads the JSON of a message.
+pub(super) fn view_of(json: &str) -> Option<View> {
+    let message = Object::read(json)?;
     let text = |name: &str| message.get(name).and_then(lossy_text).unwrap_or_default();
     let mut view = View {
         speaker: Speaker::Other,

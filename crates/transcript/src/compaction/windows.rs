@@ -8,7 +8,7 @@ use crate::prices::plain_name;
 /// The day on which the list was last checked.
 pub const AS_OF: &str = "2026-11-18";
 
-/// Plain names of models, and the tokens that each takes.
+/// Plain names of models, and the context window of each, in tokens.
 const LIST: &[(u64, &[&str])] = &[
     (
         1_000_000,
@@ -76,7 +76,8 @@ const LIST: &[(u64, &[&str])] = &[
     ),
 ];
 
-/// Returns the tokens that a model takes, by its name in a transcript; `None` if it is not listed.
+/// Returns the context window of a model, in tokens, by its name in a transcript; `None` if it is not
+/// listed.
 pub fn window_of(model: &str) -> Option<u64> {
     let name = plain_name(model);
     LIST.iter().find(|(_, names)| names.contains(&name.as_str())).map(|(window, _)| *window)

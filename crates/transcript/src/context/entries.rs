@@ -16,14 +16,8 @@ use crate::json::strings::lossy_text;
 #[derive(Debug)]
 pub struct PathPlan {
     plan: Plan,
-    slots: Vec<Slot>,
-}
-
-/// An entry that was not read yet.
-#[derive(Debug)]
-struct Slot {
-    line: usize,
-    entry: PathEntry,
+    /// The entries, without their messages.
+    slots: Vec<PathEntry>,
 }
 
 /// The entries of a context: the last compaction or reset, the entries that it keeps, and those
@@ -40,6 +34,7 @@ pub struct PathEntries {
 /// One of these entries.
 #[derive(Debug)]
 pub(crate) struct PathEntry {
+    pub(crate) line: usize,
     pub(crate) id: Option<String>,
     pub(crate) kind: EntryKind,
     /// True if the last compaction or reset comes after it on the path.
@@ -122,8 +117,8 @@ pub(super) fn plan(
         };
         let messages_before = messages_before.get(index).copied().unwrap_or_default();
         let id = row.id.as_deref().map(str::to_owned);
-        let entry = PathEntry { id, kind, is_kept, messages_before, first: 0, end: 0 };
-        Some(Slot { line: row.line, entry })
+        let line = row.line;
+        Some(PathEntry { line, id, kind, is_kept, messages_before, first: 0, end: 0 })
     };
     let boundary = window.boundary.and_then(|index| slot(index, false));
     let kept = window.kept.iter().filter_map(|index| slot(*index, true));
@@ -141,15 +136,16 @@ impl PathPlan {
     /// Returns the entries of a session whose lines are all available.
     pub fn fill<'a>(self, line: &(dyn Fn(usize) -> Option<&'a str> + Sync)) -> PathEntries {
         let PathPlan { plan, slots } = self;
-        let is_edit = |slot: &Slot| matches!(slot.entry.kind, EntryKind::Edit { .. });
-        let edits = slots.iter().filter(|slot| is_edit(slot)).count();
+        let is_edit = |entry: &&PathEntry| matches!(entry.kind, EntryKind::Edit { .. });
+        let edits = slots.iter().filter(is_edit).count();
         let lines: Vec<usize> = plan.lines().collect();
         let (mut context, marks) = plan.fill_marked(line);
         // Edits are read first; all other lines are in the order of the entries.
         let mut made = lines.into_iter().zip(marks).skip(edits).peekable();
         let mut end = 0;
         let mut entries = Vec::with_capacity(slots.len());
-        for Slot { line: number, mut entry } in slots {
+        for mut entry in slots {
+            let number = entry.line;
             entry.first = end;
             if let Some((_, mark)) = made.next_if(|(line, _)| *line == number) {
                 end = mark;

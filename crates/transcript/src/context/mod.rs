@@ -24,8 +24,8 @@ pub(crate) mod reader;
 pub(crate) mod row;
 mod shapes;
 pub(crate) mod tree;
-mod window;
-mod written;
+pub(crate) mod window;
+pub(crate) mod written;
 
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -138,18 +138,24 @@ pub struct Session {
     rows: Vec<Row>,
     models: Models,
     lines: usize,
+    /// The lines that hold no JSON.
+    invalid: Vec<usize>,
 }
 
 impl Session {
     /// Returns a session without lines.
     pub fn new(reader: Reader) -> Session {
-        Session { reader, rows: Vec::new(), models: Models::default(), lines: 0 }
+        let (rows, models) = (Vec::new(), Models::default());
+        Session { reader, rows, models, lines: 0, invalid: Vec::new() }
     }
 
     /// Adds the next line. A line that is not JSON is counted and otherwise ignored, as in the
     /// agents' readers.
     pub fn push(&mut self, line: &str) {
         let row = self.reader.rules().row(line, self.lines, &mut self.models);
+        if row.is_none() && !row::clean(line).is_empty() {
+            self.invalid.push(self.lines);
+        }
         self.rows.extend(row);
         self.lines += 1;
     }
@@ -173,6 +179,7 @@ impl Session {
         for part in parts {
             let models = self.models.join(&part.models);
             self.rows.extend(part.rows.into_iter().map(|row| row.with_models(&models)));
+            self.invalid.extend(part.invalid);
         }
         self.lines += lines.len();
     }
@@ -242,7 +249,16 @@ impl Session {
         entries::plan(&self.rows, &self.models, &tree, leaf)
     }
 
-    fn tree(&self) -> Tree {
+    /// Returns the lines that are neither JSON nor empty, counted from 0.
+    pub(crate) fn invalid_lines(&self) -> &[usize] {
+        &self.invalid
+    }
+
+    pub(crate) fn rows(&self) -> &[Row] {
+        &self.rows
+    }
+
+    pub(crate) fn tree(&self) -> Tree {
         self.reader.rules().tree(&self.rows)
     }
 }

@@ -56,11 +56,12 @@ struct Links {
     callers: HashMap<usize, Caller>,
     /// True for each message that is a result.
     is_result: Vec<bool>,
+    left_out: Vec<(usize, LeftOut)>,
     repairs: Repairs,
 }
 
-/// Returns the messages that answer a call of another one: the index of the message with the call,
-/// and that of the result.
+/// Returns the index of each message with a call, together with the index of the message with its
+/// result.
 pub(crate) fn answers(messages: &[Message]) -> Vec<(usize, usize)> {
     let callers = link(messages).callers.into_iter();
     callers
@@ -71,14 +72,14 @@ pub(crate) fn answers(messages: &[Message]) -> Vec<(usize, usize)> {
 }
 
 fn link(messages: &[Message]) -> Links {
-    let mut repairs = Repairs::default();
     let mut callers: HashMap<usize, Caller> = HashMap::new();
-    // For each id, the last message that called it, and the index of the call in it.
+    // For each id of a call, the index of the last message with that call, and of the call in it.
     let mut last_call: HashMap<String, (usize, usize)> = HashMap::new();
     let mut last = None;
     // The first call of `last` that a result without an id may answer.
     let mut open = 0;
     let mut is_result = vec![false; messages.len()];
+    let mut left_out = Vec::new();
     for (index, message) in messages.iter().enumerate() {
         match read(message) {
             Some(Part::Calls(caller)) => {
@@ -108,59 +109,122 @@ fn link(messages: &[Message]) -> Links {
                 let found = place.and_then(|(caller, place)| {
                     let is_near = Some(caller) == last;
                     let caller = callers.get_mut(&caller)?;
-                    // A failed call takes no results from after the next message with calls.
+                    // A failed message gets no results that come after the next message with calls.
                     (is_near || !caller.is_broken).then(|| caller.calls.get_mut(place))?
                 });
                 match found {
-                    None => repairs.orphans += 1,
+                    None => left_out.push((index, LeftOut::Orphan)),
                     Some(call) if call.result.is_none() || call.is_synthetic && !is_synthetic => {
-                        repairs.duplicates += usize::from(call.result.is_some());
-                        call.result = Some(index);
+                        let before = call.result.replace(index);
+                        left_out.extend(before.map(|before| (before, LeftOut::Duplicate)));
                         call.is_synthetic = is_synthetic;
                     }
-                    Some(_) => repairs.duplicates += 1,
+                    Some(_) => left_out.push((index, LeftOut::Duplicate)),
                 }
             }
             None => {}
         }
     }
-    Links { callers, is_result, repairs }
+    let orphans = left_out.iter().filter(|(_, why)| *why == LeftOut::Orphan).count();
+    let duplicates = left_out.len() - orphans;
+    let repairs = Repairs { orphans, duplicates, ..Repairs::default() };
+    Links { callers, is_result, left_out, repairs }
 }
 
-/// Moves results after their calls. Takes time linear in the length of the messages.
-pub fn pair(messages: Vec<Message>) -> (Vec<Message>, Repairs) {
-    let Links { mut callers, is_result, mut repairs } = link(&messages);
-    let mut messages: Vec<Option<Message>> = messages.into_iter().map(Some).collect();
-    let mut out = Vec::with_capacity(messages.len());
+/// The messages of a context in the order in which a model gets them.
+#[derive(Debug, Default)]
+pub(crate) struct Order {
+    pub(crate) places: Vec<Place>,
+    /// The results that are left out: their indexes, and why.
+    pub(crate) left_out: Vec<(usize, LeftOut)>,
+    repairs: Repairs,
+}
+
+/// One message in that order.
+#[derive(Debug)]
+pub(crate) enum Place {
+    /// A message that is no result, by its index.
+    Message(usize),
+    /// A result of the last [`Place::Message`].
+    Result { message: usize, call: Called },
+    /// A call of the last [`Place::Message`] has no result; an error takes its place.
+    Missing(Called),
+}
+
+/// A call: its id and the name of its tool.
+#[derive(Debug, Clone)]
+pub(crate) struct Called {
+    pub(crate) id: String,
+    pub(crate) name: String,
+}
+
+impl Called {
+    /// Returns the name of the tool.
+    fn tool(&self) -> &str {
+        if self.name.is_empty() { "unknown" } else { &self.name }
+    }
+}
+
+/// Why a result is left out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum LeftOut {
+    /// Another message is the result of its call.
+    Duplicate,
+    /// There is no call.
+    Orphan,
+}
+
+/// Returns the order in which a model gets the messages. Takes time linear in their length.
+pub(crate) fn order(messages: &[Message]) -> Order {
+    let Links { mut callers, is_result, left_out, mut repairs } = link(messages);
+    let mut places = Vec::with_capacity(messages.len());
     for index in 0..messages.len() {
         if is_result.get(index) == Some(&true) {
             continue;
         }
-        let message = messages.get_mut(index).and_then(Option::take);
-        let Some(caller) = callers.remove(&index) else {
-            out.extend(message);
-            continue;
-        };
-        let caller_at = out.len();
-        out.extend(message);
+        places.push(Place::Message(index));
+        let Some(caller) = callers.remove(&index) else { continue };
         let mut expected = index + 1;
-        for call in caller.calls {
-            let found = call.result.and_then(|result| {
-                let message = messages.get_mut(result)?.take()?;
-                Some((result, message))
-            });
-            match found {
-                Some((result, message)) => {
-                    repairs.moved += usize::from(result != expected);
-                    expected = result + 1;
-                    out.push(named(message, &call.id, &call.name));
+        for Call { id, name, result, .. } in caller.calls {
+            let call = Called { id, name };
+            match result {
+                Some(message) => {
+                    repairs.moved += usize::from(message != expected);
+                    expected = message + 1;
+                    places.push(Place::Result { message, call });
                 }
                 None if caller.is_broken => {}
                 None => {
                     repairs.added += 1;
-                    let time = out.get(caller_at).and_then(time_of);
-                    out.extend(missing(&call, time.as_deref()));
+                    places.push(Place::Missing(call));
                 }
+            }
+        }
+    }
+    Order { places, left_out, repairs }
+}
+
+/// Moves results after their calls, adds missing ones and removes superfluous ones. Takes time
+/// linear in the length of the messages.
+pub fn pair(messages: Vec<Message>) -> (Vec<Message>, Repairs) {
+    let Order { places, repairs, .. } = order(&messages);
+    let mut messages: Vec<Option<Message>> = messages.into_iter().map(Some).collect();
+    let mut take = |index: usize| messages.get_mut(index).and_then(Option::take);
+    let mut out = Vec::with_capacity(places.len());
+    // The last message that is no result, and its time once that was read.
+    let (mut caller, mut time) = (0, None);
+    for place in places {
+        match place {
+            Place::Message(index) => {
+                (caller, time) = (out.len(), None);
+                out.extend(take(index));
+            }
+            Place::Result { message, call } => {
+                out.extend(take(message).map(|message| named(message, &call)));
+            }
+            Place::Missing(call) => {
+                let time = time.get_or_insert_with(|| out.get(caller).and_then(time_of));
+                out.extend(missing(&call, time.as_deref()));
             }
         }
     }
@@ -201,7 +265,7 @@ fn read(message: &Message) -> Option<Part> {
     }
 }
 
-/// Returns the calls without results; of several calls with one id, the first.
+/// Returns these calls, not answered yet. Of several calls with one id, only the first is kept.
 fn once(calls: Vec<(String, String)>) -> Vec<Call> {
     let mut ids = HashSet::new();
     calls
@@ -228,12 +292,25 @@ fn is_synthetic(result: &Object<'_>) -> bool {
 }
 
 /// Returns the time of a message as written.
-fn time_of(message: &Message) -> Option<Box<RawValue>> {
+pub(crate) fn time_of(message: &Message) -> Option<Box<RawValue>> {
     Object::read(message.json())?.some("timestamp").map(ToOwned::to_owned)
 }
 
+/// Returns whether a message is a result.
+pub(crate) fn is_result(message: &Message) -> bool {
+    matches!(read(message), Some(Part::Result { .. }))
+}
+
+/// Returns the id of the call that a result names.
+pub(crate) fn call_of(result: &Message) -> Option<String> {
+    match &result.seen {
+        Seen::Result { id, .. } => Some(id.clone()),
+        _ => shapes::id_of_result(&Object::read(result.json())?),
+    }
+}
+
 /// Returns a result with its call's id and its tool's name.
-fn named(message: Message, id: &str, name: &str) -> Message {
+pub(crate) fn named(message: Message, call: &Called) -> Message {
     if matches!(message.seen, Seen::Result { is_named: true, .. }) {
         return message;
     }
@@ -241,12 +318,12 @@ fn named(message: Message, id: &str, name: &str) -> Message {
     let tool_name = object.text("toolName").map(Cow::into_owned);
     let has_id = object.text("toolCallId").is_some_and(|text| !text.trim().is_empty());
     let trimmed = tool_name.as_deref().map(str::trim).filter(|text| !text.is_empty());
-    let wanted = trimmed.or(Some(name).filter(|name| !name.is_empty())).unwrap_or("unknown");
+    let wanted = trimmed.unwrap_or_else(|| call.tool());
     if has_id && tool_name.as_deref() == Some(wanted) {
         return message;
     }
     if !has_id {
-        object.put("toolCallId", &id);
+        object.put("toolCallId", &call.id);
     }
     object.put("toolName", &wanted);
     object.json().map_or_else(|| message.clone(), Message::new)
@@ -254,11 +331,11 @@ fn named(message: Message, id: &str, name: &str) -> Message {
 
 /// Returns an error in place of a result. It has the time of the call, because nothing here reads a
 /// clock.
-fn missing(call: &Call, time: Option<&RawValue>) -> Option<Message> {
+pub(crate) fn missing(call: &Called, time: Option<&RawValue>) -> Option<Message> {
     let mut message = Object::default();
     message.put("role", &"toolResult");
     message.put("toolCallId", &call.id);
-    message.put("toolName", &if call.name.is_empty() { "unknown" } else { &call.name });
+    message.put("toolName", &call.tool());
     message.put("content", &json!([{"type": "text", "text": MISSING_RESULT_TEXT}]));
     message.put("details", &json!({ SYNTHETIC_FIELD: true }));
     message.put("isError", &true);

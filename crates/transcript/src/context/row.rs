@@ -40,9 +40,14 @@ impl Row {
     pub(crate) fn name(&self) -> String {
         match &self.id {
             Some(id) => id.to_string(),
-            None => format!("#{}", self.line + 1),
+            None => name_of_line(self.line),
         }
     }
+}
+
+/// Returns the `#` name of an entry without an id.
+pub(crate) fn name_of_line(line: usize) -> String {
+    format!("#{}", line + 1)
 }
 
 /// Returns the line that a `#` name refers to.

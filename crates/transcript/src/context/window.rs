@@ -41,7 +41,7 @@ pub(super) fn window(rows: &[Row], tree: &Tree, path: &[usize]) -> Window {
 }
 
 /// Returns the index of the first entry that stays, or the length if none does.
-pub(super) fn first_kept(rows: &[Row], tree: &Tree, before: &[usize], kept: &Kept) -> usize {
+pub(crate) fn first_kept(rows: &[Row], tree: &Tree, before: &[usize], kept: &Kept) -> usize {
     let place_of = |row: usize| before.iter().position(|other| *other == row);
     let found = if let Some(index) = kept.first_index {
         usize::try_from(index).ok().and_then(place_of)

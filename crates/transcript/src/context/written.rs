@@ -273,6 +273,11 @@ fn is_placed(laid: &Laid, object: &Object<'_>) -> bool {
 
 /// Returns an entry that no model sees, in the place of a removed one.
 fn removed(laid: &Laid, object: &Object<'_>) -> String {
+    removed_line(&laid.id, laid.parent.as_deref(), object)
+}
+
+/// Returns the line of an entry that no model sees, in the place of a removed one.
+pub(crate) fn removed_line(id: &str, parent: Option<&str>, object: &Object<'_>) -> String {
     let mut data = Object::default();
     data.put("entry", object);
     let mut line = Object::default();
@@ -289,8 +294,8 @@ fn removed(laid: &Laid, object: &Object<'_>) -> String {
     }
     line.put("customType", &REMOVED_TYPE);
     line.put("data", &data);
-    line.put("id", &laid.id);
-    line.put("parentId", &laid.parent);
+    line.put("id", &id);
+    line.put("parentId", &parent);
     if let Some(time) = object.get("timestamp") {
         line.put("timestamp", &time);
     }

@@ -61,6 +61,10 @@ impl Format for Native {
         OpenClaw.context()
     }
 
+    fn shown_by_person(&self, label: &str, text: &str) -> Option<String> {
+        OpenClaw.shown_by_person(label, text)
+    }
+
     fn fields_left_out(&self) -> &'static [(&'static str, &'static str)] {
         OpenClaw.fields_left_out()
     }

@@ -1,6 +1,7 @@
 //! Writes JSON as JavaScript's `JSON.stringify(JSON.parse(text))` does.
 //!
-//! Numbers that a double cannot hold keep their digits, so that no value changes.
+//! A number that a double cannot hold becomes what JavaScript reads: the nearest double, or `null`
+//! above the largest one.
 
 use std::borrow::Cow;
 
@@ -36,7 +37,8 @@ pub fn is_stringified(line: &[u8]) -> bool {
             },
             b'{' | b'}' | b'[' | b']' | b':' | b',' | b'a'..=b'z' => {}
             b'-' | b'0'..=b'9' => {
-                let is_part = |byte: &&u8| matches!(byte, b'0'..=b'9' | b'.' | b'e' | b'E');
+                let is_part =
+                    |byte: &&u8| matches!(byte, b'0'..=b'9' | b'.' | b'e' | b'E' | b'+' | b'-');
                 let length = line.iter().skip(at).take_while(is_part).count();
                 if !is_plain_number(line.get(at - 1..at + length).unwrap_or_default()) {
                     return false;
@@ -49,18 +51,19 @@ pub fn is_stringified(line: &[u8]) -> bool {
     true
 }
 
-/// Returns true for a number that has only digits, or is a fraction as JavaScript would write it.
+/// The number of digits up to which a double holds every integer.
+const MAX_EXACT_DIGITS: usize = 15;
+
+/// Returns true for a number that JavaScript would write in this way.
 fn is_plain_number(number: &[u8]) -> bool {
-    /// The length up to which a double has all digits of a number with a point.
-    const MAX_EXACT_BYTES: usize = 16;
     let digits = number.strip_prefix(b"-").unwrap_or(number);
-    if !digits.iter().any(|byte| !byte.is_ascii_digit()) {
-        return number != b"-0";
+    if digits.iter().all(u8::is_ascii_digit) {
+        return number != b"-0" && digits.len() <= MAX_EXACT_DIGITS;
     }
-    !digits.iter().any(|byte| matches!(byte, b'e' | b'E'))
-        && digits.len() <= MAX_EXACT_BYTES
-        && !digits.ends_with(b"0")
-        && !digits.starts_with(b"0.000000")
+    let Ok(text) = std::str::from_utf8(number) else { return false };
+    let mut written = String::with_capacity(text.len());
+    write_word(text, &mut written);
+    written == text
 }
 
 /// Returns the position after the string that begins before `at`; `None` if it has an escape that
@@ -73,9 +76,18 @@ fn string_end(line: &[u8], mut at: usize) -> Option<usize> {
         }
         match line.get(at + 1)? {
             b'"' | b'\\' | b'b' | b'f' | b'n' | b'r' | b't' => at += 2,
+            b'u' if is_escaped_control(line.get(at + 2..at + 6)?) => at += 6,
             _ => return None,
         }
     }
+}
+
+/// Returns true for the four digits of a control character that has no shorter escape, such as
+/// `001b`.
+fn is_escaped_control(digits: &[u8]) -> bool {
+    let [b'0', b'0', high @ (b'0' | b'1'), low] = digits else { return false };
+    let has_short = *high == b'0' && matches!(low, b'8' | b'9' | b'a' | b'c' | b'd');
+    matches!(low, b'0'..=b'9' | b'a'..=b'f') && !has_short
 }
 
 /// A position in valid JSON.
@@ -126,8 +138,7 @@ impl<'a> Reader<'a> {
                 Some(())
             }
             b'"' => {
-                let raw = self.string()?;
-                write_string(raw, out);
+                out.push_str(&spelled(self.string()?));
                 Some(())
             }
             _ => {
@@ -148,15 +159,12 @@ impl<'a> Reader<'a> {
     /// first.
     fn object(&mut self, out: &mut String, depth: usize) -> Option<()> {
         self.at += 1;
+        // Two spellings of a name are the same name.
         let mut fields: Vec<(Cow<'a, str>, String)> = Vec::new();
         while !self.skip(b'}') {
             self.skip(b',');
             self.peek()?;
-            let raw = self.string()?;
-            let name = match raw.contains('\\') {
-                true => serde_json::from_str(raw).map_or(Cow::Borrowed(raw), Cow::Owned),
-                false => Cow::Borrowed(raw.get(1..raw.len() - 1)?),
-            };
+            let name = spelled(self.string()?);
             self.skip(b':');
             let mut value = String::new();
             self.value(&mut value, depth + 1)?;
@@ -178,11 +186,7 @@ impl<'a> Reader<'a> {
             if number > 0 {
                 out.push(',');
             }
-            match name.starts_with('"') && name.contains('\\') {
-                // A name with a lone surrogate, which no string can hold.
-                true => out.push_str(name),
-                false => out.push_str(&serde_json::to_string(name).ok()?),
-            }
+            out.push_str(name);
             out.push(':');
             out.push_str(value);
         }
@@ -209,32 +213,73 @@ impl<'a> Reader<'a> {
 
 /// Returns the array index that a field's name is, if it is one.
 fn element(name: &str) -> Option<u32> {
+    let name = name.strip_prefix('"')?.strip_suffix('"')?;
     let number: u32 = name.parse().ok().filter(|number| *number < u32::MAX)?;
     (number.to_string() == name).then_some(number)
 }
 
-fn write_string(raw: &str, out: &mut String) {
-    let is_plain = !raw.contains('\\');
-    let text = if is_plain { None } else { serde_json::from_str::<String>(raw).ok() };
-    match text.and_then(|text| serde_json::to_string(&text).ok()) {
-        Some(text) => out.push_str(&text),
-        // Text without escapes stays as written, and so does text with a lone surrogate.
-        None => out.push_str(raw),
+/// Returns a string, which has its quotes, in JavaScript's spelling.
+fn spelled(raw: &str) -> Cow<'_, str> {
+    if !raw.contains('\\') {
+        return Cow::Borrowed(raw);
     }
+    let respelled = |raw: &str| -> Option<String> {
+        serde_json::to_string(&serde_json::from_str::<String>(raw).ok()?).ok()
+    };
+    if let Some(text) = respelled(raw) {
+        return Cow::Owned(text);
+    }
+    // No Rust string holds a lone surrogate, so the text between them is respelled in parts.
+    let mut out = String::from('"');
+    let mut rest = raw.get(1..raw.len().saturating_sub(1)).unwrap_or_default();
+    loop {
+        let (part, surrogate, after) = before_lone_surrogate(rest);
+        let quoted = format!("\"{part}\"");
+        let text = respelled(&quoted).unwrap_or(quoted);
+        out.push_str(text.get(1..text.len().saturating_sub(1)).unwrap_or_default());
+        let Some(surrogate) = surrogate else { break };
+        out.push_str(&format!("\\u{surrogate:04x}"));
+        rest = after;
+    }
+    out.push('"');
+    Cow::Owned(out)
+}
+
+/// Splits the inside of a string at the first escape of a surrogate that has no other half.
+fn before_lone_surrogate(text: &str) -> (&str, Option<u16>, &str) {
+    const ESCAPE_BYTES: usize = "\\uXXXX".len();
+    let unit = |at: usize| -> Option<u16> {
+        let digits = text.get(at..at + ESCAPE_BYTES)?.strip_prefix("\\u")?;
+        u16::from_str_radix(digits, 16).ok()
+    };
+    let mut at = 0;
+    while let Some(next) = text.get(at..).and_then(|rest| memchr::memchr(b'\\', rest.as_bytes())) {
+        at += next;
+        let is_pair = || unit(at + ESCAPE_BYTES).is_some_and(|low| (0xDC00..0xE000).contains(&low));
+        match unit(at) {
+            Some(0xD800..0xDC00) if is_pair() => at += 2 * ESCAPE_BYTES,
+            Some(surrogate @ 0xD800..0xE000) => {
+                let after = text.get(at + ESCAPE_BYTES..).unwrap_or_default();
+                return (text.get(..at).unwrap_or_default(), Some(surrogate), after);
+            }
+            Some(_) => at += ESCAPE_BYTES,
+            None => at += "\\n".len(),
+        }
+    }
+    (text, None, "")
 }
 
 /// Writes a number, or `true`, `false` or `null`.
 fn write_word(word: &str, out: &mut String) {
     let digits = word.strip_prefix('-').unwrap_or(word);
     let is_integer = digits.bytes().all(|byte| byte.is_ascii_digit());
-    let mantissa = word.bytes().take_while(|byte| !matches!(byte, b'e' | b'E'));
-    let significant = mantissa.filter(u8::is_ascii_digit).count();
+    if is_integer && digits.len() <= MAX_EXACT_DIGITS {
+        return out.push_str(if digits == "0" { digits } else { word });
+    }
     match word.parse::<f64>() {
-        Ok(_) if is_integer && digits == "0" => out.push('0'),
-        Ok(number) if number.is_finite() && !is_integer && significant <= 17 => {
-            write_number(number, out);
-        }
-        _ => out.push_str(word),
+        Ok(number) if number.is_finite() => write_number(number, out),
+        Ok(_) => out.push_str("null"),
+        Err(_) => out.push_str(word),
     }
 }
 
@@ -274,14 +319,22 @@ mod tests {
             ),
             (r#"{"b":1,"2":2,"a":3,"1":4,"b":5,"01":6}"#, r#"{"1":4,"2":2,"b":5,"a":3,"01":6}"#),
             (r#"{"\u0061":1}"#, r#"{"a":1}"#),
-            (r#""\ud800""#, r#""\ud800""#),
+            (
+                r#"["\uD800\u0041\/","\ud83e\udd9e\uDD9E\n"]"#,
+                "[\"\\ud800A/\",\"\u{1f99e}\\udd9e\\n\"]",
+            ),
+            (r#"{"\uD800":1,"\ud800":2,"\"\\u":3}"#, r#"{"\ud800":2,"\"\\u":3}"#),
+            ("[1E400,-1e400]", "[null,null]"),
+            (
+                "[12345678901234567890,9007199254740993,-1.00000000000000000001]",
+                "[12345678901234567000,9007199254740992,-1]",
+            ),
             ("[true,false,null]", "[true,false,null]"),
         ] {
             assert_eq!(stringify(text), expected, "{text}");
         }
-        // Numbers that a double cannot hold keep their digits, and text that is not JSON stays
-        // unchanged.
-        for text in ["[12345678901234567890]", "[1e400]", "not json", "", "{\"a\":1"] {
+        // Text that is not JSON stays unchanged.
+        for text in ["not json", "", "{\"a\":1"] {
             assert_eq!(stringify(text), text);
         }
         let deep = format!("{}{}", "[ ".repeat(100_000), "]".repeat(100_000));
@@ -293,6 +346,8 @@ mod tests {
         for text in [
             r#"{"a":[1,-2.5,0,10,0.1,true,null,{}],"b":"x \n\"\\ \té"}"#,
             r#"{"cost":0.0129045,"n":1770193116233}"#,
+            r#"{"cost":0.012904500000000001,"n":1e+21}"#,
+            r#"{"a":"\u001b[31mred\u0000\u000b"}"#,
         ] {
             assert!(is_stringified(text.as_bytes()), "{text}");
         }
@@ -303,9 +358,14 @@ mod tests {
             r#"{"a":1e5}"#,
             r#"{"a":0.00000001}"#,
             r#"{"a":-0}"#,
+            // More digits than a double holds.
+            r#"{"a":12345678901234567890}"#,
+            r#"{"a":0.1000000000000000055511151231257827}"#,
             r#"{"a":"\/"}"#,
             r#"{"a":"\u0041"}"#,
-            r#"{"a":0.1000000000000000055511151231257827}"#,
+            r#"{"a":"\u001B"}"#,
+            r#"{"a":"\u000a"}"#,
+            r#"{"a":"\u001"#,
             r#"{"a":"unended"#,
             r#"{"a":"\"#,
         ] {
@@ -319,7 +379,7 @@ mod tests {
         #[test]
         fn recognised_text_is_left_unchanged(
             number in "-?(0|[1-9][0-9]{0,3})(\\.[0-9]{1,18})?([eE][0-9])?",
-            string in "(\\\\[/nu\"]|[ax ]){0,8}",
+            string in "(\\\\[/nu\"]|\\\\u00[01][0-9aAbcf]|[ax ]){0,8}",
         ) {
             for text in [format!("{{\"a\":{number}}}"), format!("[\"{string}\"]")] {
                 if is_stringified(text.as_bytes()) {

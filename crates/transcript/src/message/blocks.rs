@@ -150,7 +150,7 @@ impl<'a> BlockFields<'a> {
 
 /// Returns whether a block of this type is a tool's answer. Each server tool has its own type name
 /// for it (`web_search_tool_result`).
-fn is_result(type_name: &str) -> bool {
+pub(crate) fn is_result(type_name: &str) -> bool {
     matches!(type_name, "toolResult" | "function_call_output") || type_name.ends_with("tool_result")
 }
 

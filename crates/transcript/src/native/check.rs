@@ -114,6 +114,11 @@ const CALL_TYPES: &[&str] =
 const CALL_ID_FIELDS: &[&str] =
     &["id", "call_id", "toolCallId", "toolUseId", "tool_call_id", "tool_use_id"];
 
+/// Fields in which different programs store the id of the call that a result answers. `id` comes
+/// last, because some results have an id of their own.
+const ANSWERED_ID_FIELDS: &[&str] =
+    &["tool_use_id", "tool_call_id", "toolUseId", "toolCallId", "call_id", "id"];
+
 impl ValueType {
     pub(super) fn holds(self, value: &RawValue) -> bool {
         self.check(value).is_ok()
@@ -284,7 +289,21 @@ pub(super) fn milliseconds(time: &RawValue) -> Option<Timestamp> {
 /// Returns the id of a call, if the block is one.
 pub(super) fn call_id(block: &Object<'_>) -> Option<String> {
     block.text("type").filter(|kind| CALL_TYPES.contains(&&**kind))?;
-    let ids = CALL_ID_FIELDS.iter().filter_map(|name| block.text(name));
+    id_in(block, CALL_ID_FIELDS)
+}
+
+/// Returns the id of the call that a block answers, if it is a result.
+pub(super) fn answered_id(block: &Object<'_>) -> Option<String> {
+    is_result(block).then(|| id_in(block, ANSWERED_ID_FIELDS)).flatten()
+}
+
+/// Returns whether a block is the result of a call.
+pub(super) fn is_result(block: &Object<'_>) -> bool {
+    block.text("type").is_some_and(|kind| crate::message::is_result(&kind))
+}
+
+fn id_in(block: &Object<'_>, fields: &[&str]) -> Option<String> {
+    let ids = fields.iter().filter_map(|name| block.text(name));
     ids.map(std::borrow::Cow::into_owned).find(|id| !id.is_empty())
 }
 

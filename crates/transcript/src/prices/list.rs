@@ -1,4 +1,4 @@
-//! The published prices, in US dollars for a million tokens.
+//! The published prices, in US dollars per million tokens.
 //!
 //! A model is listed once its maker's own page has the price. A model whose price changed has the
 //! price of [`AS_OF`]. The configuration can correct or add prices.

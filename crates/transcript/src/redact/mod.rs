@@ -93,8 +93,8 @@ impl Redactor {
         }
         let body = text.trim_end_matches('…');
         let ellipsis = &text[body.len()..];
-        // First looks for the beginning of a known secret at the end. It does not count inside a
-        // complete secret, whose end may look like the beginning of another one.
+        // First looks for the beginning of a known secret at the end. A beginning inside a complete
+        // secret does not count: the end of one secret may look like the beginning of another.
         let found = self.find(body);
         let whole = found.last().filter(|found| found.at.end == body.len());
         let is_beginning = |start: usize| match whole {

@@ -7,7 +7,8 @@ use serde_json::value::RawValue;
 use super::Redactor;
 use crate::entry::{Compaction, RawJson, Sender};
 use crate::story::{
-    CALL_COLUMNS, CustomState, ItemKind, Piece, Rewind, StoryCall, StoryItem, StoryResult, about,
+    CALL_COLUMNS, CustomState, ItemKind, LabelChange, Piece, Rewind, StoryCall, StoryItem,
+    StoryResult, about,
 };
 
 impl Redactor {
@@ -26,9 +27,14 @@ impl Redactor {
             api: self.option(item.api.as_deref()),
             stop_reason: self.option(item.stop_reason.as_deref()),
             usage: item.usage,
+            counted: item.counted,
             custom: item.custom.as_ref().map(|custom| CustomState {
                 custom_type: self.mask(&custom.custom_type),
                 data: custom.data.as_ref().map(|data| self.raw(data)),
+            }),
+            label: item.label.as_ref().map(|change| LabelChange {
+                target: self.mask(&change.target),
+                label: self.option(change.label.as_deref()),
             }),
             thinking_level: self.option(item.thinking_level.as_deref()),
             pieces: self.pieces(&item.pieces),
@@ -36,6 +42,7 @@ impl Redactor {
                 to_turn: rewind.to_turn,
                 to: self.owned(rewind.to.as_deref()),
                 is_within_turn: rewind.is_within_turn,
+                last_turn: rewind.last_turn,
             }),
             entry: item.entry,
             folded: item.folded,
@@ -98,9 +105,12 @@ impl Redactor {
             let texts = self.mask_parts(&texts);
             masked.extend(run.iter().zip(texts).map(|(piece, text)| match piece {
                 Piece::Thinking(_) => Piece::Thinking(text),
-                Piece::Attached { label, .. } => {
-                    Piece::Attached { label: Cow::Borrowed(label), text }
-                }
+                Piece::Attached { label, gist, .. } => Piece::Attached {
+                    label: Cow::Borrowed(label),
+                    text,
+                    gist: self.cut(gist.as_deref()),
+                },
+                Piece::Pasted { label, .. } => Piece::Pasted { label: Cow::Borrowed(label), text },
                 _ => Piece::Words(text),
             }));
         }
@@ -110,8 +120,13 @@ impl Redactor {
     fn piece<'i>(&mut self, piece: &'i Piece<'_>) -> Piece<'i> {
         match piece {
             Piece::Words(words) => Piece::Words(self.mask(words)),
-            Piece::Attached { label, text } => {
-                Piece::Attached { label: self.mask(label), text: self.mask(text) }
+            Piece::Attached { label, text, gist } => Piece::Attached {
+                label: self.mask(label),
+                text: self.mask(text),
+                gist: self.cut(gist.as_deref()),
+            },
+            Piece::Pasted { label, text } => {
+                Piece::Pasted { label: self.mask(label), text: self.mask(text) }
             }
             Piece::Thinking(words) => Piece::Thinking(self.mask(words)),
             Piece::Call(call) => Piece::Call(self.call(call)),
@@ -148,7 +163,7 @@ impl Redactor {
         StoryResult {
             call_id: self.option(result.call_id.as_deref()),
             name: self.option(result.name.as_deref()),
-            about: result.about.as_deref().map(|about| self.mask_cut(about).into_owned()),
+            about: self.cut(result.about.as_deref()),
             text: self.mask(&result.text),
             outcome: result.outcome,
             output_file: self.option(result.output_file.as_deref()),
@@ -176,6 +191,11 @@ impl Redactor {
         text.map(|text| self.mask(text))
     }
 
+    /// Masks a text that was perhaps cut in the middle of a secret.
+    fn cut(&mut self, text: Option<&str>) -> Option<String> {
+        text.map(|text| self.mask_cut(text).into_owned())
+    }
+
     fn owned(&mut self, text: Option<&str>) -> Option<String> {
         text.map(|text| self.mask(text).into_owned())
     }
@@ -187,7 +207,10 @@ impl Redactor {
 
 fn text<'i>(piece: &'i Piece<'_>) -> Option<&'i str> {
     match piece {
-        Piece::Words(text) | Piece::Thinking(text) | Piece::Attached { text, .. } => Some(text),
+        Piece::Words(text)
+        | Piece::Thinking(text)
+        | Piece::Attached { text, .. }
+        | Piece::Pasted { text, .. } => Some(text),
         _ => None,
     }
 }

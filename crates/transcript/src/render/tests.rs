@@ -64,7 +64,10 @@ fn piece() -> impl Strategy<Value = Piece<'static>> {
     let id = || prop_oneof![Just(None), "[ab]".prop_map(|id| Some(Cow::Owned(id)))];
     prop_oneof![
         4 => cow().prop_map(Piece::Words),
-        1 => (cow(), cow()).prop_map(|(label, text)| Piece::Attached { label, text }),
+        1 => (cow(), cow(), prop::option::of(".*")).prop_map(|(label, text, gist)| {
+            Piece::Attached { label, text, gist }
+        }),
+        1 => (cow(), cow()).prop_map(|(label, text)| Piece::Pasted { label, text }),
         2 => cow().prop_map(Piece::Thinking),
         1 => cow().prop_map(Piece::Other),
         1 => prop::option::of(cow()).prop_map(|media_type| Piece::Image { media_type }),
@@ -300,7 +303,8 @@ proptest! {
     ) {
         let markdown = rendered(Markdown::new(detail), &header, &items);
         prop_assert!(!markdown.contains(ODD));
-        let prompts = items.iter().filter(|item| item.is_prompt && item.is_shown(detail)).count();
+        let prompts = items.iter().filter(|item| item.is_prompt && item.is_open(detail) && item.is_shown(detail));
+        let prompts = prompts.count();
         check_markdown(&markdown, prompts)?;
     }
 

@@ -79,14 +79,13 @@ pub(super) fn oversize(bytes: u64) -> String {
 
 /// Describes a rewind.
 pub(super) fn rewound(rewind: &Rewind) -> String {
-    match (rewind.to_turn, &rewind.to) {
-        (Some(turn), _) if rewind.is_within_turn => {
-            format!("Rewound within turn {turn}; the entries above were abandoned")
-        }
-        (Some(turn), _) => format!("Rewound to turn {turn}; the turns above were abandoned"),
-        (None, Some(_)) => "Rewound to the beginning; the turns above were abandoned".to_owned(),
-        (None, None) => "Started over; the turns above were abandoned".to_owned(),
-    }
+    let to = match (rewind.to_turn, &rewind.to) {
+        (Some(turn), _) if rewind.is_within_turn => format!("Rewound within turn {turn}"),
+        (Some(turn), _) => format!("Rewound to turn {turn}"),
+        (None, Some(_)) => "Rewound to the beginning".to_owned(),
+        (None, None) => "Started over".to_owned(),
+    };
+    format!("{to}; {} abandoned", rewind.abandoned())
 }
 
 /// Returns the outcome of a call, if it is not an ordinary success.
@@ -98,9 +97,14 @@ pub(super) fn ended(outcome: Option<Outcome>) -> Option<&'static str> {
     }
 }
 
-/// Returns the label of a text that a program put beside the words, on one line.
+/// Returns the label of a text that a program attached to the words, on one line.
 pub(super) fn attached(label: &str) -> String {
     format!("Attached: {}", line(label))
+}
+
+/// Returns the line about what a person chose to show the model.
+pub(super) fn gist(gist: &str) -> String {
+    format!("+ {}", line(gist))
 }
 
 /// Returns the label of an item that is hidden by default.

@@ -4,11 +4,11 @@
 //! index holds. Irregular forms (`ran`) and other suffixes (`-ation`, `-er`) are left alone, because
 //! they often change the meaning.
 
-/// The shortest word, in letters, that has other endings.
-const SHORTEST: usize = 3;
+/// Shorter words have no other endings. In letters.
+const MIN_LETTERS: usize = 3;
 
-/// The longest word in letters. Longer runs of letters are not English words.
-const LONGEST: usize = 24;
+/// Longer runs of letters are not English words. In letters.
+const MAX_LETTERS: usize = 24;
 
 /// Returns the other forms of a lower-case word: plural, past and `-ing`. Never the word itself.
 ///
@@ -20,7 +20,7 @@ const LONGEST: usize = 24;
 /// ```
 pub fn other_endings(word: &str) -> Vec<String> {
     let mut forms = Vec::new();
-    if !(SHORTEST..=LONGEST).contains(&word.len())
+    if !(MIN_LETTERS..=MAX_LETTERS).contains(&word.len())
         || !word.bytes().all(|byte| byte.is_ascii_lowercase())
     {
         return forms;
@@ -39,7 +39,7 @@ pub fn other_endings(word: &str) -> Vec<String> {
     ] {
         let Some(stem) = word.strip_suffix(ending).filter(|stem| is_stem(stem)) else { continue };
         if (ending == "s" && stem.ends_with(['s', 'u', 'i']))
-            || stem.len() + instead.len() < SHORTEST
+            || stem.len() + instead.len() < MIN_LETTERS
         {
             continue;
         }

@@ -103,7 +103,7 @@ pub enum Place {
     Result,
     /// The model's reasoning.
     Thinking,
-    /// Text that programs put beside a message: opened files, facts about the sender, reminders.
+    /// Text that programs attached to a message: opened files, facts about the sender, reminders.
     Attached,
     /// Memory and personality files.
     Notes,
@@ -194,7 +194,7 @@ impl fmt::Display for QueryError {
             QueryError::Time { key, value } => {
                 write!(
                     f,
-                    "`{key}:{value}` is not a time; try 3d, yesterday, 2026-11-01 or \
+                    "`{key}:{value}` is not a time; try 3d, yesterday, last-week, 2026-11-01 or \
                      2026-11-01..2026-11-07"
                 )
             }
@@ -248,6 +248,15 @@ pub fn parse(text: &str, now: &Zoned) -> Result<Query, QueryError> {
         return Err(QueryError::TooManyWords);
     }
     Ok(query)
+}
+
+/// Returns the query that a text means. Quotes around nothing are searched for as they are.
+pub fn parse_or_literal(text: &str, now: &Zoned) -> Result<Query, QueryError> {
+    let query = parse(text, now)?;
+    match query.is_empty() && !text.trim().is_empty() {
+        true => Ok(Query::literal(text.trim())),
+        false => Ok(query),
+    }
 }
 
 /// Adds a clause unless it is there.

@@ -5,8 +5,8 @@
 
 use regex::{Regex, RegexBuilder};
 
-/// The longest text in bytes that is compared; it bounds the size of the expression.
-const LONGEST: usize = 1024;
+/// Limit for the length of a compared text, in bytes. It bounds the size of the expression.
+const MAX_TEXT_BYTES: usize = 1024;
 
 /// A word with signs.
 #[derive(Debug, Clone)]
@@ -22,7 +22,9 @@ impl Spelling {
     pub fn of(text: &str, is_prefix: bool) -> Option<Spelling> {
         let text = text.trim().trim_end_matches(['.', ',', ';', ':', '!', '?']);
         let is_sign = |letter: char| !letter.is_alphanumeric() && !letter.is_whitespace();
-        if text.len() > LONGEST || !text.contains(is_sign) || !text.contains(char::is_alphanumeric)
+        if text.len() > MAX_TEXT_BYTES
+            || !text.contains(is_sign)
+            || !text.contains(char::is_alphanumeric)
         {
             return None;
         }

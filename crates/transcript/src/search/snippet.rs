@@ -1,5 +1,7 @@
 //! The snippet of a text that is shown for a hit, with the matches marked.
 
+use std::ops::Range;
+
 use super::words::words;
 
 /// A word or phrase to mark.
@@ -83,6 +85,13 @@ pub fn around(text: &str, places: &[(usize, usize, usize)], width: usize) -> Sni
     let room = width.saturating_sub(end - start);
     let from = word_boundary(text, start.saturating_sub(room / 3), start);
     let to = text.floor_char_boundary((from + width).max(end).min(text.len()));
+    if let Some(path) = cut_path(text, to) {
+        // Matches stay, and so does the name of the file.
+        let ends = places.iter().map(|(_, match_end, _)| *match_end);
+        let last_match = ends.filter(|match_end| *match_end <= path.end).max();
+        let left_out = to.max(last_match.unwrap_or(0))..path.name;
+        return cut_out(text, from..path.end, left_out, places);
+    }
     let to = match text.get(to..).is_some_and(|after| !after.is_empty()) {
         true => text
             .get(end.min(to)..to)
@@ -91,7 +100,34 @@ pub fn around(text: &str, places: &[(usize, usize, usize)], width: usize) -> Sni
             .map_or(to, |space| end.min(to) + space),
         false => to,
     };
-    cut_out(text, from, to, places)
+    cut_out(text, from..to, to..to, places)
+}
+
+/// The places in a path.
+struct PathEnd {
+    /// The start of the name of the file, with the separator before it.
+    name: usize,
+    /// The end of the path.
+    end: usize,
+}
+
+/// Returns the path that a cut at `at` would cut in two.
+fn cut_path(text: &str, at: usize) -> Option<PathEnd> {
+    /// The longest path that Linux accepts, in bytes. A longer word without spaces is no path.
+    const LONGEST: usize = 4096;
+    let (before, after) = text.split_at_checked(at).filter(|(_, after)| !after.is_empty())?;
+    let is_apart = |character: char| character.is_whitespace() || matches!(character, '"' | '\'');
+    let rest = after.get(..after.floor_char_boundary(LONGEST)).unwrap_or(after);
+    let end = match rest.find(is_apart) {
+        Some(0) => return None,
+        Some(length) => at + length,
+        None if rest.len() == after.len() => text.len(),
+        None => return None,
+    };
+    let near = before.floor_char_boundary(at.saturating_sub(LONGEST));
+    let start = before.get(near..)?.rfind(is_apart).map_or(near, |space| near + space + 1);
+    let name = start + text.get(start..end)?.rfind(['/', '\\'])?;
+    Some(PathEnd { name, end })
 }
 
 /// Returns the beginning of the next word after `at`, if there is one nearby and before `limit`;
@@ -146,8 +182,14 @@ impl Gap {
     }
 }
 
-/// Returns `text[from..to]`.
-fn cut_out(text: &str, from: usize, to: usize, places: &[(usize, usize, usize)]) -> Snippet {
+/// Returns `text[part]`, with `…` in the place of the text in `left_out`.
+fn cut_out(
+    text: &str,
+    part: Range<usize>,
+    left_out: Range<usize>,
+    places: &[(usize, usize, usize)],
+) -> Snippet {
+    let Range { start: from, end: to } = part;
     let mut snippet = Snippet {
         is_cut_before: text.get(..from).is_some_and(|before| !before.trim().is_empty()),
         is_cut_after: text.get(to..).is_some_and(|after| !after.trim().is_empty()),
@@ -169,6 +211,12 @@ fn cut_out(text: &str, from: usize, to: usize, places: &[(usize, usize, usize)])
         let at = from + offset;
         if marks.next_if(|(_, end)| at >= *end).is_some() {
             snippet.marks.push((began, snippet.text.len()));
+        }
+        if left_out.contains(&at) {
+            if at == left_out.start {
+                snippet.text.push('…');
+            }
+            continue;
         }
         colour = colour.after(character);
         let is_space = character.is_whitespace();
@@ -269,9 +317,28 @@ mod tests {
         assert!(shown.starts_with('…') && shown.ends_with('…'), "{shown}");
     }
 
+    #[test]
+    fn a_path_keeps_the_name_of_its_file() {
+        let path = format!("/home/{}name.rs", "folder/".repeat(60));
+        let text = format!("Read {path} and more words than fit into a line");
+        let cut = shown(&text, &["read"], 40);
+        assert_eq!(cut, "[Read] /home/folder/folder/folder/folder/f…/name.rs…");
+        let cut = shown(&text, &["name"], 40);
+        assert!(cut.starts_with('…') && cut.contains("/folder/[name].rs and"), "{cut}");
+        // The only text is a path, and nothing was searched for.
+        let cut = shown(&path, &[], 40);
+        assert_eq!(cut, "/home/folder/folder/folder/folder/folder…/name.rs");
+        // Long words that are no paths are cut as before.
+        let cut = shown(&format!("{} end", "x".repeat(500)), &[], 40);
+        assert_eq!(cut, format!("{}…", "x".repeat(40)));
+        let long = format!("/{}", "x/".repeat(4000));
+        assert!(shown(&long, &[], 40).chars().count() < 60);
+    }
+
     proptest! {
         #[test]
-        fn marks_are_inside_the_text_and_in_order(text in ".{0,300}", word in "[a-c]{1,2}", width in 0_usize..120) {
+        fn marks_are_inside_the_text_and_in_order(text in ".{0,300}", word in "[a-c]{1,2}", width in 0_usize..120, path in "[a-c /]{0,90}") {
+            let text = text + &path;
             let places = places(&text, &needles(&[&word]));
             let snippet = around(&text, &places, width);
             let mut last = 0;

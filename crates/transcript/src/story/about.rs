@@ -90,6 +90,12 @@ fn known_tool(name: &str, fields: &Fields<'_>) -> Option<String> {
             let current = current.map(|todo| format!(": {todo}")).unwrap_or_default();
             Some(format!("{done} of {} done{current}", todos.len()))
         }
+        // A tool that calls another one.
+        "tool_call" => {
+            let tool = fields.text("id")?;
+            let input = fields.raw("args").and_then(|args| about(&tool, args, super::CALL_COLUMNS));
+            Some(input.map_or_else(|| tool.clone(), |input| format!("{tool} {input}")))
+        }
         "TaskUpdate" => {
             let parts = [
                 fields.text("taskId").map(|id| format!("#{id}")),
@@ -136,6 +142,11 @@ impl<'a> Fields<'a> {
             SummaryValue::Number(_) => return None,
         };
         (!text.trim().is_empty()).then_some(text)
+    }
+
+    /// Returns the value of a key as written.
+    fn raw(&self, key: &str) -> Option<&'a str> {
+        self.0.iter().rev().find(|(name, _)| name == key).map(|(_, value)| value.get())
     }
 
     fn list(&self, key: &str) -> Option<Vec<Fields<'a>>> {
@@ -290,6 +301,12 @@ mod tests {
             ),
             ("ExitPlanMode", r##"{"plan":"\n# The plan\n1. go"}"##, "The plan"),
             ("sessions_spawn", r#"{"task":"count","label":"x"}"#, "count"),
+            (
+                "tool_call",
+                r#"{"id":"sessions_spawn","args":{"task":"count the otters","label":"x"}}"#,
+                "sessions_spawn count the otters",
+            ),
+            ("tool_call", r#"{"id":"list","args":{}}"#, "list"),
         ] {
             assert_eq!(about(name, input, 120).as_deref(), Some(expected), "{name} {input}");
         }

@@ -3,7 +3,8 @@
 use std::borrow::Cow;
 
 use super::{
-    CALL_COLUMNS, CustomState, Folded, ItemKind, Outcome, Piece, StoryCall, StoryItem, StoryResult,
+    CALL_COLUMNS, CustomState, Folded, ItemKind, LabelChange, Outcome, Piece, StoryCall, StoryItem,
+    StoryResult,
 };
 use super::{about, mentions_error};
 use crate::entry::{Block, Entry, Kind, Role, ToolCall, ToolResult};
@@ -27,6 +28,13 @@ pub fn story_item<'e>(format: &dyn Format, entry: &'e Entry<'_>) -> StoryItem<'e
             Kind::Custom { custom_type, data } => {
                 Some(CustomState { custom_type: Cow::Borrowed(custom_type), data: data.clone() })
             }
+            _ => None,
+        },
+        label: match &entry.kind {
+            Kind::Label { target, label } => Some(LabelChange {
+                target: Cow::Borrowed(target),
+                label: label.as_deref().map(Cow::Borrowed),
+            }),
             _ => None,
         },
         thinking_level: match &entry.kind {
@@ -99,8 +107,17 @@ fn is_command(entry: &Entry<'_>) -> bool {
 }
 
 fn pieces<'e>(format: &dyn Format, entry: &'e Entry<'_>) -> Vec<Piece<'e>> {
-    let mut pieces: Vec<Piece<'e>> =
-        entry.blocks.iter().map(|block| piece(format, block)).collect();
+    let is_prompt_list = matches!(entry.kind, Kind::Prompt);
+    let mut pieces: Vec<Piece<'e>> = entry
+        .blocks
+        .iter()
+        .map(|block| match block {
+            Block::Attached { label, text } if is_prompt_list => {
+                Piece::Pasted { label: Cow::Borrowed(label), text: Cow::Borrowed(text) }
+            }
+            block => piece(format, block),
+        })
+        .collect();
     // The text after a command that the human ran is the command's output.
     if let [Piece::Words(command), rest @ ..] = &mut pieces[..]
         && entry.role == Some(Role::User)
@@ -109,7 +126,8 @@ fn pieces<'e>(format: &dyn Format, entry: &'e Entry<'_>) -> Vec<Piece<'e>> {
         for piece in rest {
             if let Piece::Words(output) = piece {
                 let text = std::mem::take(output);
-                *piece = Piece::Attached { label: Cow::Borrowed("output"), text };
+                let label = Cow::Borrowed("output");
+                *piece = Piece::Attached { label, text, gist: None };
             }
         }
     }
@@ -118,9 +136,11 @@ fn pieces<'e>(format: &dyn Format, entry: &'e Entry<'_>) -> Vec<Piece<'e>> {
 
 fn piece<'e>(format: &dyn Format, block: &'e Block<'_>) -> Piece<'e> {
     match block {
-        Block::Attached { label, text } => {
-            Piece::Attached { label: Cow::Borrowed(label), text: Cow::Borrowed(text) }
-        }
+        Block::Attached { label, text } => Piece::Attached {
+            gist: format.shown_by_person(label, text),
+            label: Cow::Borrowed(label),
+            text: Cow::Borrowed(text),
+        },
         Block::Text(text) => Piece::Words(Cow::Borrowed(text)),
         Block::Thinking(text) => Piece::Thinking(Cow::Borrowed(text)),
         Block::ToolCall(call) => Piece::Call(self::call(call)),

@@ -35,8 +35,8 @@ pub enum TaskState {
     Done,
 }
 
-/// Inputs of more bytes hold no edits that a person would read.
-const LONGEST: usize = 16 << 20;
+/// Limit for the length of an input, in bytes. A longer one holds no edit that a person would read.
+const MAX_INPUT_BYTES: usize = 16 << 20;
 
 const PATHS: &[&str] = &["file_path", "path", "filePath", "notebook_path"];
 
@@ -89,7 +89,7 @@ pub fn tasks(input: &str) -> Option<Vec<Task>> {
 }
 
 fn object(input: &str) -> Option<Map<String, Value>> {
-    if input.len() > LONGEST {
+    if input.len() > MAX_INPUT_BYTES {
         return None;
     }
     match serde_json::from_str(input).ok()? {

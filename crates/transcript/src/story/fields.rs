@@ -21,11 +21,11 @@ const UNREADABLE_LABEL: &str = "unreadable";
 const LEFT_OUT: &[(&str, &str)] = &[
     ("type", "the kind of the item"),
     ("id", "an id; `--json` has it"),
-    ("cwd", "shown at the top of the story"),
-    ("version", "shown at the top of the story"),
+    ("cwd", "the first one is at the top of the story; `--entry` shows it"),
+    ("version", "the release that wrote the record; `--entry` shows it"),
     ("timestamp", "the time of the item"),
     ("role", "the kind of the item"),
-    ("model", "shown at the top of the story and in `--json`"),
+    ("model", "the last one is at the top of the story; `--json` has it"),
     ("usage", "counted by `quipu usage`"),
     ("cost", "counted by `quipu usage`"),
 ];
@@ -56,8 +56,7 @@ pub fn add_fields(
     let Ok(record) = serde_json::from_slice::<Value>(record) else {
         let text = String::from_utf8_lossy(record).trim().to_owned();
         if !text.is_empty() && item.pieces.is_empty() {
-            let text = Cow::Owned(text);
-            item.pieces.push(Piece::Attached { label: Cow::Borrowed(UNREADABLE_LABEL), text });
+            item.pieces.push(attached(UNREADABLE_LABEL, text));
         }
         return;
     };
@@ -74,19 +73,22 @@ pub fn add_fields(
     };
     fields.add(&record, &mut String::new());
     if !fields.text.is_empty() {
-        let text = Cow::Owned(fields.text);
-        item.pieces.push(Piece::Attached { label: Cow::Borrowed(RECORD_LABEL), text });
+        item.pieces.push(attached(RECORD_LABEL, fields.text));
     }
+}
+
+fn attached<'a>(label: &'static str, text: String) -> Piece<'a> {
+    Piece::Attached { label: Cow::Borrowed(label), text: Cow::Owned(text), gist: None }
 }
 
 /// Returns the item of a record in which no entry was found.
 pub fn unreadable_item<'a>(record: &[u8]) -> StoryItem<'a> {
-    let text = Cow::Owned(String::from_utf8_lossy(record).trim().to_owned());
+    let text = String::from_utf8_lossy(record).trim().to_owned();
     StoryItem {
         type_name: Cow::Borrowed(UNREADABLE_LABEL),
         kind: ItemKind::Note,
         folded: Some(Folded::Bookkeeping),
-        pieces: vec![Piece::Attached { label: Cow::Borrowed(UNREADABLE_LABEL), text }],
+        pieces: vec![attached(UNREADABLE_LABEL, text)],
         ..StoryItem::default()
     }
 }
@@ -218,7 +220,7 @@ fn shown_text(item: &StoryItem<'_>) -> String {
     for piece in &item.pieces {
         match piece {
             Piece::Words(text) | Piece::Thinking(text) | Piece::Other(text) => add(text),
-            Piece::Attached { text, .. } => add(text),
+            Piece::Attached { text, .. } | Piece::Pasted { text, .. } => add(text),
             Piece::Call(call) => {
                 add(&call.name);
                 if let Some(input) = &call.input {

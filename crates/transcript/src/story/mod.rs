@@ -57,8 +57,13 @@ pub struct StoryItem<'a> {
     pub stop_reason: Option<Cow<'a, str>>,
     /// The tokens and the cost that the entry records.
     pub usage: Option<Usage>,
+    /// The tokens and the cost that are counted for the entry, if the caller knows them. Of several
+    /// lines of a response, one has them.
+    pub counted: Option<Usage>,
     /// The state that an extension stored.
     pub custom: Option<CustomState<'a>>,
+    /// The label that the entry sets on another one.
+    pub label: Option<LabelChange<'a>>,
     /// The thinking level that the entry sets.
     pub thinking_level: Option<Cow<'a, str>>,
     /// Its pieces, in order.
@@ -98,6 +103,15 @@ pub struct CustomState<'a> {
     pub custom_type: Cow<'a, str>,
     /// The state, exactly as written.
     pub data: Option<RawJson<'a>>,
+}
+
+/// A label that an entry sets on another one, or removes from it.
+#[derive(Debug, Clone)]
+pub struct LabelChange<'a> {
+    /// The labelled entry, as written.
+    pub target: Cow<'a, str>,
+    /// The label; `None` removes it.
+    pub label: Option<Cow<'a, str>>,
 }
 
 /// The kind of an item.
@@ -193,9 +207,18 @@ impl Folded {
 pub enum Piece<'a> {
     /// Text of the human or the agent.
     Words(Cow<'a, str>),
-    /// Text that a program put beside it: a reminder, an opened file, facts about the sender.
+    /// Text that a program attached to it: a reminder, an opened file, facts about the sender.
     Attached {
         /// Its kind (`system-reminder`, `Sender`).
+        label: Cow<'a, str>,
+        /// Its text.
+        text: Cow<'a, str>,
+        /// What it is, in a few words, if a person chose to show it to the model.
+        gist: Option<String>,
+    },
+    /// Text that a person pasted into a prompt, which shows only a mark for it.
+    Pasted {
+        /// Its name (`pasted text #1`).
         label: Cow<'a, str>,
         /// Its text.
         text: Cow<'a, str>,
@@ -299,6 +322,21 @@ pub struct Rewind {
     pub to: Option<String>,
     /// True if the agent went back in the middle of a turn.
     pub is_within_turn: bool,
+    /// The last turn before this place.
+    pub last_turn: Option<u64>,
+}
+
+impl Rewind {
+    /// Returns what was abandoned: `turn 6 was`, `turns 6 to 8 were`, `its later entries were`.
+    pub fn abandoned(&self) -> String {
+        let first = self.to_turn.unwrap_or(0) + 1;
+        match self.last_turn {
+            _ if self.is_within_turn => "the entries above were".to_owned(),
+            Some(last) if last == first => format!("turn {last} was"),
+            Some(last) if last > first => format!("turns {first} to {last} were"),
+            _ => "its later entries were".to_owned(),
+        }
+    }
 }
 
 impl Compaction<'_> {
@@ -367,9 +405,29 @@ pub enum Tools {
 }
 
 impl StoryItem<'_> {
+    /// Returns whether it is a prompt that a person wrote and that is shown.
+    pub fn is_asked(&self) -> bool {
+        self.is_prompt && !self.is_automatic && self.folded.is_none()
+    }
+
     /// Returns whether the item is shown at all.
+    /// Returns whether the item is shown at all. Of an item that is hidden by default, one line
+    /// shows what a person chose to show the model.
     pub fn is_shown(&self, detail: StoryDetail) -> bool {
-        let is_open = match self.folded {
+        if !self.is_open(detail) {
+            return self.gists().next().is_some();
+        }
+        !matches!(self.kind, ItemKind::Message)
+            // Everything is shown then, even a message without text: its record has other fields.
+            || detail.folded
+            || self.is_interrupt
+            || self.oversize.is_some()
+            || self.pieces.iter().any(|piece| piece.is_shown(detail))
+    }
+
+    /// Returns whether the item itself is shown, rather than hidden or shown in one line.
+    pub fn is_open(&self, detail: StoryDetail) -> bool {
+        match self.folded {
             None => true,
             Some(Folded::Summary) => detail.compactions,
             Some(
@@ -380,14 +438,15 @@ impl StoryItem<'_> {
                 | Folded::Unknown
                 | Folded::Bookkeeping,
             ) => detail.folded,
-        };
-        is_open
-            && (!matches!(self.kind, ItemKind::Message)
-                // Everything is shown then, even a message without text: its record has other fields.
-                || detail.folded
-                || self.is_interrupt
-                || self.oversize.is_some()
-                || self.pieces.iter().any(|piece| piece.is_shown(detail)))
+        }
+    }
+
+    /// Returns what a person chose to show the model with the item, each in a few words.
+    pub fn gists(&self) -> impl Iterator<Item = &str> {
+        self.pieces.iter().filter_map(|piece| match piece {
+            Piece::Attached { gist, .. } => gist.as_deref(),
+            _ => None,
+        })
     }
 
     /// Returns whether the item itself has something to show. A result does not count, because it
@@ -396,6 +455,10 @@ impl StoryItem<'_> {
         if matches!(self.folded, Some(Folded::Unknown | Folded::Bookkeeping))
             && self.oversize.is_none()
         {
+            return false;
+        }
+        // An attachment belongs to its prompt.
+        if self.folded.is_some() && self.gists().next().is_some() {
             return false;
         }
         !matches!(self.kind, ItemKind::Message)
@@ -435,7 +498,8 @@ impl Piece<'_> {
         match self {
             Piece::Words(words) => !words.trim().is_empty(),
             Piece::Thinking(words) => detail.thinking && !words.trim().is_empty(),
-            Piece::Attached { .. } => detail.folded,
+            Piece::Attached { gist, .. } => detail.folded || gist.is_some(),
+            Piece::Pasted { text, .. } => !text.trim().is_empty(),
             Piece::Call(_) | Piece::Result(_) | Piece::Image { .. } | Piece::Other(_) => true,
         }
     }

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::{fixtures, read};
 
 #[test]
-fn what_the_releases_write_is_not_refused() {
+fn every_line_of_the_fixtures_can_be_appended() {
     let mut accepted = 0;
     for reader in ["oc71", "pi73", "pi87"] {
         for path in fixtures(reader) {
@@ -23,7 +23,7 @@ fn what_the_releases_write_is_not_refused() {
 }
 
 #[test]
-fn what_only_some_releases_write_is_not_refused() {
+fn every_entry_that_only_some_releases_write_can_be_appended() {
     let zero = json!({"input": 0, "output": 0, "cacheRead": 0, "cacheWrite": 0, "totalTokens": 0,
         "cost": {"input": 0, "output": 0.25, "cacheRead": 1e-9, "cacheWrite": 0, "total": 0}});
     let answer = |block: Value| json!({"role": "assistant", "content": [block]});

@@ -107,7 +107,7 @@ fn a_compaction_starts_a_new_context() {
 }
 
 #[test]
-fn what_no_model_said_is_left_out() {
+fn messages_that_no_model_wrote_are_left_out() {
     let mut error = block("e", "u1", "x", json!({"type": "text", "text": "API Error"}));
     error["isApiErrorMessage"] = json!(true);
     let mut side = user("side", json!("u1"), json!("a sub-agent's task"));

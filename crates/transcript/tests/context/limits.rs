@@ -42,7 +42,7 @@ fn message(id: usize, parent: &dyn std::fmt::Display, out: &mut String) {
 }
 
 #[test]
-fn a_million_entries_in_a_row() {
+fn a_chain_of_a_million_entries_is_read_from_its_compaction() {
     // With a compaction before the last ten, only eleven lines are read again.
     let chain = |number: usize, out: &mut String| match number {
         0 => out.push_str(r#"{"type":"session","version":3,"id":"s"}"#),
@@ -62,7 +62,7 @@ fn a_million_entries_in_a_row() {
 }
 
 #[test]
-fn a_million_children_of_one_parent() {
+fn a_million_siblings_are_not_read() {
     let star = |number: usize, out: &mut String| match number {
         0 => message(0, &"null", out),
         _ => message(number, &"\"0\"", out),
@@ -73,8 +73,8 @@ fn a_million_children_of_one_parent() {
 }
 
 #[test]
-fn a_million_rows_to_see_through() {
-    // Half of them are a chain of unknown rows; each of the other half moves the leaf to its end.
+fn a_million_hidden_rows_are_not_read() {
+    // One half is a chain of unknown rows. Each row of the other half moves the leaf to its end.
     let half = MANY / 2;
     let hidden = |number: usize, out: &mut String| match number {
         0 => message(0, &"null", out),
@@ -93,7 +93,7 @@ fn a_million_rows_to_see_through() {
 }
 
 #[test]
-fn nesting_of_any_depth() {
+fn deep_nesting_never_overflows() {
     let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
     let line = format!(
         r#"{{"type":"message","id":"a","parentId":null,"message":{{"role":"user","content":{deep},"x":{{"y":{deep}}}}}}}"#

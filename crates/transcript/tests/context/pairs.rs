@@ -63,7 +63,7 @@ fn r103_results_move_behind_their_calls() {
 }
 
 #[test]
-fn r103_what_is_missing_is_said() {
+fn r103_a_missing_result_is_reported() {
     let (context, repairs) = pair(&[calls(&["a"], "toolUse"), user_text("go on")]);
     assert_eq!(repairs, Repairs { added: 1, ..Repairs::default() });
     let missing: Value = serde_json::from_str(context.messages[1].json()).unwrap();

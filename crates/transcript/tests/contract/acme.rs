@@ -63,7 +63,7 @@ impl Format for Acme {
     fn decode<'a>(&self, _: &Origin, json: &'a [u8]) -> serde_json::Result<Entry<'a>> {
         let line: Line<'a> = match serde_json::from_slice(json) {
             Ok(line) => line,
-            // An object with odd values is read all the same, as one of an unknown type.
+            // An object with odd values is still read, as one of an unknown type.
             Err(_) => {
                 serde_json::from_slice::<serde_json::Map<String, serde_json::Value>>(json)?;
                 return Ok(Entry::default());

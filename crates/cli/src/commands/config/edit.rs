@@ -28,7 +28,7 @@ const NEW: &str = "\
 # [retention]      # days until the agent deletes a transcript
 # claude-code = 30
 
-# [prices]         # US dollars for a million tokens
+# [prices]         # US dollars per million tokens
 # \"my-model\" = { input = 3.0, output = 15.0 }
 
 # [limits]         # of your plan, for each window of `quipu usage blocks`
@@ -38,12 +38,12 @@ const NEW: &str = "\
 /// Returns the path of the configuration file.
 pub(super) fn path(global: &Global) -> Result<PathBuf> {
     settings::config_file(global)?.ok_or_else(|| {
-        CommandError::new("there is no place for a configuration file")
+        CommandError::new("cannot find the folder of the configuration file")
             .hint("set HOME, XDG_CONFIG_HOME or QUIPU_CONFIG")
     })
 }
 
-/// Opens the file in an editor, and checks it.
+/// Opens the file in an editor, then checks it.
 pub(super) fn run(path: &Path, output: &mut Output) -> Result<()> {
     if !path.exists() {
         if let Some(folder) = path.parent() {

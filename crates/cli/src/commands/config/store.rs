@@ -14,7 +14,7 @@ pub(super) type Line = (String, Value<'static>, Origin);
 /// A function that reads one number of the compaction settings.
 type Tokens = fn(&Compaction) -> Option<u64>;
 
-/// Returns all settings. A setting that exists per channel or kind is listed where it is set.
+/// Returns all settings. Settings of a single channel or kind of chat are listed if they are set.
 pub(super) fn lines(store: &StoreSettings) -> Result<Vec<Line>> {
     let routing = store.routing()?;
     let openclaw = store.openclaw_config.as_ref();
@@ -26,7 +26,7 @@ pub(super) fn lines(store: &StoreSettings) -> Result<Vec<Line>> {
     let mut lines = Vec::new();
     if let Some(path) = openclaw {
         let key = "store.openclaw_config".to_owned();
-        lines.push((key, Value::Place(path.clone()), store.origin.clone()));
+        lines.push((key, Value::OwnedPath(path.clone()), store.origin.clone()));
     }
     let mut add = |key: &str, value: Value<'static>, is_set: &dyn Fn(&FileSettings) -> bool| {
         lines.push((format!("store.{key}"), value, origin(is_set)));
@@ -41,28 +41,33 @@ pub(super) fn lines(store: &StoreSettings) -> Result<Vec<Line>> {
         add(&key, Value::Words(ids.clone()), &|found| found.identity_links.is_some());
     }
     let resets = &settings.resets;
-    let mut rule = |key: &str, rule: &ResetRule, of: &dyn Fn(&FileSettings) -> ResetRule| {
+    let mut rule = |key: &str, rule: &ResetRule, rule_in: &dyn Fn(&FileSettings) -> ResetRule| {
         if let Some(mode) = rule.mode {
-            add(&format!("{key}.mode"), word(mode.as_str()), &|found| of(found).mode.is_some());
+            add(&format!("{key}.mode"), word(mode.as_str()), &|found| {
+                rule_in(found).mode.is_some()
+            });
         }
         if let Some(hour) = rule.hour {
             let value = Value::Number(hour.unsigned_abs().into());
-            add(&format!("{key}.hour"), value, &|found| of(found).hour.is_some());
+            add(&format!("{key}.hour"), value, &|found| rule_in(found).hour.is_some());
         }
         if let Some(minutes) = rule.idle_minutes {
             let value = Value::Number(minutes.into());
-            add(&format!("{key}.idle_minutes"), value, &|found| of(found).idle_minutes.is_some());
+            add(&format!("{key}.idle_minutes"), value, &|found| {
+                rule_in(found).idle_minutes.is_some()
+            });
         }
     };
     rule("reset", &resets.base, &|found| found.reset);
     for (kind, own) in &resets.by_type {
-        let of = |found: &FileSettings| found.reset_by_type.get(kind).copied().unwrap_or_default();
-        rule(&format!("reset.{}", kind.as_str()), own, &of);
+        let rule_in =
+            |found: &FileSettings| found.reset_by_type.get(kind).copied().unwrap_or_default();
+        rule(&format!("reset.{}", kind.as_str()), own, &rule_in);
     }
     for (channel, own) in &resets.by_channel {
-        let of =
+        let rule_in =
             |found: &FileSettings| found.reset_by_channel.get(channel).copied().unwrap_or_default();
-        rule(&format!("reset.channels.{channel}"), own, &of);
+        rule(&format!("reset.channels.{channel}"), own, &rule_in);
     }
     if resets.base == ResetRule::default() {
         add("reset.mode", word("none"), &|_| false);
@@ -91,7 +96,7 @@ pub(super) fn lines(store: &StoreSettings) -> Result<Vec<Line>> {
         ("reserve_tokens", |compaction| compaction.reserve_tokens),
         ("reserve_tokens_floor", |compaction| compaction.reserve_tokens_floor),
         ("keep_recent_tokens", |compaction| compaction.keep_recent_tokens),
-        ("memory_flush_soft_threshold_tokens", |compaction| {
+        ("memory_flush.soft_threshold_tokens", |compaction| {
             compaction.memory_flush_soft_threshold_tokens
         }),
     ];
@@ -101,31 +106,40 @@ pub(super) fn lines(store: &StoreSettings) -> Result<Vec<Line>> {
             add(&format!("compaction.{key}"), Value::Number(value), &is_set);
         }
     }
-    let summariser = &store.summariser;
-    let own = |key: &str| (format!("store.compaction.{key}"), store.origin.clone());
-    let mut summaries: Vec<Line> = Vec::new();
-    if let Some(kind) = summariser.kind {
-        let (key, origin) = own("summariser");
-        summaries.push((key, word(kind), origin));
-    }
-    if !summariser.command.is_empty() {
-        let (key, origin) = own("command");
-        summaries.push((key, Value::Words(summariser.command.clone()), origin));
-    }
-    if let Some(seconds) = summariser.timeout_seconds {
-        let (key, origin) = own("timeout_seconds");
-        summaries.push((key, Value::Number(seconds), origin));
-    }
     if let Some(flush) = compaction.memory_flush {
-        add("compaction.memory_flush", Value::Flag(flush), &|found| {
+        add("compaction.memory_flush.enabled", Value::Flag(flush), &|found| {
             found.compaction.memory_flush.is_some()
         });
     }
     if let Some(prompt) = &compaction.memory_flush_prompt {
-        add("compaction.memory_flush_prompt", word(prompt), &|found| {
+        add("compaction.memory_flush.prompt", word(prompt), &|found| {
             found.compaction.memory_flush_prompt.is_some()
         });
     }
-    lines.extend(summaries);
+    lines.extend(summariser(store));
+    for (agent, workspace) in &store.workspaces {
+        let key = format!("store.workspaces.{agent}");
+        lines.push((key, Value::OwnedPath(workspace.clone()), store.origin.clone()));
+    }
     Ok(lines)
+}
+
+/// Returns the settings of the summariser that are set.
+fn summariser(store: &StoreSettings) -> Vec<Line> {
+    let summariser = &store.summariser;
+    let text = |text: &Option<String>| text.clone().map(Value::Text);
+    let command = Some(summariser.command.clone()).filter(|command| !command.is_empty());
+    let settings = [
+        ("summariser", summariser.kind.map(|kind| Value::Text(kind.to_owned()))),
+        ("command", command.map(Value::Words)),
+        ("url", text(&summariser.url)),
+        ("model", text(&summariser.model)),
+        ("key_env", text(&summariser.key_env)),
+        ("timeout_seconds", summariser.timeout_seconds.map(Value::Number)),
+        ("redact", summariser.redact.map(Value::Flag)),
+    ];
+    let line = |(key, value): (&str, Option<Value<'static>>)| {
+        Some((format!("store.compaction.{key}"), value?, store.origin.clone()))
+    };
+    settings.into_iter().filter_map(line).collect()
 }

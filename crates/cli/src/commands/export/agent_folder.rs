@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use quipu_ledger::export::{self, openclaw};
+use quipu_ledger::export::{self, ExportFailure, openclaw};
 use quipu_ledger::files::Target;
 use quipu_ledger::store::Fields;
 use quipu_ledger::wire::{DamagedSession, ExportReport, ExportedFile, RespelledKey};
@@ -11,20 +11,10 @@ use quipu_ledger::wire::{DamagedSession, ExportReport, ExportedFile, RespelledKe
 use super::folder::{check_absent, explain, open_folder, outcome, write};
 use super::kind::Kind;
 use super::selection::Chosen;
-use super::write::Failure;
 use crate::commands::Context;
 use crate::error::{self, CommandError, Result};
 use crate::output::{Style, Text, count};
 use crate::reading::Reading;
-
-impl From<openclaw::Failure> for Failure {
-    fn from(failure: openclaw::Failure) -> Failure {
-        match failure {
-            openclaw::Failure::Ledger(error) => Failure::Ledger(error),
-            openclaw::Failure::Out(error) => Failure::Out(error),
-        }
-    }
-}
 
 /// Writes the folder.
 pub(super) fn export(
@@ -49,11 +39,14 @@ pub(super) fn export(
         Kind::ClaudeCode => claude_code(chosen, to, reading, context)?,
         _ => openclaw(chosen, to, args.force, reading, context)?,
     };
-    if report.sessions == 0 && report.damaged.is_empty() {
-        let why = report.left_out.first().map(|left| left.why.as_str()).unwrap_or_default();
-        let mut error = match report.left_out.len() {
+    if report.sessions == 0 && report.damaged_sessions.is_empty() {
+        let why =
+            report.left_out_sessions.first().map(|left| left.reason.as_str()).unwrap_or_default();
+        let mut error = match report.left_out_sessions.len() {
             1 => CommandError::new(format!("nothing to write: {why}")),
-            _ => CommandError::new(format!("nothing to write, for every session: {why}")),
+            _ => CommandError::new(format!(
+                "nothing to write: every session is left out; the first: {why}"
+            )),
         };
         error.kind = error::Kind::NoMatch;
         return Err(error);
@@ -64,32 +57,35 @@ pub(super) fn export(
 /// Prints what was left out, and which existing files were not changed.
 pub(super) fn print_left_out(report: &ExportReport, context: &mut Context) -> Result<()> {
     let mut reasons: BTreeMap<&str, u64> = BTreeMap::new();
-    for left in &report.left_out {
-        *reasons.entry(&left.why).or_default() += 1;
+    for left in &report.left_out_sessions {
+        *reasons.entry(&left.reason).or_default() += 1;
     }
     for (why, sessions) in reasons {
         let line = format!("{} left out: {why}", count(sessions, "session"));
         context.output.line(Text::styled(Style::Dim, line))?;
     }
-    if report.lines_left_out > 0 {
-        let lines = count(report.lines_left_out, "line");
-        let line = format!("{lines} left out that are not entries");
+    if report.left_out_lines > 0 {
+        let lines = count(report.left_out_lines, "line");
+        let line = format!("{lines} left out: not entries of a session");
         context.output.line(Text::styled(Style::Dim, line))?;
     }
-    for RespelledKey { key, written } in &report.respelled_keys {
+    for RespelledKey { session_key: key, written_as: written } in &report.respelled_keys {
         let line = format!("the key {key} is written as {written}");
         context.output.line(Text::styled(Style::Dim, line))?;
     }
-    if !report.there.is_empty() {
-        let files = count(report.there.len() as u64, "file");
+    if !report.existing_paths.is_empty() {
+        let files = count(report.existing_paths.len() as u64, "file");
         let line = format!("{files} already there and not changed");
         context.output.line(Text::styled(Style::Dim, line))?;
     }
     Ok(())
 }
 
-fn left(left_out: Vec<(String, String)>) -> Vec<DamagedSession> {
-    left_out.into_iter().map(|(session, why)| DamagedSession { session, why }).collect()
+fn left_out_sessions(left_out: Vec<(String, String)>) -> Vec<DamagedSession> {
+    left_out
+        .into_iter()
+        .map(|(session, why)| DamagedSession { session_id: session, reason: why })
+        .collect()
 }
 
 fn openclaw(
@@ -108,11 +104,11 @@ fn openclaw(
     let mut report = ExportReport {
         sessions: plan.session_count() as u64,
         format: Kind::OpenClaw.extension().to_owned(),
-        left_out: left(plan.left_out.clone()),
+        left_out_sessions: left_out_sessions(plan.left_out.clone()),
         respelled_keys: indexes
             .respelled
             .into_iter()
-            .map(|(key, written)| RespelledKey { key, written })
+            .map(|(key, written)| RespelledKey { session_key: key, written_as: written })
             .collect(),
         ..ExportReport::default()
     };
@@ -129,10 +125,10 @@ fn openclaw(
         });
         match outcome(&file.session, &to.join(&file.path), written)? {
             Ok(file) => {
-                report.lines_left_out += left_out;
-                report.files.push(file);
+                report.left_out_lines += left_out;
+                report.written.push(file);
             }
-            Err(damaged) => report.damaged.push(damaged),
+            Err(damaged) => report.damaged_sessions.push(damaged),
         }
         bar.sessions("exporting", number as u64 + 1, files.len() as u64);
     }
@@ -141,7 +137,7 @@ fn openclaw(
     for (path, index) in indexes.files {
         let below = Path::new(&path);
         let index = match force {
-            true => over(&target, below, index)?,
+            true => merged_index(&target, below, index)?,
             false => index,
         };
         let written = write(&target, below, force, None, |out| {
@@ -151,7 +147,7 @@ fn openclaw(
         let path = to.join(below);
         let bytes = written.map_err(|failure| explain(failure, &path))?;
         let path = path.display().to_string();
-        report.files.push(ExportedFile { path, session: None, bytes });
+        report.written.push(ExportedFile { path, session_id: None, bytes });
     }
     Ok(report)
 }
@@ -159,20 +155,20 @@ fn openclaw(
 /// Limit for the size of an existing index, in bytes.
 const MAX_INDEX_BYTES: u64 = 1 << 30;
 
-/// Merges these keys into an existing index; keys of other sessions stay.
-fn over(target: &Target, path: &Path, index: Fields) -> Result<Fields> {
+/// Returns an existing index with these keys added; keys of other sessions stay.
+fn merged_index(target: &Target, path: &Path, index: Fields) -> Result<Fields> {
     let path_shown = target.path().join(path);
     let bytes = match target.read_all(path, MAX_INDEX_BYTES) {
         Ok(Some(bytes)) => bytes,
         Ok(None) => return Ok(index),
-        Err(error) => return Err(explain(Failure::Out(error), &path_shown)),
+        Err(error) => return Err(explain(ExportFailure::Out(error), &path_shown)),
     };
-    let mut there: Fields = serde_json::from_slice(&bytes).map_err(|_| {
+    let mut existing: Fields = serde_json::from_slice(&bytes).map_err(|_| {
         CommandError::new(format!("{} is not a session index", path_shown.display()))
             .hint("move it away, or name another folder with --to")
     })?;
-    there.extend(index);
-    Ok(there)
+    existing.extend(index);
+    Ok(existing)
 }
 
 fn claude_code(
@@ -185,7 +181,7 @@ fn claude_code(
     let mut report = ExportReport {
         sessions: (chosen.sessions.len() - left_out.len()) as u64,
         format: Kind::ClaudeCode.extension().to_owned(),
-        left_out: left(left_out),
+        left_out_sessions: left_out_sessions(left_out),
         ..ExportReport::default()
     };
     let mut bar = context.output.bar();
@@ -194,7 +190,7 @@ fn claude_code(
         let path = to.join(&file.path);
         bar.sessions("exporting", number as u64 + 1, files.len() as u64);
         if path.symlink_metadata().is_ok() {
-            report.there.push(path.display().to_string());
+            report.existing_paths.push(path.display().to_string());
             continue;
         }
         let target = match &target {
@@ -203,11 +199,11 @@ fn claude_code(
         };
         // Claude Code sorts sessions by the file's modification time.
         let written = write(target, &file.path, false, Some(file.mtime_ns), |out| {
-            Ok(file.write(&reading.ledger, out)?)
+            file.write(&reading.ledger, out)
         });
         match outcome(&file.session, &path, written)? {
-            Ok(exported) => report.files.push(exported),
-            Err(damaged) => report.damaged.push(damaged),
+            Ok(exported) => report.written.push(exported),
+            Err(damaged) => report.damaged_sessions.push(damaged),
         }
     }
     Ok(report)

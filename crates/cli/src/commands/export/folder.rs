@@ -6,7 +6,7 @@ use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use quipu_ledger::Ledger;
-use quipu_ledger::export::transcripts;
+use quipu_ledger::export::{ExportFailure, Exporter, transcripts};
 use quipu_ledger::files::{Existing, Target};
 use quipu_ledger::ids::SessionRow;
 use quipu_ledger::wire::{DamagedSession, ExportReport, ExportedFile, Session};
@@ -15,11 +15,11 @@ use quipu_transcript::render::{Listed, html, markdown};
 use super::kind::Kind;
 use super::names::Names;
 use super::selection::Chosen;
-use super::write::{Exporter, Failure};
 use crate::commands::Context;
+use crate::commands::sessions::is_subagent;
 use crate::error::{CommandError, Result};
 
-/// Writes one file. Returns also how many more files of the session were not written.
+/// Writes one file. Also returns how many other files the session has.
 pub(super) fn one_file(
     exporter: &mut Exporter<'_>,
     sessions: &[(SessionRow, Session)],
@@ -36,11 +36,11 @@ pub(super) fn one_file(
     });
     let bytes = written.map_err(|failure| explain(failure, to))?;
     let session = match sessions {
-        [(_, session)] => Some(exporter.seen(session).id),
+        [(_, session)] => Some(exporter.seen(session).session_id),
         _ => None,
     };
-    let file = ExportedFile { path: to.display().to_string(), session, bytes };
-    Ok((report(exporter, sessions.len(), vec![file]), more))
+    let file = ExportedFile { path: to.display().to_string(), session_id: session, bytes };
+    Ok((report(exporter, sessions.iter().map(|(_, session)| session), vec![file]), more))
 }
 
 /// Writes a file for each session, and an index page.
@@ -60,7 +60,7 @@ pub(super) fn export(
     let mut names = Names::default();
     let mut plan: Vec<(SessionRow, &Session, Vec<PathBuf>)> = Vec::new();
     for (row, session) in &chosen.sessions {
-        let name = names.of(&exporter.seen(session));
+        let name = names.name_of(&exporter.seen(session));
         let files = files(ledger, exporter.kind, *row)?;
         let paths = (1..=files).map(|number| match number {
             1 => PathBuf::from(format!("{name}.{ending}")),
@@ -83,12 +83,12 @@ pub(super) fn export(
     let mut damaged = Vec::new();
     let mut done = HashSet::new();
     for (number, (row, session, paths)) in plan.iter().enumerate() {
-        let id = exporter.seen(session).id;
-        for (place, path) in paths.iter().enumerate() {
+        let id = exporter.seen(session).session_id;
+        for (index, path) in paths.iter().enumerate() {
             let result = write(&target, path, force, None, |out| match exporter.kind {
                 Kind::Jsonl => {
                     let files = transcripts(ledger, *row)?;
-                    exporter.transcript(*row, files.get(place), out)
+                    exporter.transcript(*row, files.get(index), out)
                 }
                 _ => exporter.story(*row, session, out),
             });
@@ -119,17 +119,24 @@ pub(super) fn export(
         let path = to.join(path);
         let bytes = result.map_err(|failure| explain(failure, &path))?;
         let path = path.display().to_string();
-        written.push(ExportedFile { path, session: None, bytes });
+        written.push(ExportedFile { path, session_id: None, bytes });
     }
-    Ok(ExportReport { damaged, ..report(exporter, done.len(), written) })
+    let done = plan.iter().filter(|(row, ..)| done.contains(row)).map(|(_, session, _)| *session);
+    Ok(ExportReport { damaged_sessions: damaged, ..report(exporter, done, written) })
 }
 
-fn report(exporter: &Exporter<'_>, sessions: usize, files: Vec<ExportedFile>) -> ExportReport {
+fn report<'a>(
+    exporter: &Exporter<'_>,
+    exported: impl Iterator<Item = &'a Session>,
+    files: Vec<ExportedFile>,
+) -> ExportReport {
+    let (subagents, sessions): (Vec<_>, Vec<_>) = exported.partition(|it| is_subagent(it));
     ExportReport {
-        sessions: sessions as u64,
+        sessions: sessions.len() as u64,
+        subagents: subagents.len() as u64,
         format: exporter.kind.extension().to_owned(),
-        files,
-        redacted: exporter.redacted(),
+        written: files,
+        masked_secrets: exporter.redacted(),
         ..ExportReport::default()
     }
 }
@@ -167,20 +174,21 @@ pub(super) fn open_folder(folder: &Path) -> Result<Target> {
     })
 }
 
-/// Records what became of a session's file. A damaged session does not stop the export.
+/// Returns the file that was written, or the damaged session, which does not stop the export. Other
+/// failures stop it.
 pub(super) fn outcome(
     session: &str,
     path: &Path,
-    written: Result<u64, Failure>,
+    written: Result<u64, ExportFailure>,
 ) -> Result<Result<ExportedFile, DamagedSession>> {
     let session = session.to_owned();
     match written {
         Ok(bytes) => {
             let path = path.display().to_string();
-            Ok(Ok(ExportedFile { path, session: Some(session), bytes }))
+            Ok(Ok(ExportedFile { path, session_id: Some(session), bytes }))
         }
         Err(failure) if failure.is_damage() => {
-            Ok(Err(DamagedSession { session, why: failure.to_string() }))
+            Ok(Err(DamagedSession { session_id: session, reason: failure.to_string() }))
         }
         Err(failure) => Err(explain(failure, path)),
     }
@@ -192,8 +200,8 @@ pub(super) fn write(
     path: &Path,
     force: bool,
     mtime_ns: Option<i64>,
-    fill: impl FnOnce(&mut dyn Write) -> Result<(), Failure>,
-) -> Result<u64, Failure> {
+    fill: impl FnOnce(&mut dyn Write) -> Result<(), ExportFailure>,
+) -> Result<u64, ExportFailure> {
     let new = target.create(path)?;
     let mut out = BufWriter::with_capacity(1 << 16, new.file());
     fill(&mut out)?;
@@ -207,10 +215,10 @@ pub(super) fn write(
     Ok(bytes)
 }
 
-pub(super) fn explain(failure: Failure, path: &Path) -> CommandError {
+pub(super) fn explain(failure: ExportFailure, path: &Path) -> CommandError {
     let error = match failure {
-        Failure::Ledger(error) => return error.into(),
-        Failure::Out(error) => error,
+        ExportFailure::Ledger(error) => return error.into(),
+        ExportFailure::Out(error) => error,
     };
     let hint = match error.kind() {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {

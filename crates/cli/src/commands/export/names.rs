@@ -21,9 +21,9 @@ pub(super) struct Names {
 
 impl Names {
     /// Returns the name of a session's file, without its extension.
-    pub(super) fn of(&mut self, session: &Session) -> String {
+    pub(super) fn name_of(&mut self, session: &Session) -> String {
         let day = session.started_at.map_or_else(|| "undated".to_owned(), day);
-        let name = safe(&format!("{day}-{}", session.id));
+        let name = safe(&format!("{day}-{}", session.session_id));
         let mut unique = name.clone();
         let mut number = 2;
         while !self.taken.insert(unique.to_lowercase()) {
@@ -54,7 +54,7 @@ mod tests {
     use super::safe;
 
     #[test]
-    fn ids_never_lead_anywhere() {
+    fn an_id_never_leads_out_of_the_folder() {
         for (id, name) in [
             ("2026-02-04-0a1b2c3d-0000-4000", "2026-02-04-0a1b2c3d-0000-4000"),
             ("../../etc/passwd", "etc-passwd"),

@@ -33,11 +33,11 @@ pub(super) struct Args {
     #[arg(long, value_name = "AGENT")]
     agent: Option<String>,
 
-    /// Only sessions with activity since then: `3d`, `monday`, `2026-11-01..2026-11-07`
+    /// Only sessions last active since then: `3d`, `monday`, `2026-11-01..2026-11-07`
     #[arg(long, short = 's', value_name = "WHEN", allow_hyphen_values = true)]
     since: Option<String>,
 
-    /// Only sessions that began before or on that day
+    /// Only sessions last active before or on that day
     #[arg(long, value_name = "WHEN", allow_hyphen_values = true)]
     until: Option<String>,
 
@@ -82,12 +82,12 @@ impl Args {
             Some(project_name) => {
                 let name = filters::project(context, project_name);
                 let of_project = Filter { project: Some(name), ..filter };
-                // The time range does not decide which project is meant.
+                // Without the time range, so that a name means the same project in every range.
                 let any_time = Filter { since: None, until: None, ..of_project.clone() };
                 let project = reading.pick_project(context, project_name, &any_time)?;
                 let mut sessions = quipu_ledger::query::session_rows(&reading.ledger, &of_project)?;
-                sessions.retain(|(_, session)| is_of(&project, session));
-                let title = format!("Sessions of {}", project.name);
+                sessions.retain(|(_, session)| belongs_to(&project, session));
+                let title = format!("Sessions of {}", project.project);
                 Chosen { sessions, is_one: false, title }
             }
             None if self.is_empty() => {
@@ -129,8 +129,8 @@ impl Chosen {
     }
 }
 
-fn is_of(project: &Project, session: &Session) -> bool {
-    match (&project.path, &session.cwd) {
+fn belongs_to(project: &Project, session: &Session) -> bool {
+    match (&project.cwd, &session.cwd) {
         (Some(path), Some(cwd)) => path == cwd,
         (None, None) => match &session.slug {
             Some(slug) => project.slugs.contains(slug),

@@ -1,7 +1,6 @@
 //! Changes between versions of a note.
 
-use quipu_ledger::wire::NoteVersion;
-use serde::Serialize;
+use quipu_ledger::wire::{NoteChange, NoteVersion};
 use similar::ChangeTag;
 
 use crate::commands::Context;
@@ -9,20 +8,8 @@ use crate::error::Result;
 use crate::output::{Style, Text, hunks};
 use crate::reading::Reading;
 
-/// Unchanged lines shown around a change.
-const AROUND: usize = 2;
-
-/// One version as `--json` prints it.
-#[derive(Serialize)]
-struct Changed<'a> {
-    agent: &'a str,
-    name: &'a str,
-    version: u64,
-    time: Option<i64>,
-    added: usize,
-    removed: usize,
-    diff: String,
-}
+/// Number of unchanged lines that are shown around a change.
+const CONTEXT_LINES: usize = 2;
 
 pub(super) fn show(
     context: &mut Context,
@@ -31,7 +18,7 @@ pub(super) fn show(
 ) -> Result<()> {
     let mut before = "";
     for (index, version) in versions.iter().enumerate() {
-        let hunks = hunks(before, &version.text, AROUND);
+        let hunks = hunks(before, &version.text, CONTEXT_LINES);
         let lines = || hunks.iter().flatten();
         let number = |tag| lines().filter(|line| line.tag == tag).count();
         let (added, removed) = (number(ChangeTag::Insert), number(ChangeTag::Delete));
@@ -39,7 +26,16 @@ pub(super) fn show(
             let diff = lines().map(|line| format!("{}{}\n", line.sign(), line.text)).collect();
             let NoteVersion { agent, name, version, time, .. } = version;
             let (version, time) = (*version, *time);
-            reading.json(context, &Changed { agent, name, version, time, added, removed, diff })?;
+            let change = NoteChange {
+                agent,
+                name,
+                version,
+                time,
+                added_lines: added,
+                removed_lines: removed,
+                diff,
+            };
+            reading.json(context, &change)?;
         } else {
             if index > 0 {
                 context.output.gap()?;

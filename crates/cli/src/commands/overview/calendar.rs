@@ -1,6 +1,6 @@
 //! The activity calendar: one column per week, one row per weekday, one shade per day.
 //!
-//! Only on a terminal: in a pipe it would be noise.
+//! Printed on a terminal only.
 
 use std::collections::HashMap;
 
@@ -14,11 +14,11 @@ use crate::error::Result;
 use crate::output::{Style, Text, count};
 use crate::zone;
 
-/// The most weeks that are shown: half a year.
+/// Limit for the number of weeks: half a year.
 const MAX_WEEKS: usize = 26;
 
-/// The fewest weeks that are worth a calendar.
-const FEWEST_WEEKS: usize = 4;
+/// With less room than for this number of weeks, no calendar is printed.
+const MIN_WEEKS: usize = 4;
 
 /// Columns before the first week: an indent and the name of a weekday.
 const MARGIN: usize = 7;
@@ -32,7 +32,7 @@ pub(super) fn show(context: &mut Context, ledger: &Ledger) -> Result<()> {
         return Ok(());
     };
     let weeks = width.saturating_sub(MARGIN).min(MAX_WEEKS);
-    if weeks < FEWEST_WEEKS || context.output.is_quiet() {
+    if weeks < MIN_WEEKS || context.output.is_quiet() {
         return Ok(());
     }
     let now = zone::now();
@@ -108,8 +108,8 @@ fn lines(first: Date, today: Date, weeks: usize, responses: &HashMap<Date, u64>)
     lines
 }
 
-/// Returns the shade of a day. Quarters of the most are by logarithm, because one busy day would
-/// make all others look empty.
+/// Returns the shade of a day. The scale is logarithmic, because one busy day would make all others
+/// look empty.
 fn shade(responses: u64, most: u64) -> char {
     let part = match responses {
         0 => return SHADES[0],

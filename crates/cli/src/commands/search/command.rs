@@ -1,4 +1,4 @@
-//! The command that shows a search hit.
+//! The command that shows a search hit in its session, note or job.
 
 use quipu_ledger::Ledger;
 use quipu_ledger::ids::EntryId;
@@ -9,7 +9,7 @@ use crate::output::ShortIds;
 use crate::shell::{self, Shell};
 use crate::{filters, zone};
 
-/// The state needed to build that command.
+/// Builds the command that shows a hit.
 pub(super) struct Opener<'a> {
     pub(super) ledger: &'a Ledger,
     pub(super) ids: &'a ShortIds,
@@ -19,16 +19,16 @@ pub(super) struct Opener<'a> {
 impl Opener<'_> {
     /// Returns the command that shows the entry of a hit in its session.
     pub(super) fn entry(&self, hit: &SearchHit) -> Option<String> {
-        let session = hit.session.as_ref()?;
-        Some(self.shell.command("show", &self.ids.of(session), &story(hit)))
+        let session = hit.session_id.as_ref()?;
+        Some(self.shell.command("show", &self.ids.of(session), &show_options(hit)))
     }
 
     /// Returns the command that shows a note or a job that was found.
     pub(super) fn command(&self, first: &SearchHit) -> Option<String> {
-        match (&first.session, first.kind.as_str()) {
+        match (&first.session_id, first.type_name.as_str()) {
             (None, "note") => self.note(first),
-            (None, "cron_run") => self.run(first),
-            (None, "cron_jobs") => self.job(first),
+            (None, "cron_run") => self.cron_run(first),
+            (None, "cron_jobs") => self.cron_job(first),
             _ => None,
         }
     }
@@ -38,8 +38,8 @@ impl Opener<'_> {
         let name = hit.name.as_deref()?;
         let agent = hit.agent.as_deref().unwrap_or_default();
         let notes = quipu_ledger::query::notes(self.ledger).unwrap_or_default();
-        let is_called_so = |other: &str| other.eq_ignore_ascii_case(name);
-        let path = match notes.iter().filter(|note| is_called_so(&note.name)).count() {
+        let is_same_name = |other: &str| other.eq_ignore_ascii_case(name);
+        let path = match notes.iter().filter(|note| is_same_name(&note.name)).count() {
             0 | 1 => name.to_owned(),
             _ => format!("{agent}/{name}"),
         };
@@ -48,9 +48,10 @@ impl Opener<'_> {
         let newest = versions.last().and_then(|version| version.time);
         let mut options = Vec::new();
         if hit.is_older || (hit.time.is_some() && newest.is_some() && hit.time != newest) {
-            // A time right after it was written; if that is ambiguous, the changes.
+            // `--at` with a time right after the version was written, if that shows no other
+            // version; else all changes.
             let moments = hit.time.map(zone::just_after).unwrap_or_default();
-            let is_meant = |at: &String| {
+            let shows_version = |at: &String| {
                 let at = filters::until(at).ok();
                 let shown = versions
                     .iter()
@@ -58,7 +59,7 @@ impl Opener<'_> {
                 let same = versions.iter().filter(|version| version.time == hit.time).count();
                 shown.is_some_and(|version| version.time == hit.time) && same == 1
             };
-            options.push(match moments.into_iter().find(is_meant) {
+            options.push(match moments.into_iter().find(shows_version) {
                 Some(at) => shell::option("--at", at),
                 None => "--diff".to_owned(),
             });
@@ -67,17 +68,17 @@ impl Opener<'_> {
     }
 
     /// Returns the command for the job whose run was found, with enough runs to include it.
-    fn run(&self, hit: &SearchHit) -> Option<String> {
+    fn cron_run(&self, hit: &SearchHit) -> Option<String> {
         let name = hit.name.as_deref()?;
         let jobs = quipu_ledger::query::cron_jobs(self.ledger).unwrap_or_default();
-        let is_long = |job: &&CronJob| job.runs > cron::SHOWN as u64;
-        let job = jobs.iter().find(|job| job.name.as_deref() == Some(name) || job.id == name);
+        let is_long = |job: &&CronJob| job.runs > cron::DEFAULT_RUNS as u64;
+        let job = jobs.iter().find(|job| job.name.as_deref() == Some(name) || job.job_id == name);
         let options = job.filter(is_long).map(|_| "-n 0".to_owned());
         Some(self.shell.command("cron", name, options.as_slice()))
     }
 
     /// Returns the command for the job whose description was found.
-    fn job(&self, hit: &SearchHit) -> Option<String> {
+    fn cron_job(&self, hit: &SearchHit) -> Option<String> {
         let letters: Vec<char> = hit.snippet.chars().collect();
         let found: Vec<String> = hit
             .marks
@@ -102,7 +103,7 @@ impl Opener<'_> {
                     let name = Some(name.to_lowercase());
                     jobs.iter().filter(|job| named(job) == name).count() == 1
                 };
-                let name = job.name.as_ref().filter(is_alone).unwrap_or(&job.id);
+                let name = job.name.as_ref().filter(is_alone).unwrap_or(&job.job_id);
                 Some(self.shell.command("cron", name, &[]))
             }
             // No command shows a job that is no longer in the list.
@@ -113,15 +114,15 @@ impl Opener<'_> {
 }
 
 /// Returns the options that show a hit in its session's story.
-fn story(hit: &SearchHit) -> Vec<String> {
-    // The title is shown above the story, and of a lost session only prompts are known.
+fn show_options(hit: &SearchHit) -> Vec<String> {
+    // `show` prints the title first anyway, and of a lost session only prompts are known.
     if is_title(hit) || hit.state == Some(SessionState::Lost) {
         return Vec::new();
     }
-    // The id of an entry means its newest version.
+    // The id alone would name the newest version of the entry.
     let entry = match hit.is_older {
-        false => hit.entry.clone(),
-        true => EntryId(hit.number).name(),
+        false => hit.entry_id.clone(),
+        true => EntryId(hit.entry).name(),
     };
     if is_only_raw(hit) {
         // An entry outside the story is shown as its record.

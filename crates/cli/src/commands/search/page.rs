@@ -43,7 +43,7 @@ pub(super) fn show(
     Ok(())
 }
 
-/// Counts the hits, and says what they are for.
+/// Returns the number of hits, and what was searched for.
 fn summary(answer: &SearchAnswer, understood: &str) -> String {
     let is_other_ending = |hit: &&SearchHit| hit.variant == Some("ending");
     let others = answer.hits.iter().filter(is_other_ending).count() as u64;
@@ -91,12 +91,12 @@ struct GroupKey<'a> {
 
 impl GroupKey<'_> {
     fn of(hit: &SearchHit) -> GroupKey<'_> {
-        let session = hit.session.as_deref();
+        let session = hit.session_id.as_deref();
         GroupKey {
             format: &hit.format,
             agent: hit.agent.as_deref(),
             session,
-            kind: if session.is_some() { "" } else { &hit.kind },
+            kind: if session.is_some() { "" } else { &hit.type_name },
             name: if session.is_some() { None } else { hit.name.as_deref() },
         }
     }
@@ -113,11 +113,11 @@ fn group(context: &mut Context, opener: &Opener<'_>, hits: &[&SearchHit]) -> Res
             context.output.command("    ", &command)?;
         }
         if more > 0 {
-            let like_it = match hit.turn {
+            let similar = match hit.turn_number {
                 Some(turn) => format!("  and {} similar in turn {turn}", number(more)),
                 None => format!("  and {} similar", number(more)),
             };
-            context.output.line(Text::styled(Style::Dim, like_it))?;
+            context.output.line(Text::styled(Style::Dim, similar))?;
         }
     }
     if let Some(command) = opener.command(first) {
@@ -132,7 +132,7 @@ fn folded<'h>(hits: &[&'h SearchHit]) -> Vec<(&'h SearchHit, u64)> {
     let alike = |hit: &SearchHit| {
         let tool = hit.tool.clone().filter(|_| hit.around.is_empty() && !hit.is_error)?;
         let text = hit.snippet.replace(|letter: char| letter.is_ascii_digit(), "");
-        Some((hit.turn, tool, hit.place, text))
+        Some((hit.turn_number, tool, hit.place, text))
     };
     let mut folded: Vec<(&SearchHit, u64)> = Vec::with_capacity(hits.len());
     let mut seen: HashMap<_, usize> = HashMap::new();
@@ -149,27 +149,27 @@ fn folded<'h>(hits: &[&'h SearchHit]) -> Vec<(&'h SearchHit, u64)> {
     folded
 }
 
-/// Returns the title of what the hits are in.
+/// Returns the title of the session, note or job that the hits are in.
 fn headline(hit: &SearchHit) -> Text {
     let name = hit.name.as_deref().unwrap_or_default();
-    let title = match (&hit.session, hit.kind.as_str()) {
+    let title = match (&hit.session_id, hit.type_name.as_str()) {
         (Some(_), _) => hit.title.clone().unwrap_or_else(|| "(no title)".to_owned()),
         (None, "note") => format!("Note {name}"),
         (None, "cron_run" | "cron_jobs") => format!("Scheduled job {name}"),
-        (None, "history") => "Prompt list".to_owned(),
+        (None, "history") => "Prompt history".to_owned(),
         (None, kind) => format!("{kind} {name}"),
     };
     // A title may be a whole prompt.
     let line = title.split(['\n', '\r']).find(|line| !line.trim().is_empty()).unwrap_or_default();
-    let mut text = Text::styled(Style::Bold, line.trim()).shorten(TITLE);
+    let mut text = Text::styled(Style::Bold, line.trim()).shorten(MAX_TITLE_WIDTH);
     for mark in marks(hit) {
         text = text.with(Style::Warning, format!(" [{mark}]"));
     }
     text
 }
 
-/// Width after which a title is cut.
-const TITLE: usize = 76;
+/// Width after which a title is cut, in columns.
+const MAX_TITLE_WIDTH: usize = 76;
 
 /// Returns the marks of a special session, for example `sub-agent`.
 fn marks(hit: &SearchHit) -> Vec<&str> {
@@ -177,16 +177,18 @@ fn marks(hit: &SearchHit) -> Vec<&str> {
     if let Some(state) = hit.state.filter(|state| *state != SessionState::Live) {
         marks.push(state.as_str());
     }
-    if hit.part.as_deref() == Some("subagent") || (hit.session.is_some() && hit.parent.is_some()) {
+    if hit.part.as_deref() == Some("subagent")
+        || (hit.session_id.is_some() && hit.parent_session_id.is_some())
+    {
         marks.push("sub-agent");
     }
     marks
 }
 
-/// Returns the id, project, agent and day of what the hits are in.
+/// Returns the id, project, agent and day of the session, note or job that the hits are in.
 fn origin(context: &Context, ids: &ShortIds, hit: &SearchHit) -> Text {
     let mut parts = Vec::new();
-    if let Some(session) = &hit.session {
+    if let Some(session) = &hit.session_id {
         parts.push(ids.of(session));
     }
     let place = hit.cwd.as_deref().or(hit.slug.as_deref()).or(hit.project.as_deref());
@@ -232,7 +234,7 @@ fn nearby(context: &mut Context, near: &quipu_ledger::wire::Nearby) -> Result<()
 /// Describes where in the session a hit is, and its role.
 fn label(hit: &SearchHit) -> String {
     let mut parts = Vec::new();
-    parts.extend(hit.turn.map(|turn| format!("turn {}", number(turn))));
+    parts.extend(hit.turn_number.map(|turn| format!("turn {}", number(turn))));
     let tool = hit.tool.as_deref();
     match (hit.place, tool) {
         ("input", Some(tool)) => parts.push(format!("{tool} call")),
@@ -240,7 +242,7 @@ fn label(hit: &SearchHit) -> String {
         ("result", None) => parts.push("tool result".to_owned()),
         ("thinking", _) => parts.push("thinking".to_owned()),
         ("attached", _) => parts.push("attached".to_owned()),
-        _ => match (&hit.role, hit.kind.as_str()) {
+        _ => match (&hit.role, hit.type_name.as_str()) {
             (Some(role), _) => parts.push(role.clone()),
             (None, "note" | "cron_run" | "cron_jobs" | "history") => {}
             (None, kind) if kind.ends_with("-title") => parts.push("title".to_owned()),
@@ -264,7 +266,7 @@ fn label(hit: &SearchHit) -> String {
 
 /// Returns the lines of a hit's text, with the matches marked.
 fn snippet(hit: &SearchHit) -> Vec<Text> {
-    let mut lines = vec![Text::plain(if hit.cut_before { "…" } else { "" })];
+    let mut lines = vec![Text::plain(if hit.is_cut_before { "…" } else { "" })];
     let mut add = |style: Style, piece: &[char]| {
         for (number, line) in piece.split(|character| *character == '\n').enumerate() {
             let line: String = line.iter().collect();
@@ -282,6 +284,6 @@ fn snippet(hit: &SearchHit) -> Vec<Text> {
         at = *end;
     }
     add(Style::Plain, characters.get(at..).unwrap_or_default());
-    add(Style::Plain, if hit.cut_after { &['…'] } else { &[] });
+    add(Style::Plain, if hit.is_cut_after { &['…'] } else { &[] });
     lines
 }

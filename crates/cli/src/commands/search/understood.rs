@@ -1,4 +1,4 @@
-//! Says what was understood of a search: its words, filters and expressions.
+//! Describes a search as quipu understood it: its words, filters and expressions.
 
 use quipu_ledger::search::SearchRequest;
 use quipu_transcript::search::query::{Filter, What};
@@ -6,20 +6,21 @@ use quipu_transcript::story::one_line;
 
 use crate::output::minute;
 
-/// The widest text of one part. A query may hold a whole paragraph.
-const WIDEST: usize = 60;
+/// Limit for the width of one part, in columns. A query may be a whole paragraph.
+const MAX_PART_WIDTH: usize = 60;
 
 /// Returns the words, then the filters: `checkout OR gateway, role:user`.
 pub(super) fn understood(request: &SearchRequest) -> String {
     let query = &request.query;
     let mut parts = Vec::new();
     if query.has_words() {
-        parts.push(one_line(&query.understood().to_string(), WIDEST));
+        parts.push(one_line(&query.understood().to_string(), MAX_PART_WIDTH));
     }
     for (option, text) in [("--exact", &request.exact), ("--regex", &request.regex)] {
         let case = if request.ignores_case { " -i" } else { "" };
-        parts
-            .extend(text.as_ref().map(|text| format!("{option} {}{case}", one_line(text, WIDEST))));
+        parts.extend(
+            text.as_ref().map(|text| format!("{option} {}{case}", one_line(text, MAX_PART_WIDTH))),
+        );
     }
     parts.extend(query.filters.iter().map(filter));
     let places = query.places.iter().map(|place| format!("in:{place:?}").to_lowercase());
@@ -45,6 +46,6 @@ fn filter(filter: &Filter) -> String {
     let dash = if filter.is_negated { "-" } else { "" };
     match key {
         "since" | "before" => format!("{dash}{key} {value}"),
-        key => format!("{dash}{key}:{}", one_line(&value, WIDEST)),
+        key => format!("{dash}{key}:{}", one_line(&value, MAX_PART_WIDTH)),
     }
 }

@@ -3,18 +3,19 @@
 use std::io::{BufRead, Read};
 
 use quipu_ledger::store::{
-    Append, Appended, Compact, Compacted, CompactionSettings, Entry, Expect, Session, Summariser,
+    Append, Appended, Compact, Compacted, CompactionSettings, Entry, Expect, Flush, Session,
+    Summariser,
 };
+use quipu_ledger::wire::AppendedAndMore;
 use quipu_transcript::native::NewEntry;
-use serde::Serialize;
 
 use super::super::Context;
 use super::{AppendArgs, open_to_write, print_appended};
 use crate::error::{CommandError, Kind, Result};
 use crate::summarisers;
 
-/// Limit for one line of standard input, in bytes.
-const LONGEST: u64 = 64 << 20;
+/// Limit for one line of standard input, or for all of it where it is one message, in bytes.
+const MAX_INPUT_BYTES: u64 = 64 << 20;
 
 /// Append entries or messages to a session
 ///
@@ -25,8 +26,10 @@ const LONGEST: u64 = 64 << 20;
 /// disk. Stops at the first line that is refused; entries printed before it stay.
 ///
 /// With --auto-compact, a session that exceeds its limit is compacted before the
-/// entry is printed, which then has the compaction too, and the new leaf. If that
-/// fails, the entry is stored anyway, and printed with `compactionDue`.
+/// entry is printed; the printed object then includes the compaction and the new
+/// leaf. If the compaction fails, the entry is stored anyway, and printed with
+/// `compaction_due`. Shortly before a compaction is due, the model is asked for
+/// notes once, as by `quipu session flush`.
 ///
 /// Examples:
 ///   echo '{"role":"assistant","content":"hi"}' | quipu session append 640a
@@ -45,7 +48,7 @@ pub(crate) struct Args {
     #[arg(long)]
     auto_compact: bool,
 
-    /// The number of tokens that the model takes
+    /// The size of the model's context window
     #[arg(long, value_name = "TOKENS", requires = "auto_compact", value_parser = clap::value_parser!(u64).range(1..))]
     window: Option<u64>,
 }
@@ -106,7 +109,7 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
     let mut line = Vec::new();
     loop {
         line.clear();
-        let read = (&mut input).take(LONGEST).read_until(b'\n', &mut line);
+        let read = (&mut input).take(MAX_INPUT_BYTES).read_until(b'\n', &mut line);
         if read.map_err(|error| {
             CommandError::from_source(error.into()).about("cannot read standard input")
         })? == 0
@@ -127,7 +130,7 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
             (Some(_), Some(None)) => Expect::Root,
             (Some(_), Some(Some(last))) => Expect::Entry(last),
         };
-        // The first line alone behaves like a call with one line.
+        // With part 0, the first line behaves like a call with one line.
         let part = if number == 1 { 0 } else { number };
         let how = Append { expected_leaf, key: args.how.key.as_deref(), part };
         let appended = session.with(how).append(Entry::json(text));
@@ -141,24 +144,16 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
         })?;
         // Flushed, because the caller may wait for this answer before it sends the next line.
         context.output.flush().map_err(|error| closed_output_fails(error.into()))?;
-        // Other entries may follow one that was already there. The next line continues from the
-        // leaf right after it.
+        // Later entries may follow one that was appended by an earlier call. The next line still
+        // continues from the leaf right after it.
         leaf = Some(if appended.repeated { leaf_after(text, appended) } else { appended.leaf });
     }
 }
 
-/// Compacts a session when an append reports that it is due.
+/// Compacts a session, or asks for its notes, when an append reports that it is due.
 struct Compactor {
     settings: CompactionSettings,
     summariser: Box<dyn Summariser>,
-}
-
-/// An appended entry with the compaction that followed it.
-#[derive(Serialize)]
-struct WithCompaction<'a> {
-    #[serde(flatten)]
-    appended: &'a Appended,
-    compaction: &'a Compacted,
 }
 
 impl Compactor {
@@ -169,39 +164,64 @@ impl Compactor {
         Ok(Compactor { settings, summariser })
     }
 
-    /// Compacts the session if that is due, and prints the entry.
+    /// Does what is due, and prints the entry.
     fn print(
         &self,
         context: &mut Context,
         session: &Session,
         mut appended: Appended,
     ) -> Result<Appended> {
-        let compacted = match appended.compaction_due {
-            true => {
-                let wanted = Compact { is_due: true, ..Compact::default() };
-                session.compact_now(&self.settings, &wanted, &*self.summariser)
-            }
-            false => Ok(None),
+        let compaction = match appended.compaction_due {
+            true => self.compact(context, session),
+            false => None,
         };
-        match compacted {
-            Ok(Some(compacted)) => {
-                appended.compaction_due = false;
-                appended.leaf.clone_from(&compacted.appended.leaf);
-                let compaction = &compacted;
-                context.output.json(&WithCompaction { appended: &appended, compaction })?;
-                return Ok(appended);
+        // A compaction has its own flush.
+        let memory_flush = match appended.flush_due && !appended.compaction_due {
+            true => self.flush(context, session),
+            false => None,
+        };
+        appended.flush_due = false;
+        if let Some(compaction) = &compaction {
+            appended.compaction_due = false;
+            appended.leaf.clone_from(&compaction.appended.leaf);
+        }
+        let (compaction, memory_flush) = (compaction.as_ref(), memory_flush.as_ref());
+        context.output.json(&AppendedAndMore { appended: &appended, compaction, memory_flush })?;
+        Ok(appended)
+    }
+
+    fn compact(&self, context: &Context, session: &Session) -> Option<Compacted> {
+        let wanted = Compact { is_due: true, ..Compact::default() };
+        match session.compact_now(&self.settings, &wanted, &*self.summariser) {
+            Ok(compacted) => {
+                compacted.iter().for_each(|compacted| super::compact::warn(context, compacted));
+                compacted
             }
-            Ok(None) => {}
             Err(error) => {
-                let why = error.to_string();
-                context.output.warn(&format!("the session was not compacted: {why}"), None);
+                let warning = format!("the session was not compacted: {error}");
+                context.output.warn(&warning, None);
+                None
             }
         }
-        print_appended(context, Ok(appended))
+    }
+
+    fn flush(&self, context: &Context, session: &Session) -> Option<Flush> {
+        match session.flush(&self.settings, &*self.summariser) {
+            // There is nothing to report: another process has made it, or nothing can be asked.
+            Ok(Flush::Done | Flush::Skipped { .. }) => None,
+            Ok(flush) => {
+                super::flush::warn(context, &flush);
+                Some(flush)
+            }
+            Err(error) => {
+                context.output.warn(&format!("no notes were asked for: {error}"), None);
+                None
+            }
+        }
     }
 }
 
-/// Returns the leaf right after an entry that was appended before.
+/// Returns the leaf right after an entry that an earlier call had appended.
 fn leaf_after(line: &str, before: Appended) -> Option<String> {
     match NewEntry::read(line) {
         Ok(NewEntry { leaf_target: Some(target), .. }) => target,
@@ -255,7 +275,7 @@ pub(super) fn text_input() -> Result<String> {
 /// Reads all of standard input, up to the limit for an entry.
 pub(super) fn standard_input() -> Result<String> {
     let mut text = Vec::new();
-    let read = std::io::stdin().lock().take(LONGEST).read_to_end(&mut text);
+    let read = std::io::stdin().lock().take(MAX_INPUT_BYTES).read_to_end(&mut text);
     read.map_err(|error| {
         CommandError::from_source(error.into()).about("cannot read standard input")
     })?;

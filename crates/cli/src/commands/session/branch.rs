@@ -1,5 +1,7 @@
 //! `quipu session branch`: lists the branches of a session, and begins new ones.
 
+use quipu_ledger::wire::SessionBranch;
+
 use super::super::Context;
 use super::{AppendArgs, entry, open_to_read, open_to_write, print_appended};
 use crate::error::Result;
@@ -33,6 +35,13 @@ pub(crate) struct Args {
     how: AppendArgs,
 }
 
+impl Args {
+    /// Returns whether it prints a list.
+    pub(super) fn is_list(&self) -> bool {
+        self.from.is_none()
+    }
+}
+
 pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
     if let Some(from) = &args.from {
         let session = open_to_write(context, &args.id)?;
@@ -44,7 +53,7 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
     let branches = quipu_ledger::store::branches_of(&ledger, row)?;
     if context.is_json {
         for branch in &branches {
-            context.output.json(branch)?;
+            context.output.json(&SessionBranch::from(branch))?;
         }
         return Ok(());
     }

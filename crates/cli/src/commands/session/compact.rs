@@ -1,17 +1,15 @@
-//! `quipu session compact`: replace the beginning of a context by a summary.
+//! `quipu session compact`: replaces the beginning of a context by a summary.
 
-use quipu_ledger::Message;
 use quipu_ledger::store::{
-    Compact, Compacted, CompactionPlan, CompactionSettings, Fork, Reason, Store, plan_compaction_of,
+    Compact, Compacted, CompactionPlan, CompactionSettings, Fork, Store, plan_compaction_of,
 };
-use quipu_transcript::compaction::Files;
-use serde::Serialize;
-use serde_json::json;
+use quipu_ledger::wire::{CompactionResult, PlannedCompaction};
+use quipu_transcript::routing::settings::CompactionMode;
 
 use super::super::Context;
 use super::context::message_row;
-use super::{compaction_settings, open_to_read, open_to_write};
-use crate::error::{CommandError, Kind, Result};
+use super::{compaction_settings, conflict, open_to_read, open_to_write};
+use crate::error::{CommandError, Result};
 use crate::output::{Column, Style, Text, count, number};
 use crate::summarisers;
 
@@ -19,8 +17,9 @@ use crate::summarisers;
 ///
 /// Appends one `compaction` entry; nothing is deleted. Recent messages stay, a
 /// call stays with its results, and a turn that is too long is split. The
-/// summariser is that of the configuration; without one, quipu selects lines of
-/// the conversation itself, without a model. No other writer waits meanwhile.
+/// configuration names the summariser; without one, quipu selects lines of the
+/// conversation itself, without a model. Other writers do not wait for it. A model
+/// is asked for notes first, as by `quipu session flush`.
 ///
 /// With `--reason overflow --tokens N`, a model has refused the context and
 /// counted N tokens: as much as fits is kept.
@@ -52,17 +51,17 @@ pub(crate) struct Args {
         default_value = "manual",
         requires_if("overflow", "tokens")
     )]
-    reason: Why,
+    reason: ReasonArg,
 
-    /// The size of the context as the model counted it that refused it
+    /// The size of the refused context, as the model counted it
     #[arg(long, value_name = "TOKENS", value_parser = clap::value_parser!(u64).range(1..))]
     tokens: Option<u64>,
 
-    /// The number of tokens that the model takes
+    /// The size of the model's context window
     #[arg(long, value_name = "TOKENS", value_parser = clap::value_parser!(u64).range(1..))]
     window: Option<u64>,
 
-    /// Compact a fork of the session, which may be a collected one, and print its id
+    /// Fork the session, which may be a collected one, compact the fork and print its id
     #[arg(long)]
     fork: bool,
 
@@ -72,7 +71,7 @@ pub(crate) struct Args {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum Why {
+enum ReasonArg {
     /// A person or a runtime asks for it
     Manual,
     /// A model refused the context
@@ -80,7 +79,7 @@ enum Why {
 }
 
 pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
-    if args.tokens.is_some() && args.reason == Why::Manual {
+    if args.tokens.is_some() && args.reason == ReasonArg::Manual {
         return Err(CommandError::new("--tokens needs --reason overflow")
             .hint("it is the size of a context that a model refused"));
     }
@@ -104,40 +103,41 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
         compacted.map(|compacted| (session.id().to_owned(), compacted))
     };
     match compacted {
-        Some((session, compacted)) => print(context, args, &session, &compacted),
+        Some((session, compacted)) => {
+            warn(context, &compacted);
+            print(context, args, &session, &compacted)
+        }
         None => nothing(context),
     }
 }
 
-/// Prints the current leaf if the session has changed meanwhile.
-fn conflict(context: &mut Context, error: quipu_ledger::Error) -> CommandError {
-    let leaf = match &error {
-        quipu_ledger::Error::Conflict { leaf, .. } => Some(leaf.clone()),
-        _ => None,
-    };
-    let mut error = CommandError::from(error);
-    if let Some(leaf) = leaf {
-        error.kind = Kind::NoMatch;
-        if let Err(unprinted) = context.output.json(&json!({"error": "conflict", "leaf": leaf})) {
-            return unprinted.into();
-        }
-    }
-    error
-}
-
 fn nothing(context: &mut Context) -> Result<()> {
     if context.is_json {
-        return Ok(context.output.json(&json!({"compacted": false}))?);
+        let result = CompactionResult { is_compacted: false, session_id: None, compacted: None };
+        return Ok(context.output.json(&result)?);
     }
     Ok(context.output.line("nothing to compact: every message stays")?)
 }
 
+/// Warns of a summary or notes that could not be had as configured.
+pub(super) fn warn(context: &Context, compacted: &Compacted) {
+    if let Some(why) = &compacted.digest_reason {
+        let warning = format!("the digest was taken instead of the summariser's answer: {why}");
+        context.output.warn(&warning, None);
+    }
+    if let Some(flush) = &compacted.memory_flush {
+        super::flush::warn(context, flush);
+    }
+}
+
 fn print(context: &mut Context, args: &Args, session: &str, compacted: &Compacted) -> Result<()> {
     if context.is_json {
-        let mut value = serde_json::to_value(compacted).unwrap_or_default();
-        value["compacted"] = true.into();
-        value["session"] = session.into();
-        return Ok(context.output.json(&value)?);
+        let result = CompactionResult {
+            is_compacted: true,
+            session_id: Some(session),
+            compacted: Some(compacted),
+        };
+        return Ok(context.output.json(&result)?);
     }
     let headline = match args.fork {
         true => Text::plain("compacted the fork ").with(Style::Bold, session),
@@ -152,6 +152,9 @@ fn print(context: &mut Context, args: &Args, session: &str, compacted: &Compacte
     match compacted.tokens_after {
         Some(after) => facts.push(("after", Text::plain(count(after, "token")))),
         None => facts.push(("after", Text::plain("the same compaction was made before"))),
+    }
+    if let Some(flush) = &compacted.memory_flush {
+        facts.push(("notes", Text::plain(flush.to_string())));
     }
     Ok(context.output.facts(2, &facts)?)
 }
@@ -168,7 +171,7 @@ fn dry_run(
     drop(ledger);
     let Some(planned) = planned else { return nothing(context) };
     if context.is_json {
-        return Ok(context.output.json(&DryRun::of(&planned))?);
+        return Ok(context.output.json(&shape_of(&planned))?);
     }
     let plan = &planned.plan;
     context.output.page()?;
@@ -180,8 +183,11 @@ fn dry_run(
         ("summarised", Text::plain(count(summarised, "message"))),
     ];
     if plan.is_split_turn {
-        let apart = count(plan.turn_prefix.len() as u64, "message");
-        facts.push(("split turn", Text::plain(format!("{apart} of it are summarised apart"))));
+        let prefix = count(plan.turn_prefix.len() as u64, "message");
+        facts.push(("split turn", Text::plain(format!("{prefix} of it, summarised separately"))));
+    }
+    if planned.mode == CompactionMode::Safeguard {
+        facts.push(("chunks", Text::plain(number(planned.chunks() as u64))));
     }
     facts.push(("kept from", Text::plain(&plan.first_kept)));
     let kept = count(plan.tokens_kept, "token");
@@ -194,45 +200,26 @@ fn dry_run(
     Ok(context.output.table(0, &columns, rows)?)
 }
 
-/// A plan as `--json` prints it. Messages keep their digits.
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct DryRun<'a> {
-    dry_run: bool,
-    session: &'a str,
-    reason: Reason,
-    first_kept_entry_id: &'a str,
-    is_split_turn: bool,
-    compacted_count: u64,
-    tokens_before: u64,
-    tokens_kept: u64,
-    summary_tokens: u64,
-    keep: u64,
-    previous_summary: Option<&'a str>,
-    history: &'a [Message],
-    turn_prefix: &'a [Message],
-    #[serde(flatten)]
-    files: &'a Files,
-}
-
-impl<'a> DryRun<'a> {
-    fn of(planned: &'a CompactionPlan) -> DryRun<'a> {
-        let plan = &planned.plan;
-        DryRun {
-            dry_run: true,
-            session: &planned.session,
-            reason: planned.reason,
-            first_kept_entry_id: &plan.first_kept,
-            is_split_turn: plan.is_split_turn,
-            compacted_count: plan.compacted_count,
-            tokens_before: plan.tokens_before,
-            tokens_kept: plan.tokens_kept,
-            summary_tokens: plan.summary_tokens,
-            keep: plan.budget.keep,
-            previous_summary: plan.previous_summary.as_deref(),
-            history: &plan.history,
-            turn_prefix: &plan.turn_prefix,
-            files: &plan.files,
-        }
+/// Returns the shape of a plan.
+fn shape_of(planned: &CompactionPlan) -> PlannedCompaction<'_> {
+    let plan = &planned.plan;
+    PlannedCompaction {
+        is_dry_run: true,
+        session_id: &planned.session,
+        reason: planned.reason,
+        mode: planned.mode.as_str(),
+        chunks: planned.chunks(),
+        first_kept_entry_id: &plan.first_kept,
+        is_split_turn: plan.is_split_turn,
+        compacted_messages: plan.compacted_count,
+        tokens_before: plan.tokens_before,
+        kept_tokens: plan.tokens_kept,
+        summary_tokens: plan.summary_tokens,
+        keep_tokens: plan.budget.keep,
+        previous_summary: plan.previous_summary.as_deref(),
+        history: &plan.history,
+        turn_prefix: &plan.turn_prefix,
+        read_files: &plan.files.read,
+        modified_files: &plan.files.modified,
     }
 }

@@ -2,9 +2,9 @@
 
 use quipu_ledger::Error;
 use quipu_ledger::Message;
+use quipu_ledger::query::ContextSize;
 use quipu_ledger::query::SessionContext;
-use quipu_transcript::compaction::{self, Fitted};
-use serde::Serialize;
+use quipu_ledger::wire::ModelContext;
 use serde_json::Value;
 
 use super::super::Context;
@@ -41,8 +41,8 @@ pub(crate) struct Args {
     budget: Option<u64>,
 }
 
-/// Characters shown of a message.
-const SHOWN: usize = 200;
+/// Number of characters that are shown of a message.
+const MAX_SHOWN_CHARS: usize = 200;
 
 pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
     let (ledger, is_behind) =
@@ -56,7 +56,7 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
         super::warn_of_rebuild(context, &ledger)?;
     }
     let row = match quipu_ledger::query::find_session(&ledger, &args.id) {
-        // Its agent has created the transcript, and written nothing to it.
+        // A transcript without a line has an empty context.
         Err(Error::Empty { .. }) if args.leaf.is_none() => None,
         found => Some(found?),
     };
@@ -66,22 +66,29 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
     };
     if seen.cut > 0 {
         let messages = count(seen.cut as u64, "message");
-        let warning = format!("{messages} above 32 MiB: their texts are cut after 64 KiB");
+        let warning = format!("{messages} in lines above 32 MiB: texts are cut after 64 KiB");
         context.output.warn(&warning, None);
     }
     let (seen, fitted) = match args.budget {
-        Some(budget) => fit(seen, budget),
+        Some(budget) => {
+            let (seen, size) = seen.fit(budget);
+            (seen, Some(size))
+        }
         None => (seen, None),
     };
     let is_over =
         fitted.as_ref().zip(args.budget).is_some_and(|(size, budget)| size.tokens > budget);
     if context.is_json {
-        context.output.json(&Printed { context: &seen.context, size: fitted })?;
+        context.output.json(&ModelContext {
+            context_tokens: fitted.map(|size| size.tokens),
+            shortened_results: fitted.map(|size| size.shortened),
+            ..ModelContext::of(&seen.context)
+        })?;
         return within(is_over);
     }
     let session =
         row.map(|row| quipu_ledger::query::summary_of(&ledger, row)).transpose()?.flatten();
-    let id = session.map(|session| session.id);
+    let id = session.map(|session| session.session_id);
     let ids = ShortIds::new(quipu_ledger::query::ids_with_ambiguous_prefix(&ledger, ID_LETTERS)?);
     // An open snapshot keeps the write-ahead log from shrinking, and a pager may be open for hours.
     drop(ledger);
@@ -91,36 +98,12 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
     if messages.is_empty() {
         return within(is_over);
     }
-    // The columns have no titles; the empty title line separates the table.
+    // The columns have no titles, so the table begins with an empty line.
     let rows = messages.iter().enumerate().map(|(index, message)| message_row(index, message));
     let columns = [Column::numbers(""), Column::words(""), Column::title("")];
     let rows = rows.collect();
     context.output.table(0, &columns, rows)?;
     within(is_over)
-}
-
-/// The size of a context that was shortened.
-#[derive(Debug, Clone, Copy, Serialize)]
-struct Size {
-    tokens: u64,
-    shortened: usize,
-}
-
-/// A context as `--json` prints it.
-#[derive(Serialize)]
-struct Printed<'a> {
-    #[serde(flatten)]
-    context: &'a quipu_ledger::Context,
-    #[serde(flatten)]
-    size: Option<Size>,
-}
-
-/// Shortens tool results until the context fits.
-fn fit(seen: SessionContext, budget: u64) -> (SessionContext, Option<Size>) {
-    let messages = seen.context.messages;
-    let Fitted { messages, tokens, shortened } = compaction::fit(messages, budget);
-    let context = quipu_ledger::Context { messages, ..seen.context };
-    (SessionContext { context, ..seen }, Some(Size { tokens, shortened }))
 }
 
 /// Fails if the context is too long for its budget.
@@ -136,9 +119,9 @@ fn within(is_over: bool) -> Result<()> {
     }
 }
 
-/// Returns the line of a message: its number, its role and its text.
+/// Returns the row of a message: its number, its role and its text.
 pub(super) fn message_row(index: usize, message: &Message) -> Vec<Text> {
-    // A message that is not a tree is printed as it is.
+    // A message that serde_json refuses, for example a deeply nested one, has a row without text.
     let value = serde_json::from_str(message.json()).unwrap_or(Value::Null);
     let (role, style) = role_of(&value);
     vec![
@@ -153,7 +136,7 @@ fn summary(
     context: &mut Context,
     id: &str,
     seen: &SessionContext,
-    size: Option<Size>,
+    size: Option<ContextSize>,
 ) -> Result<()> {
     let length = count(seen.context.messages.len() as u64, "message");
     let headline = Text::plain("session ").with(Style::Bold, id).and(format!(": {length}"));
@@ -168,7 +151,7 @@ fn summary(
         facts.push(("model", Text::plain(words.cloned().collect::<Vec<_>>().join(" "))));
     }
     facts.push(("thinking", Text::plain(&seen.context.thinking_level)));
-    if let Some(Size { tokens, shortened }) = size {
+    if let Some(ContextSize { tokens, shortened }) = size {
         let results = count(shortened as u64, "result");
         let size = format!("{}, {results} shortened", count(tokens, "token"));
         facts.push(("size", Text::plain(size)));
@@ -205,7 +188,7 @@ fn role_of(message: &Value) -> (&str, Style) {
     }
 }
 
-/// Returns a message's text, cut to one line's worth.
+/// Returns a message's text for one line; [`short`] cuts it.
 fn text_of(message: &Value) -> String {
     if let Some(summary) = message["summary"].as_str() {
         return summary.to_owned();
@@ -219,7 +202,7 @@ fn text_of(message: &Value) -> String {
     }
     let blocks = message["content"].as_array().map(Vec::as_slice).unwrap_or_default();
     let pieces = blocks.iter().filter_map(|block| match block["type"].as_str()? {
-        "text" => block["text"].as_str().map(|text| text.chars().take(SHOWN).collect()),
+        "text" => block["text"].as_str().map(|text| text.chars().take(MAX_SHOWN_CHARS).collect()),
         "toolCall" => {
             Some(format!("{}({})", block["name"].as_str().unwrap_or("?"), block["arguments"]))
         }
@@ -231,8 +214,8 @@ fn text_of(message: &Value) -> String {
     name + &pieces.collect::<Vec<String>>().join(" ")
 }
 
-/// Joins text into one line.
+/// Cuts text and joins it into one line.
 fn short(text: &str) -> String {
-    let text: String = text.chars().take(SHOWN).collect();
+    let text: String = text.chars().take(MAX_SHOWN_CHARS).collect();
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }

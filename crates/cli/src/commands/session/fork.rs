@@ -9,12 +9,12 @@ use super::print_session;
 use crate::error::Result;
 use crate::output::count;
 
-/// Create a session from the path of another one, and print its id
+/// Create a session from a path of another session, and print its id
 ///
 /// Copies the path to the leaf, or to --at, with its ids and labels; unchanged
 /// entries share their bytes. The new session records its parent. Collected
-/// sessions can be forked too: OpenClaw's as they are, Claude Code's as the
-/// messages that a model should see.
+/// sessions can be forked too: entries of OpenClaw are copied unchanged, and of a
+/// Claude Code session, the messages that a model should see are copied.
 ///
 /// Examples:
 ///   quipu session fork 640a

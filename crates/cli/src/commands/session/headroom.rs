@@ -11,8 +11,8 @@ use crate::output::{ID_LETTERS, ShortIds, Style, Text, count, number};
 /// Print how much of the model's window a session uses
 ///
 /// The tokens are those that the last answer reports, plus an estimate for
-/// everything after it: a quarter of its characters. A compaction is due above
-/// the window minus the reserve. The window comes from --window, the session's
+/// everything after it: one token for four characters. A compaction is due when
+/// they exceed the window minus the reserve. The window comes from --window, the session's
 /// contextTokens, [models] in the configuration, or a list in quipu.
 ///
 /// `--json` prints one object: tokens, counted, messages, model, window, reserve,
@@ -28,7 +28,7 @@ pub(crate) struct Args {
     #[arg(value_name = "ID", allow_hyphen_values = true)]
     id: String,
 
-    /// The number of tokens that the model takes
+    /// The size of the model's context window
     #[arg(long, value_name = "TOKENS", value_parser = clap::value_parser!(u64).range(1..))]
     window: Option<u64>,
 }
@@ -42,25 +42,26 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
     }
     let session = quipu_ledger::query::summary_of(&ledger, row)?;
     let ids = ShortIds::new(quipu_ledger::query::ids_with_ambiguous_prefix(&ledger, ID_LETTERS)?);
-    let id = session.map_or_else(|| args.id.clone(), |session| ids.of(&session.id));
+    let id = session.map_or_else(|| args.id.clone(), |session| ids.of(&session.session_id));
     print(context, &id, &headroom)
 }
 
 fn print(context: &mut Context, id: &str, headroom: &Headroom) -> Result<()> {
-    let tokens = count(headroom.tokens, "token");
+    let tokens = count(headroom.context_tokens, "token");
     let messages = count(headroom.messages as u64, "message");
     let headline = Text::plain("session ").with(Style::Bold, id);
     context.output.line(headline.and(format!(": {tokens} in {messages}")))?;
     let mut facts = Vec::new();
-    if let Some(model) = &headroom.model {
-        let words = [&model.provider, &model.model_id].into_iter().flatten();
-        facts.push(("model", Text::plain(words.cloned().collect::<Vec<_>>().join(" "))));
+    let words = [&headroom.provider, &headroom.model].into_iter().flatten().cloned();
+    let words = words.collect::<Vec<_>>().join(" ");
+    if !words.is_empty() {
+        facts.push(("model", Text::plain(words)));
     }
-    let (window, limit) = (headroom.budget.window, headroom.limit);
+    let (window, limit) = (headroom.window_tokens, headroom.limit_tokens);
     let (Some(window), Some(limit), Some(from)) = (window, limit, headroom.window_from) else {
         let why = match headroom.model {
-            Some(_) => "not known for this model, so that nothing is due",
-            None => "not known without a model, so that nothing is due",
+            Some(_) => "not known for this model, so no compaction is due",
+            None => "not known without a model, so no compaction is due",
         };
         facts.push(("window", Text::styled(Style::Warning, why)));
         context.output.facts(2, &facts)?;
@@ -78,9 +79,9 @@ fn print(context: &mut Context, id: &str, headroom: &Headroom) -> Result<()> {
         "window",
         Text::plain(format!("{} ", number(window))).join(dim(format!("from {from}"))),
     ));
-    facts.push(("reserved", Text::plain(number(headroom.budget.reserve))));
+    facts.push(("reserved", Text::plain(number(headroom.reserve_tokens))));
     facts.push(("due", due(headroom, limit)));
-    facts.push(("kept", Text::plain(format!("about {}", count(headroom.budget.keep, "token")))));
+    facts.push(("kept", Text::plain(format!("about {}", count(headroom.keep_tokens, "token")))));
     Ok(context.output.facts(2, &facts)?)
 }
 
@@ -88,7 +89,7 @@ fn due(headroom: &Headroom, limit: u64) -> Text {
     match headroom.is_due {
         true => Text::styled(Style::Warning, format!("now: above {}", count(limit, "token"))),
         false => {
-            let left = number(headroom.left.unwrap_or_default());
+            let left = number(headroom.left_tokens.unwrap_or_default());
             Text::plain(format!("above {}: {left} more", count(limit, "token")))
         }
     }

@@ -37,9 +37,9 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
     context.output.page()?;
     let tokens = |count: Option<i64>| count.map(|count| number(count.unsigned_abs()));
     let rows = keys.iter().map(|key| {
-        let session = key.session.as_deref().map(|id| ids.of(id));
+        let session = key.session_id.as_deref().map(|id| ids.of(id));
         vec![
-            Text::plain(&key.key),
+            Text::plain(&key.session_key),
             Text::styled(Style::Good, session.unwrap_or_default()),
             Text::styled(Style::Dim, key.created_at.map(minute).unwrap_or_default()),
             Text::plain(tokens(key.input_tokens).unwrap_or_default()),

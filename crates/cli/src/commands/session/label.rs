@@ -30,6 +30,13 @@ pub(crate) struct Args {
     how: AppendArgs,
 }
 
+impl Args {
+    /// Returns whether it prints a list.
+    pub(super) fn is_list(&self) -> bool {
+        self.entry.is_none()
+    }
+}
+
 pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
     let Some(entry) = &args.entry else { return list(args, context) };
     let session = open_to_write(context, &args.id)?;
@@ -48,7 +55,7 @@ fn list(args: &Args, context: &mut Context) -> Result<()> {
     }
     let rows = labels
         .iter()
-        .map(|label| vec![Text::styled(Style::Good, &label.target), Text::plain(&label.label)]);
+        .map(|label| vec![Text::styled(Style::Good, &label.entry_id), Text::plain(&label.label)]);
     let rows = rows.collect();
     Ok(context.output.table(0, &[Column::words("entry"), Column::title("label")], rows)?)
 }

@@ -1,5 +1,7 @@
 //! `quipu session leaf`: the entry that the next one attaches to.
 
+use quipu_ledger::wire::Leaf;
+
 use super::super::Context;
 use super::{AppendArgs, entry, open_to_write, print_appended};
 use crate::error::Result;
@@ -30,7 +32,7 @@ pub(crate) struct Args {
 
 pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
     let Some(to) = &args.to else {
-        // The leaf is read from the lines if the last of them are not projected yet.
+        // If the last lines are not projected yet, the leaf is read from the lines themselves.
         let path = &context.settings.ledger.value;
         let (ledger, is_behind) = quipu_ledger::store::open_for_lines(path)?;
         if is_behind {
@@ -39,7 +41,7 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
         let row = quipu_ledger::query::find_session(&ledger, &args.id)?;
         let leaf = quipu_ledger::store::leaf_of(&ledger, row)?;
         if context.is_json {
-            return Ok(context.output.json(&serde_json::json!({"leaf": leaf}))?);
+            return Ok(context.output.json(&Leaf { leaf })?);
         }
         return Ok(context.output.line(leaf.as_deref().unwrap_or(super::ROOT))?);
     };

@@ -4,6 +4,7 @@ mod append;
 mod branch;
 mod compact;
 mod context;
+mod flush;
 mod fork;
 mod headroom;
 mod keys;
@@ -11,6 +12,7 @@ mod label;
 mod leaf;
 mod meta;
 mod new;
+mod repair;
 mod reset;
 mod route;
 
@@ -19,6 +21,7 @@ use std::path::Path;
 use quipu_ledger::Ledger;
 use quipu_ledger::ids::SessionRow;
 use quipu_ledger::store::{Append, Appended, CompactionSettings, Expect, Session, Store};
+use quipu_ledger::wire::{NotAppended, StoredSession};
 
 use super::Context;
 use crate::error::{CommandError, Kind, Result};
@@ -52,12 +55,14 @@ enum Action {
     Context(context::Args),
     Headroom(headroom::Args),
     Compact(compact::Args),
+    Flush(flush::Args),
     Branch(branch::Args),
     Leaf(leaf::Args),
     Fork(fork::Args),
     Keys(keys::Args),
     Label(label::Args),
     Meta(meta::Args),
+    Repair(repair::Args),
     Reset(reset::Args),
     Route(route::Args),
 }
@@ -65,7 +70,12 @@ enum Action {
 impl Args {
     /// Returns whether it prints a list.
     pub(super) fn is_list(&self) -> bool {
-        matches!(self.action, Action::Keys(_))
+        match &self.action {
+            Action::Keys(_) => true,
+            Action::Branch(args) => args.is_list(),
+            Action::Label(args) => args.is_list(),
+            _ => false,
+        }
     }
 }
 
@@ -78,12 +88,14 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
         Action::Context(args) => context::run(args, context),
         Action::Headroom(args) => headroom::run(args, context),
         Action::Compact(args) => compact::run(args, context),
+        Action::Flush(args) => flush::run(args, context),
         Action::Branch(args) => branch::run(args, context),
         Action::Leaf(args) => leaf::run(args, context),
         Action::Fork(args) => fork::run(args, context),
         Action::Keys(args) => keys::run(args, context),
         Action::Label(args) => label::run(args, context),
         Action::Meta(args) => meta::run(args, context),
+        Action::Repair(args) => repair::run(args, context),
         Action::Reset(args) => reset::run(args, context),
         Action::Route(args) => route::run(args, context),
     }
@@ -93,7 +105,7 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
 #[derive(Debug, clap::Args)]
 #[group(skip)]
 struct AppendArgs {
-    /// Append only if the leaf is this entry; `root`: only if there are no entries yet
+    /// Append only if the leaf is this entry; `root`: only if it is before the first entry
     #[arg(long, value_name = "ENTRY", allow_hyphen_values = true)]
     expect_leaf: Option<String>,
 
@@ -131,7 +143,8 @@ fn open_to_read(context: &Context, name: &str) -> Result<(Ledger, SessionRow)> {
     Ok((ledger, row))
 }
 
-/// Opens the ledger for reading, with everything that was appended if it can be projected.
+/// Opens the ledger for reading, after it has projected everything that was appended. Warns if it
+/// cannot.
 fn open_projected(context: &Context) -> Result<Ledger> {
     let (ledger, is_behind) = quipu_ledger::store::open_projected(&context.settings.ledger.value)?;
     if is_behind && !quipu_ledger::store::has_all_sessions(&ledger)? {
@@ -162,7 +175,8 @@ fn open_to_write(context: &Context, name: &str) -> Result<Session> {
     Ok(Store::open(&context.settings.ledger.value)?.session(name)?)
 }
 
-/// Prints the appended entry as JSON; on a conflict, the current leaf.
+/// Prints the appended entry as JSON; on a conflict, the current leaf; for a key that another entry
+/// has used, that entry's id.
 fn print_appended(
     context: &mut Context,
     appended: quipu_ledger::Result<Appended>,
@@ -174,10 +188,10 @@ fn print_appended(
         }
         Err(error) => {
             if let quipu_ledger::Error::Conflict { leaf, .. } = &error {
-                context.output.json(&serde_json::json!({"error": "conflict", "leaf": leaf}))?;
+                context.output.json(&NotAppended::Conflict { leaf: leaf.as_deref() })?;
             }
             if let quipu_ledger::Error::KeyUsed { entry, .. } = &error {
-                context.output.json(&serde_json::json!({"error": "key_used", "id": entry}))?;
+                context.output.json(&NotAppended::KeyUsed { id: entry })?;
             }
             let is_conflict = matches!(error, quipu_ledger::Error::Conflict { .. });
             let mut error = CommandError::from(error);
@@ -189,19 +203,41 @@ fn print_appended(
     }
 }
 
-/// Returns the settings of compactions, for a window that the caller names.
-fn compaction_settings(context: &Context, window: Option<u64>) -> Result<CompactionSettings> {
+/// Prints the current leaf if another writer has appended to the session meanwhile.
+fn conflict(context: &mut Context, error: quipu_ledger::Error) -> CommandError {
+    let leaf = match &error {
+        quipu_ledger::Error::Conflict { leaf, .. } => Some(leaf.clone()),
+        _ => None,
+    };
+    let mut error = CommandError::from(error);
+    if let Some(leaf) = leaf {
+        error.kind = Kind::NoMatch;
+        let refused = NotAppended::Conflict { leaf: leaf.as_deref() };
+        if let Err(unprinted) = context.output.json(&refused) {
+            return unprinted.into();
+        }
+    }
+    error
+}
+
+/// Returns the settings of compactions, with the window of `--window`.
+pub(super) fn compaction_settings(
+    context: &Context,
+    window: Option<u64>,
+) -> Result<CompactionSettings> {
     Ok(CompactionSettings {
         rules: context.settings.store.routing()?.settings.compaction,
         window,
         windows: context.settings.windows.value.clone(),
+        workspaces: context.settings.store.workspaces.clone(),
+        zone: Some(crate::zone::zone()),
     })
 }
 
 /// Returns the working folder for the header of a new session.
-fn working_folder(said: Option<&Path>) -> Option<String> {
-    let folder = match said {
-        Some(said) => std::path::absolute(said).unwrap_or_else(|_| said.to_owned()),
+fn working_folder(named: Option<&Path>) -> Option<String> {
+    let folder = match named {
+        Some(named) => std::path::absolute(named).unwrap_or_else(|_| named.to_owned()),
         None => std::env::current_dir().ok()?,
     };
     Some(folder.to_string_lossy().into_owned())
@@ -212,7 +248,7 @@ fn print_session(context: &mut Context, session: &Session) -> Result<()> {
     if !context.is_json {
         return Ok(context.output.line(session.id())?);
     }
-    let key = session.key()?;
-    let (id, agent) = (session.id(), session.agent());
-    Ok(context.output.json(&serde_json::json!({"session": id, "agent": agent, "key": key}))?)
+    let session_key = session.key()?;
+    let (session_id, agent) = (session.id().to_owned(), session.agent().to_owned());
+    Ok(context.output.json(&StoredSession { session_id, agent, session_key })?)
 }

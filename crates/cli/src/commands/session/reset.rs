@@ -1,10 +1,10 @@
-//! `quipu session reset`: the context starts empty, and all entries are kept.
+//! `quipu session reset`: empties the context of a session, and keeps all entries.
 
 use super::super::Context;
 use super::{AppendArgs, open_to_write, print_appended};
 use crate::error::Result;
 
-/// Start a session with an empty context
+/// Empty the context of a session; its entries are kept
 ///
 /// Earlier entries are no longer part of the context; they stay readable and
 /// searchable. Session key and id stay the same.

@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use quipu_ledger::store::Store;
+use quipu_ledger::wire::RoutedMessage;
 use quipu_transcript::routing::{AgentId, Channel, Chat, Inbound, Thread, bootstrap_files};
-use serde_json::json;
 
 use super::super::Context;
 use super::append::text_input;
@@ -16,9 +16,9 @@ use crate::zone;
 /// Find or create the session that a message belongs to
 ///
 /// Unknown senders are refused or get a pairing code, commands (/new, /reset,
-/// /sessions, /session KEY) are executed, sessions that are due are reset.
-/// Prints {key, session, created, admitted, reply, bootstrap, message}: the reply
-/// to send at once, the workspace files for the model, and the message to begin
+/// /sessions, /session KEY) are executed, and a session whose reset is due is reset.
+/// Prints {session_key, session_id, is_admitted, reply, bootstrap, text, …}: the
+/// reply to send at once, the workspace files for the model, and the text to begin
 /// the turn with. The message itself is not stored; `session begin` does that.
 ///
 /// Examples:
@@ -81,26 +81,26 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
     let (settings, now) = (&routing.settings, now_ms());
     let routed = store.route_in(cwd.as_deref(), settings, &inbound, now, &zone)?;
     let bootstrap = match &args.workspace {
-        Some(workspace) if routed.starts => names(workspace)?,
+        Some(workspace) if routed.starts => file_names(workspace)?,
         _ => Vec::new(),
     };
     let bootstrap = bootstrap_files(bootstrap.iter().map(String::as_str));
-    Ok(context.output.json(&json!({
-        "key": routed.key,
-        "session": routed.session.as_ref().map(|session| session.id()),
-        "created": routed.created,
-        "reset": routed.reset,
-        "admitted": routed.admission.is_admitted(),
-        "why": routed.admission.why(),
-        "reply": routed.reply,
-        "starts": routed.starts,
-        "bootstrap": bootstrap,
-        "message": routed.message,
-    }))?)
+    Ok(context.output.json(&RoutedMessage {
+        session_key: &routed.key,
+        session_id: routed.session.as_ref().map(|session| session.id()),
+        is_created: routed.created,
+        reset: routed.reset,
+        is_admitted: routed.admission.is_admitted(),
+        reason: routed.admission.why(),
+        reply: routed.reply.as_deref(),
+        is_beginning: routed.starts,
+        bootstrap,
+        text: routed.message.as_deref(),
+    })?)
 }
 
 fn inbound(args: &Args) -> Result<Inbound> {
-    let bad = |error: quipu_transcript::routing::names::BadName| {
+    let refuse = |error: quipu_transcript::routing::names::BadName| {
         CommandError::from_source(anyhow::Error::new(error))
     };
     let chat = Chat::parse(&args.chat).ok_or_else(|| {
@@ -109,8 +109,8 @@ fn inbound(args: &Args) -> Result<Inbound> {
             .hint(format!("kinds are {}", names.join(", ")))
     })?;
     Ok(Inbound {
-        agent: AgentId::parse(&args.agent).map_err(bad)?,
-        channel: Channel::parse(&args.channel).map_err(bad)?,
+        agent: AgentId::parse(&args.agent).map_err(refuse)?,
+        channel: Channel::parse(&args.channel).map_err(refuse)?,
         account: args.account.clone(),
         chat,
         peer: args.peer.clone(),
@@ -127,7 +127,7 @@ fn inbound(args: &Args) -> Result<Inbound> {
 }
 
 /// Returns the names of the files in a workspace; none if it does not exist.
-fn names(workspace: &Path) -> Result<Vec<String>> {
+fn file_names(workspace: &Path) -> Result<Vec<String>> {
     let failed = |error: std::io::Error| {
         let what = format!("cannot list the workspace {}", workspace.display());
         CommandError::from_source(anyhow::Error::new(error).context(what))
@@ -139,7 +139,7 @@ fn names(workspace: &Path) -> Result<Vec<String>> {
     let mut names = Vec::new();
     for entry in entries {
         let entry = entry.map_err(failed)?;
-        // Folders and other non-files cannot be read.
+        // Only regular files are listed.
         if std::fs::metadata(entry.path()).is_ok_and(|meta| meta.is_file()) {
             names.extend(entry.file_name().into_string());
         }

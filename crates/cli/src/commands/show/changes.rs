@@ -1,11 +1,12 @@
 //! All edits of a session as one patch per file.
 //!
-//! A patch has the text that the agent replaced, not the file: `patch` finds the place by itself.
+//! An edit records the replaced text but no line number, so every hunk has line 1; the program
+//! `patch` searches for the text.
 
 use std::collections::HashMap;
 
+use quipu_ledger::wire::FilePatch;
 use quipu_transcript::story::{Outcome, Piece, StoryItem, edits};
-use serde::Serialize;
 use similar::ChangeTag;
 
 use crate::commands::Context;
@@ -13,8 +14,8 @@ use crate::error::Result;
 use crate::output::{DiffLine, Style, Text, hunks};
 use crate::reading::Reading;
 
-/// Unchanged lines around a change.
-const AROUND: usize = 3;
+/// Number of unchanged lines around a change.
+const CONTEXT_LINES: usize = 3;
 
 /// The changes of all files, in the order in which the files were first changed.
 #[derive(Debug, Default)]
@@ -37,14 +38,6 @@ struct Hunk {
     lines: Vec<DiffLine>,
 }
 
-/// A file as `--json` prints it.
-#[derive(Serialize)]
-struct Printed<'a> {
-    path: &'a str,
-    edits: usize,
-    patch: String,
-}
-
 impl Changes {
     /// Adds the edits of an entry, except those that failed.
     pub(super) fn add(&mut self, item: &StoryItem<'_>) {
@@ -59,7 +52,7 @@ impl Changes {
                     Some(old) => old.clone(),
                     None => file.content.take().unwrap_or_default(),
                 };
-                for lines in hunks(&ended(&before), &ended(&edit.new), AROUND) {
+                for lines in hunks(&ended(&before), &ended(&edit.new), CONTEXT_LINES) {
                     file.hunks.push(Hunk { turn: item.turn, lines });
                 }
                 file.content = edit.old.is_none().then_some(edit.new);
@@ -87,7 +80,7 @@ impl Changes {
             for file in &self.files {
                 let lines = file.lines();
                 let patch = lines.iter().map(|(_, line)| format!("{line}\n")).collect();
-                let printed = Printed { path: &file.path, edits: file.hunks.len(), patch };
+                let printed = FilePatch { path: &file.path, edits: file.hunks.len(), patch };
                 reading.json(context, &printed)?;
             }
             return Ok(());

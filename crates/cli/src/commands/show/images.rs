@@ -6,21 +6,13 @@ use std::fs::OpenOptions;
 use std::io::Write;
 use std::path::Path;
 
-use serde::Serialize;
+use quipu_ledger::wire::WrittenPicture;
 use serde_json::Value;
 
 use crate::commands::Context;
 use crate::error::{CommandError, Result};
 use crate::output::{Style, Text, bytes, count};
 use crate::reading::Reading;
-
-/// A written picture, as `--json` prints it.
-#[derive(Debug, Serialize)]
-struct Written {
-    path: String,
-    media_type: String,
-    bytes: usize,
-}
 
 /// The pictures of a session.
 #[derive(Debug, Default)]
@@ -29,7 +21,7 @@ pub(super) struct Images {
 }
 
 impl Images {
-    /// Adds the pictures of a stored line. One that is there already is not added again.
+    /// Adds the pictures of a stored line, each once.
     pub(super) fn add(&mut self, line: &[u8]) {
         if let Ok(value) = serde_json::from_slice::<Value>(line) {
             self.walk(&value, 0);
@@ -37,8 +29,8 @@ impl Images {
     }
 
     fn walk(&mut self, value: &Value, depth: usize) {
-        const DEEPEST: usize = 64;
-        if depth > DEEPEST {
+        const MAX_DEPTH: usize = 64;
+        if depth > MAX_DEPTH {
             return;
         }
         match value {
@@ -90,7 +82,7 @@ impl Images {
             file.write_all(picture).map_err(|error| cannot("write", &path, &error))?;
             let media_type = kind.clone();
             let path = path.display().to_string();
-            written.push(Written { path, media_type, bytes: picture.len() });
+            written.push(WrittenPicture { path, media_type, bytes: picture.len() });
         }
         if context.is_json {
             return written.iter().try_for_each(|picture| reading.json(context, picture));
@@ -110,11 +102,12 @@ impl Images {
     }
 }
 
-/// Decodes base64 with the ordinary alphabet, or the one for URLs. Returns `None` for anything else.
+/// Decodes base64 with the ordinary alphabet, or the one for URLs. Returns `None` for anything
+/// else.
 fn decoded(text: &str) -> Option<Vec<u8>> {
     let text = text.split_once(";base64,").map_or(text, |(_, data)| data);
     let mut decoded = Vec::with_capacity(text.len() / 4 * 3);
-    let (mut bits, mut held) = (0_u32, 0_u32);
+    let (mut bits, mut bit_count) = (0_u32, 0_u32);
     for byte in text.trim_end_matches('=').bytes() {
         let value = match byte {
             b'A'..=b'Z' => byte - b'A',
@@ -126,11 +119,11 @@ fn decoded(text: &str) -> Option<Vec<u8>> {
             _ => return None,
         };
         bits = (bits << 6) | u32::from(value);
-        held += 6;
-        if held >= 8 {
-            held -= 8;
-            decoded.push((bits >> held) as u8);
-            bits &= (1 << held) - 1;
+        bit_count += 6;
+        if bit_count >= 8 {
+            bit_count -= 8;
+            decoded.push((bits >> bit_count) as u8);
+            bits &= (1 << bit_count) - 1;
         }
     }
     (!decoded.is_empty()).then_some(decoded)
@@ -147,7 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn base64() {
+    fn base64_of_both_alphabets_is_decoded() {
         assert_eq!(decoded("aGVycmluZw==").unwrap(), b"herring");
         assert_eq!(decoded("data:image/png;base64,-_8").unwrap(), [0xfb, 0xff]);
         assert_eq!(decoded("no base64!"), None);
@@ -155,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn pictures_of_all_agents() {
+    fn a_picture_is_found_in_every_shape_and_once() {
         let mut images = Images::default();
         images.add(br#"{"message":{"content":[{"type":"image","source":{"type":"base64","media_type":"image/png","data":"aGk="}}]}}"#);
         images.add(br#"{"content":[{"type":"image","data":"aGk=","mimeType":"image/png"},{"type":"image","data":"aG8=","mimeType":"image/jpeg"}]}"#);

@@ -22,8 +22,8 @@ use crate::output::{
 };
 use crate::shell;
 
-/// Limit for the width of prose, in columns: longer lines are hard to read.
-const WIDEST: usize = 100;
+/// Limit for the width of prose, in columns. Longer lines are hard to read.
+const MAX_WIDTH: usize = 100;
 
 /// Indentation of the agent's text.
 const INDENT: &str = "  ";
@@ -33,7 +33,7 @@ pub(in crate::commands) struct Page<'c> {
     context: &'c mut Context,
     ids: ShortIds,
     detail: StoryDetail,
-    /// True if only one role is shown, so that calls have no results next to them.
+    /// True if only entries of tools are shown: then results are shown without their calls.
     is_narrowed_to_tools: bool,
     last: Last,
     day: Option<String>,
@@ -83,7 +83,12 @@ impl<'c> Page<'c> {
     }
 
     /// Prints the session's title and metadata.
-    pub(in crate::commands) fn head(&mut self, head: &StoryHead, cost: Option<f64>) -> Result<()> {
+    pub(in crate::commands) fn head(
+        &mut self,
+        head: &StoryHead,
+        id: Text,
+        cost: Option<f64>,
+    ) -> Result<()> {
         let name = format::by_name(&head.format).map_or(&*head.format, |format| format.title());
         let agent = Some(head.agent.clone()).filter(|agent| !agent.is_empty());
         let cwd = head.cwd.as_ref().map(|cwd| self.context.show(cwd));
@@ -97,21 +102,23 @@ impl<'c> Page<'c> {
         ];
         let facts: Vec<String> = facts.into_iter().flatten().collect();
         let cost = cost.filter(|cost| *cost > 0.0).map(dollars);
-        let about = [Some(head.id.clone()), Some(count(head.turns, "turn")), took(head), cost];
-        let about: Vec<String> = about.into_iter().flatten().collect();
-        let id = Text::styled(Style::Dim, about.join(" · "));
-        let id = match head.state {
-            SessionState::Live => id,
-            SessionState::Lost => id.with(Style::Warning, format!(" · lost: {}", left(head))),
-            state => id.with(Style::Warning, format!(" · {state}")),
+        let about = [Some(count(head.turns, "turn")), took(head), cost];
+        let about: String = about.into_iter().flatten().map(|it| format!(" · {it}")).collect();
+        let about = id.with(Style::Dim, about);
+        let about = match head.state {
+            SessionState::Live => about,
+            SessionState::Lost => {
+                about.with(Style::Warning, format!(" · lost: {}", known_of_lost(head)))
+            }
+            state => about.with(Style::Warning, format!(" · {state}")),
         };
         self.context.output.line(Text::styled(Style::Bold, title(head, self.width())))?;
         for line in joined(&facts, self.room(0)) {
             self.context.output.laid_out(&Text::styled(Style::Dim, line))?;
         }
-        self.context.output.line(id)?;
+        self.context.output.line(about)?;
         for (word, other) in [
-            ("sub-agent of", &head.parent),
+            ("sub-agent of", &head.parent_session_id),
             ("forked from", &head.fork_of),
             ("continued in", &head.continued_in),
         ] {
@@ -119,25 +126,25 @@ impl<'c> Page<'c> {
                 self.context.output.line(Text::styled(Style::Dim, format!("{word} {other}")))?;
             }
         }
-        self.session.clone_from(&head.id);
-        self.subagents(head.left.as_ref().map_or(&[], |left| &left.subagents))
+        self.session.clone_from(&head.session_id);
+        self.subagents(head.remains.as_ref().map_or(&[], |left| &left.subagent_ids))
     }
 
     /// Prints sub-agents that no call started.
     fn subagents(&mut self, ids: &[String]) -> Result<()> {
-        const MOST: usize = 10;
+        const MAX_LISTED: usize = 10;
         if ids.is_empty() {
             return Ok(());
         }
         self.is_empty = false;
-        for id in ids.iter().take(MOST) {
+        for id in ids.iter().take(MAX_LISTED) {
             let command = self.context.shell.command("show", &self.ids.of(id), &[]);
             self.mark(Style::Dim, "↳", "sub-agent")?;
             self.context.output.command(INDENT, &command)?;
         }
-        if ids.len() > MOST {
+        if ids.len() > MAX_LISTED {
             let command = self.context.shell.command("tree", &self.ids.of(&self.session), &[]);
-            let more = number((ids.len() - MOST) as u64);
+            let more = number((ids.len() - MAX_LISTED) as u64);
             self.mark(Style::Dim, "↳", &format!("{more} more"))?;
             self.context.output.command(INDENT, &command)?;
         }
@@ -167,6 +174,9 @@ impl<'c> Page<'c> {
     }
 
     fn entry(&mut self, item: &StoryItem<'_>) -> Result<()> {
+        if !item.is_open(self.detail) && item.is_shown(self.detail) {
+            return item.gists().try_for_each(|gist| self.gist(gist));
+        }
         if item.has_text()
             && std::mem::replace(&mut self.is_absent, item.is_absent) != item.is_absent
         {
@@ -193,7 +203,7 @@ impl<'c> Page<'c> {
                 self.mark(Style::Dim, "◆", &format!("the context was reset{why}"))?;
             }
             ItemKind::BranchSummary { summary, .. } => {
-                self.mark(Style::Dim, "◆", "left a branch, with a summary of it")?;
+                self.mark(Style::Dim, "◆", "the agent left a branch and summarised it")?;
                 if self.detail.compactions {
                     self.prose(&markdown(summary, self.room(2)), INDENT)?;
                 }
@@ -252,7 +262,7 @@ impl<'c> Page<'c> {
             self.day = Some(day.to_owned());
         }
         if let Some(author) = item.author() {
-            rule = rule.with(Style::Dim, format!("─ {} ", one_line(&author, WIDEST / 2)));
+            rule = rule.with(Style::Dim, format!("─ {} ", one_line(&author, MAX_WIDTH / 2)));
         }
         let room = self.width().saturating_sub(rule.width());
         rule = rule.with(Style::Dim, "─".repeat(room));
@@ -268,8 +278,11 @@ impl<'c> Page<'c> {
         }
         match piece {
             Piece::Words(words) => self.words(item, words),
-            Piece::Attached { label, text } if label == RECORD_LABEL => self.fields(text),
-            Piece::Attached { label, text } => self.aside(&one_line(label, WIDEST), text),
+            Piece::Attached { label, text, .. } if label == RECORD_LABEL => self.fields(text),
+            Piece::Attached { gist: Some(gist), .. } if !self.detail.folded => self.gist(gist),
+            Piece::Attached { label, text, .. } | Piece::Pasted { label, text } => {
+                self.aside(&one_line(label, MAX_WIDTH), text)
+            }
             Piece::Thinking(words) => self.aside("thinking", words),
             Piece::Call(call) => {
                 self.begin_call()?;
@@ -334,6 +347,11 @@ impl<'c> Page<'c> {
                 self.marked(Text::styled(Style::Accent, "❯ "), &lines)
             }
         }
+    }
+
+    /// Prints what a person chose to show the model.
+    fn gist(&mut self, gist: &str) -> Result<()> {
+        self.mark(Style::Dim, "+", gist)
     }
 
     /// Prints something that is hidden by default.
@@ -449,20 +467,20 @@ impl<'c> Page<'c> {
 
     /// Returns the width of rules.
     fn width(&self) -> usize {
-        self.context.output.width().map_or(WIDEST, |width| width.min(WIDEST))
+        self.context.output.width().map_or(MAX_WIDTH, |width| width.min(MAX_WIDTH))
     }
 
     /// Returns the width that is left for prose.
     fn room(&self, taken: usize) -> Option<usize> {
         let width = self.context.output.width()?;
-        Some(width.min(WIDEST).saturating_sub(taken).max(1))
+        Some(width.min(MAX_WIDTH).saturating_sub(taken).max(1))
     }
 }
 
 /// Returns a session's title.
 pub(in crate::commands) fn title(head: &StoryHead, width: usize) -> String {
     let text = head.title.as_deref().unwrap_or("untitled");
-    one_line(text, width.min(WIDEST))
+    one_line(text, width.min(MAX_WIDTH))
 }
 
 /// Joins facts into as few lines as fit. A fact is broken only if it is longer than a line.
@@ -493,17 +511,17 @@ fn took(head: &StoryHead) -> Option<String> {
 }
 
 /// Describes what is known of a lost session.
-fn left(head: &StoryHead) -> String {
-    let Some(left) = &head.left else { return "its transcript is gone".to_owned() };
+fn known_of_lost(head: &StoryHead) -> String {
+    let Some(left) = &head.remains else { return "its transcript is gone".to_owned() };
     if head.part == "trajectory" {
         return "only the trajectory of its runs is known".to_owned();
     }
-    if left.subagents.is_empty() && left.outputs == 0 && left.prompts > 0 {
+    if left.subagent_ids.is_empty() && left.outputs == 0 && left.prompts > 0 {
         return "only its prompts are known".to_owned();
     }
     let known = [
         (left.prompts, "prompt"),
-        (left.subagents.len() as u64, "sub-agent"),
+        (left.subagent_ids.len() as u64, "sub-agent"),
         (left.outputs, "tool output"),
     ];
     let known: Vec<String> = known
@@ -518,7 +536,7 @@ fn left(head: &StoryHead) -> String {
     }
 }
 
-/// Describes an entry that is not a message; with its time if its type is unknown.
+/// Describes an entry that is not a message, and its time if its type is unknown.
 fn note(item: &StoryItem<'_>) -> String {
     if item.folded != Some(Folded::Unknown) {
         return item.type_name.to_string();
@@ -529,12 +547,11 @@ fn note(item: &StoryItem<'_>) -> String {
 }
 
 fn rewound(rewind: &Rewind) -> String {
-    match (rewind.to_turn, &rewind.to) {
-        (Some(turn), _) if rewind.is_within_turn => {
-            format!("rewound within turn {turn}; the entries above were abandoned")
-        }
-        (Some(turn), _) => format!("rewound to turn {turn}; the turns above were abandoned"),
-        (None, Some(_)) => "rewound to the beginning; the turns above were abandoned".to_owned(),
-        (None, None) => "started over; the turns above were abandoned".to_owned(),
-    }
+    let to = match (rewind.to_turn, &rewind.to) {
+        (Some(turn), _) if rewind.is_within_turn => format!("rewound within turn {turn}"),
+        (Some(turn), _) => format!("rewound to turn {turn}"),
+        (None, Some(_)) => "rewound to the beginning".to_owned(),
+        (None, None) => "started over".to_owned(),
+    };
+    format!("{to}; {} abandoned", rewind.abandoned())
 }

@@ -1,7 +1,8 @@
 //! Formats tool calls and their results.
 
 use quipu_transcript::story::{
-    Edit, Outcome, StoryCall, StoryResult, Task, TaskState, Tools, edits, one_line, tasks,
+    self, Edit, Outcome, StoryCall, StoryResult, Task, TaskState, Tools, edits, one_line,
+    path_line, tasks,
 };
 
 use crate::output::{ShortIds, Style, Text, bytes, count, hunks, plain};
@@ -10,7 +11,7 @@ use crate::shell::Shell;
 /// Indentation of a call's input and result.
 const INSIDE: &str = "      ";
 
-/// Formats a call: mark, name, what it is about, and more if wanted.
+/// Formats a call: its mark, name and description, and with `tools` its input.
 pub(super) fn call(
     call: &StoryCall<'_>,
     ids: &ShortIds,
@@ -30,7 +31,11 @@ pub(super) fn call(
         (None, false) => Text::styled(Style::Dim, "no result"),
     };
     let name = if call.name.is_empty() { "a tool without a name" } else { &*call.name };
-    let mut lines = line(mark(call.outcome), name, about, note, room);
+    let cut = |columns| match &call.input {
+        Some(input) => story::about(&call.name, input.get(), columns).unwrap_or_default(),
+        None => String::new(),
+    };
+    let mut lines = line(mark(call.outcome), name, about.map(|about| (about, cut)), note, room);
     if let Some(session) = &call.subagent {
         let command = shell.command("show", &ids.of(session), &[]);
         lines.push(Text::plain(INSIDE).with(Style::Good, command));
@@ -67,7 +72,9 @@ pub(super) fn result(
             Outcome::Failed => Style::Bad,
         };
         let mark = Text::styled(style, "  ↳ ");
-        lines.extend(line(mark, name, result.about.as_deref(), note, room));
+        let about =
+            result.about.as_deref().map(|about| (about, move |columns| cut(about, columns)));
+        lines.extend(line(mark, name, about, note, room));
     }
     if is_open {
         let inner = room.map(|room| room.saturating_sub(INSIDE.len()).max(1));
@@ -95,27 +102,39 @@ fn mark(outcome: Option<Outcome>) -> Text {
     }
 }
 
-/// Formats one line. If it is too long, it cuts the description, then the tool's name; only if that
-/// is not enough, it breaks the line.
-fn line(mark: Text, name: &str, about: Option<&str>, note: Text, room: Option<usize>) -> Vec<Text> {
-    /// Width that a name keeps.
-    const LEAST: usize = 8;
+/// Shortens what a call is about to a number of columns. A path keeps the name of its file.
+fn cut(about: &str, columns: usize) -> String {
+    if about.contains(' ') { one_line(about, columns) } else { path_line(about, columns) }
+}
+
+/// Formats one line. If it is too long, it cuts the description with the function beside it, then
+/// the tool's name; only if that is not enough, it breaks the line.
+fn line(
+    mark: Text,
+    name: &str,
+    about: Option<(&str, impl Fn(usize) -> String)>,
+    note: Text,
+    room: Option<usize>,
+) -> Vec<Text> {
+    /// A name is not cut to fewer columns.
+    const MIN_NAME_WIDTH: usize = 8;
     let beside = mark.width()
         + if note.is_empty() { 0 } else { note.width() + 2 }
         + if about.is_some() { 2 } else { 0 };
     let name = match room {
-        Some(room) => Text::styled(Style::Bold, name).cut(room.saturating_sub(beside).max(LEAST)),
+        Some(room) => {
+            Text::styled(Style::Bold, name).cut(room.saturating_sub(beside).max(MIN_NAME_WIDTH))
+        }
         None => Text::styled(Style::Bold, name),
     };
     let mut line = mark.join(name);
-    if let Some(words) = about {
+    if let Some((words, cut)) = about {
         let taken = line.width() + 1 + if note.is_empty() { 0 } else { note.width() + 2 };
         let about = Text::plain(words);
-        let about = match room {
-            // Both ends of a path matter; in prose, the beginning does.
-            Some(room) if words.contains(' ') => about.shorten(room.saturating_sub(taken).max(1)),
-            Some(room) => about.cut(room.saturating_sub(taken).max(1)),
-            None => about,
+        let about = match room.map(|room| room.saturating_sub(taken).max(1)) {
+            // Control characters are wider when they are made visible.
+            Some(room) if about.width() > room => Text::plain(cut(room)).shorten(room),
+            _ => about,
         };
         line = line.and(" ").join(about);
     }
@@ -158,13 +177,13 @@ fn input(json: &str, room: Option<usize>) -> Vec<Text> {
     lines.into_iter().map(|line| Text::plain(INSIDE).join(line)).collect()
 }
 
-/// Unchanged lines around a change.
-const AROUND: usize = 3;
+/// Number of unchanged lines around a change.
+const CONTEXT_LINES: usize = 3;
 
 /// Formats an edit: its file, then the old and the new lines in order.
 fn diff(edit: &Edit, room: Option<usize>) -> Vec<Text> {
     let mut lines = fit(Text::styled(Style::Dim, &edit.path), room);
-    let hunks = hunks(edit.old.as_deref().unwrap_or_default(), &edit.new, AROUND);
+    let hunks = hunks(edit.old.as_deref().unwrap_or_default(), &edit.new, CONTEXT_LINES);
     for (number, hunk) in hunks.iter().enumerate() {
         if number > 0 {
             lines.push(Text::styled(Style::Dim, "…"));
@@ -178,15 +197,17 @@ fn diff(edit: &Edit, room: Option<usize>) -> Vec<Text> {
 fn task(task: &Task) -> Text {
     match task.state {
         TaskState::Done => {
-            Text::styled(Style::Good, "✓ ").with(Style::Dim, one_line(&task.text, WIDEST))
+            Text::styled(Style::Good, "✓ ").with(Style::Dim, one_line(&task.text, MAX_TASK_WIDTH))
         }
-        TaskState::Doing => Text::styled(Style::Accent, "▸ ").and(one_line(&task.text, WIDEST)),
-        TaskState::Open => Text::plain("○ ").and(one_line(&task.text, WIDEST)),
+        TaskState::Doing => {
+            Text::styled(Style::Accent, "▸ ").and(one_line(&task.text, MAX_TASK_WIDTH))
+        }
+        TaskState::Open => Text::plain("○ ").and(one_line(&task.text, MAX_TASK_WIDTH)),
     }
 }
 
 /// Limit for the length of a task, in columns.
-const WIDEST: usize = 400;
+const MAX_TASK_WIDTH: usize = 400;
 
 fn fit(line: Text, room: Option<usize>) -> Vec<Text> {
     match room {

@@ -1,32 +1,11 @@
-//! Windows of a plan: which of them is active, and what is left of a limit.
+//! Prints the windows of a plan: which of them is active, and what is left of a limit.
 
 use jiff::Timestamp;
 use quipu_ledger::wire::UsageReport;
-use quipu_transcript::format::FORMATS;
 
 use crate::commands::Context;
-use crate::config::Limits;
 use crate::error::Result;
 use crate::output::{Style, Text, clock, dollars, short};
-
-/// Returns the format whose vendor has windows, and their length in hours.
-pub(crate) fn window() -> Option<(&'static str, u8)> {
-    FORMATS.iter().find_map(|format| Some((format.name(), format.window_hours()?)))
-}
-
-/// Marks the active window, and sets what is left of the limits.
-pub(super) fn complete(report: &mut UsageReport, limits: &Limits) {
-    let now = Timestamp::now().as_millisecond();
-    for line in &mut report.lines {
-        let cost = line.cost_usd.unwrap_or(0.0);
-        let tokens = line.total_tokens;
-        if let Some(block) = &mut line.block {
-            block.is_active = block.ends_at > now;
-            block.left_usd = limits.block_usd.map(|limit| (limit - cost).max(0.0));
-            block.left_tokens = limits.block_tokens.map(|limit| limit.saturating_sub(tokens));
-        }
-    }
-}
 
 /// Prints how long the active window lasts, and what is left of the limits.
 pub(super) fn show(context: &mut Context, report: &UsageReport) -> Result<()> {

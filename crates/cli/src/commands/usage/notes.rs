@@ -1,11 +1,12 @@
-//! Notes below the usage table: prices, hidden groups, unfinished lines, requests without a line.
+//! Notes below the usage table: prices, hidden groups, unfinished lines, requests that no
+//! transcript records.
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use quipu_ledger::wire::UsageReport;
 use quipu_transcript::prices::AS_OF;
 
-use super::{By, Own, groups};
+use super::{By, OwnPriced, groups};
 use crate::commands::Context;
 use crate::error::Result;
 use crate::output::{Style, Text, dollars, short};
@@ -18,13 +19,15 @@ pub(super) fn show(
     report: &UsageReport,
     by: By,
     hidden: usize,
-    own: &Own,
+    own: &OwnPriced,
     zone: &TimeZone,
 ) -> Result<()> {
     context.output.gap()?;
     let total = &report.total;
     if hidden > 0 {
-        let text = format!("and {} with a lower cost; --all shows them", groups(by, hidden));
+        let which = if by.is_time() { "before that" } else { "with a lower cost" };
+        let them = if hidden == 1 { "it" } else { "them" };
+        let text = format!("and {} {which}; --all shows {them}", groups(by, hidden));
         context.output.line(Text::styled(Style::Dim, text))?;
     }
     if total.unpriced_tokens > 0 {
@@ -35,8 +38,8 @@ pub(super) fn show(
         );
         context.output.line(Text::styled(Style::Warning, text))?;
     }
-    if total.unfinished > 0 {
-        let text = match total.unfinished {
+    if total.unfinished_transcripts > 0 {
+        let text = match total.unfinished_transcripts {
             1 => "1 transcript ends in an unfinished line, which is not counted".to_owned(),
             files => {
                 format!("{files} transcripts end in unfinished lines, which are not counted")
@@ -46,8 +49,8 @@ pub(super) fn show(
     }
     if total.without_line_tokens > 0 {
         let text = format!(
-            "{} tokens ({}) are of requests without a line, such as compactions and titles, from the \
-             agents' own totals",
+            "{} tokens ({}) are of requests that no transcript records, such as compactions and titles; \
+             they come from the agents' own totals",
             short(total.without_line_tokens),
             dollars(total.without_line_usd)
         );

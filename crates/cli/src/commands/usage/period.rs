@@ -1,14 +1,15 @@
 //! The time range of a usage report.
 
 use jiff::tz::TimeZone;
-use jiff::{Timestamp, ToSpan, Zoned};
+use jiff::{Timestamp, ToSpan};
+use quipu_transcript::when;
 
 use super::{Args, By};
 use crate::error::Result;
 use crate::filters;
 
 /// A time range, and its description.
-pub(super) struct Asked {
+pub(super) struct Period {
     pub(super) since: Option<i64>,
     pub(super) until: Option<i64>,
     pub(super) words: String,
@@ -16,30 +17,32 @@ pub(super) struct Asked {
     pub(super) is_recent: bool,
 }
 
-/// Days shown without `--since` and `--until`.
-const DAYS: i32 = 30;
+/// Number of days that are shown without `--since` and `--until`.
+const DEFAULT_DAYS: i32 = 30;
 
-/// Days of which windows are shown without `--since` and `--until`.
-const BLOCK_DAYS: i32 = 3;
+/// Number of days whose windows are shown without `--since` and `--until`.
+const DEFAULT_BLOCK_DAYS: i32 = 3;
 
-/// Returns the range that the arguments mean. Days are whole: `--since 3d` begins with that day.
-pub(super) fn asked(args: &Args, is_json: bool, zone: &TimeZone) -> Result<Asked> {
+/// Returns the requested range. It begins at midnight: `--since 3d` includes all of that day.
+pub(super) fn requested(args: &Args, is_json: bool, zone: &TimeZone) -> Result<Period> {
     let now = Timestamp::now().to_zoned(zone.clone());
     let mut words = Vec::new();
     let days = match args.by {
-        By::Today => 1,
-        By::Blocks => BLOCK_DAYS,
-        _ => DAYS,
+        By::Today | By::Yesterday => 1,
+        By::Blocks => DEFAULT_BLOCK_DAYS,
+        _ => DEFAULT_DAYS,
     };
     let is_recent = matches!(args.by, By::Today | By::Daily | By::Blocks)
         && args.since.is_none()
         && args.until.is_none()
         && (args.by == By::Today || !(args.all || is_json || args.csv));
-    let (from, until) = filters::range(args.since.as_deref(), args.until.as_deref())?;
+    let named = (args.by == By::Yesterday && args.since.is_none() && args.until.is_none())
+        .then_some("yesterday");
+    let (from, until) =
+        filters::range(args.since.as_deref().or(named), args.until.as_deref().or(named))?;
     let since = match from {
         Some(from) => {
-            let time = Timestamp::from_millisecond(from).unwrap_or_default();
-            let day = start_of_day(&time.to_zoned(zone.clone()));
+            let day = when::start_of_day(from, zone);
             words.push(format!("since {}", day.date()));
             Some(day)
         }
@@ -49,14 +52,17 @@ pub(super) fn asked(args: &Args, is_json: bool, zone: &TimeZone) -> Result<Asked
                 days => format!("in the last {days} days"),
             });
             let first = now.checked_sub((days - 1).days()).unwrap_or_else(|_| now.clone());
-            Some(start_of_day(&first))
+            Some(when::start_of_day(first.timestamp().as_millisecond(), zone))
         }
         None => None,
     };
     if let Some(end) = until {
-        // The last moment is before the end.
+        // The end is the first moment that is not included.
         let last = Timestamp::from_millisecond(end.saturating_sub(1)).unwrap_or_default();
         words.push(format!("until {}", last.to_zoned(zone.clone()).date()));
+    }
+    if let Some(day) = named {
+        words = vec![day.to_owned()];
     }
     let filters = [("project", &args.project), ("agent", &args.agent), ("format", &args.format)];
     words.extend(
@@ -66,9 +72,5 @@ pub(super) fn asked(args: &Args, is_json: bool, zone: &TimeZone) -> Result<Asked
         words.push("all recorded usage".to_owned());
     }
     let since = since.map(|since| since.timestamp().as_millisecond());
-    Ok(Asked { since, until, words: words.join(", "), is_recent })
-}
-
-fn start_of_day(time: &Zoned) -> Zoned {
-    time.start_of_day().unwrap_or_else(|_| time.clone())
+    Ok(Period { since, until, words: words.join(", "), is_recent })
 }

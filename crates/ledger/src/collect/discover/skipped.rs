@@ -99,7 +99,7 @@ pub(crate) fn summarise(
             files: 0,
             folders: 0,
             paths: Vec::new(),
-            in_database: roots.get(skip.root).is_some_and(|root| in_database(root, &skip.path)),
+            is_in_database: roots.get(skip.root).is_some_and(|root| in_database(root, &skip.path)),
         });
         group.files += u64::from(!is_folder);
         group.folders += u64::from(is_folder);

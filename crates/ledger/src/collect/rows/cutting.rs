@@ -9,7 +9,7 @@ use rusqlite::{Connection, OptionalExtension};
 use crate::Result;
 use crate::base::ids::GenerationId;
 use crate::collect::batch::{Began, Builder, Piece, RowCursor, SpanPlan, Step};
-use crate::collect::known::{HEAD, KnownSource, print};
+use crate::collect::known::{HEAD, KnownSource, fingerprint};
 use crate::collect::lines::Cut;
 use crate::collect::read::Work;
 use crate::collect::rewrite::OldLines;
@@ -206,7 +206,7 @@ impl RowEnds {
     }
 
     fn add(&mut self, line: &[u8]) {
-        self.last = print(line);
+        self.last = fingerprint(line);
         if self.head_print.is_none() {
             let missing = HEAD.saturating_sub(self.head.len());
             self.head.extend_from_slice(line.get(..missing).unwrap_or(line));
@@ -216,9 +216,11 @@ impl RowEnds {
     fn prints(&self) -> Prints {
         match self.head_print {
             Some(head) => Prints { head, head_length: HEAD, marker: self.last },
-            None => {
-                Prints { head: print(&self.head), head_length: self.head.len(), marker: self.last }
-            }
+            None => Prints {
+                head: fingerprint(&self.head),
+                head_length: self.head.len(),
+                marker: self.last,
+            },
         }
     }
 }

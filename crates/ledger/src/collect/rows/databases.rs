@@ -26,9 +26,9 @@ pub(crate) fn all(
         let missing = unread.0.values().map(|named| named.count).sum();
         databases.push(DatabaseStatus {
             path: String::from_utf8_lossy(&known.path).into_owned(),
-            schema: rows.last_row,
+            schema_version: rows.last_row,
             transcripts,
-            read: transcripts.saturating_sub(missing),
+            read_transcripts: transcripts.saturating_sub(missing),
         });
         skipped.extend(unread.0.into_iter().map(|(reason, named)| SkippedFiles {
             format: format.to_owned(),
@@ -36,7 +36,7 @@ pub(crate) fn all(
             files: named.count,
             folders: 0,
             paths: named.paths,
-            in_database: true,
+            is_in_database: true,
         }));
     }
     Ok((databases, skipped))
@@ -46,19 +46,19 @@ pub(crate) fn all(
 /// part.
 pub(crate) fn newer(conn: &Connection, format: &str) -> Result<Vec<SkippedFiles>> {
     let (databases, _) = all(conn, format)?;
-    let newer = databases.into_iter().filter(|database| database.schema > NEWEST_SCHEMA);
+    let newer = databases.into_iter().filter(|database| database.schema_version > NEWEST_SCHEMA);
     Ok(newer
         .map(|database| SkippedFiles {
             format: format.to_owned(),
             reason: format!(
                 "schema {} of a database is newer than this quipu supports ({NEWEST_SCHEMA}): \
                  collected as far as it is understood",
-                database.schema
+                database.schema_version
             ),
             files: 1,
             folders: 0,
             paths: vec![database.path],
-            in_database: false,
+            is_in_database: false,
         })
         .collect())
 }

@@ -12,8 +12,8 @@ use super::refusal::{Stop, theirs};
 use super::session::text;
 use super::tables::{self, Tables};
 
-/// The size of the document, in bytes, from which large values are left out. Skill prompts of 300
-/// KB were seen in each of thousands of keys.
+/// The smallest document, in bytes, whose large values are left out. Skill prompts of 300 KB were
+/// seen in each of thousands of keys.
 const LARGE_INDEX_BYTES: usize = 64 << 20;
 
 /// The size, in bytes, above which a value counts as large.

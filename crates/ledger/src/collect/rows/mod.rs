@@ -108,8 +108,8 @@ impl Sync<'_> {
             return Ok(dropped);
         }
         self.gone(&known)?;
-        // Repeated with every sync: rows that are not understood now may be deleted by the agent
-        // later.
+        // Every sync repeats these warnings, because the agent may later delete rows that are not
+        // understood now.
         self.report.warnings.clear();
         let formats: BTreeSet<&str> = self.roots.iter().map(|root| root.format.name()).collect();
         for format in formats {
@@ -141,7 +141,7 @@ impl Sync<'_> {
         if plan.gone.is_empty() && plan.back.is_empty() {
             return Ok(());
         }
-        self.report.gone += plan.gone.len() as u64;
+        self.report.gone_sources += plan.gone.len() as u64;
         let mut writer = Writer::new(self.roots, &[], self.gate, self.report);
         self.ledger.write(|tx| {
             writer.begin(tx)?;

@@ -27,7 +27,7 @@ use super::tables;
 use crate::base::foreign::{self, FileId, FileKind, Folder, Meta};
 use crate::base::paths::sqlite_uri;
 use crate::collect::is_over;
-use crate::collect::known::print;
+use crate::collect::known::fingerprint;
 use crate::file::ledger_path::in_real_folder;
 use crate::truth::sources::{Print, Stat};
 
@@ -134,12 +134,12 @@ impl Files {
 
     /// Returns a fingerprint of the log, to see whether it changed.
     pub(super) fn log_print(&self) -> Print {
-        let Some(log) = self.log.filter(|log| log.size > 0) else { return print(b"") };
+        let Some(log) = self.log.filter(|log| log.size > 0) else { return fingerprint(b"") };
         let mut bytes = Vec::new();
         for number in [log.device, log.inode, log.size, log.mtime_ns.cast_unsigned()] {
             bytes.extend_from_slice(&number.to_le_bytes());
         }
-        print(&bytes)
+        fingerprint(&bytes)
     }
 
     /// Returns the time at which the database was last written to, in nanoseconds.

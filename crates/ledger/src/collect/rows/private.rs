@@ -14,8 +14,8 @@ const INFIX: &str = ".copy-";
 /// The lock file, held while the folder is in use. The kernel drops the lock with its process.
 const LOCK: &str = "in-use";
 
-/// The age from which a folder without a lock file counts as abandoned; a younger one is being
-/// created.
+/// The age at which a folder without a lock file counts as abandoned. A younger one may still be
+/// being created.
 const MAX_UNFINISHED_AGE: Duration = Duration::from_secs(3600);
 
 /// The number of bytes copied between two checks of the deadline.

@@ -10,7 +10,7 @@ use super::event::Event;
 use super::refusal::{Stop, theirs};
 use super::tables::Tables;
 use crate::collect::batch::{Began, Builder, RowCursor};
-use crate::collect::known::{KnownSource, print};
+use crate::collect::known::{KnownSource, fingerprint};
 use crate::collect::plan::Job;
 use crate::collect::read::Work;
 use crate::collect::rewrite::OldLines;
@@ -21,7 +21,7 @@ const PAGE_ROWS: i64 = 512;
 /// The number of bytes after which a page ends.
 const PAGE_BYTES: usize = 2 << 20;
 
-/// The number of new rows from which they are compared with other sources of the session.
+/// The smallest number of new rows that are compared with other sources of the session.
 const MIN_ROWS_TO_COMPARE: i64 = 64;
 
 /// A session in the database.
@@ -60,7 +60,7 @@ impl Session {
             })
             .map_err(theirs)?;
         *verified += last.as_ref().map_or(0, |event| event.line.len() as u64);
-        Ok(last.is_some_and(|event| print(&event.line) == known.marker))
+        Ok(last.is_some_and(|event| fingerprint(&event.line) == known.marker))
     }
 }
 

@@ -1,4 +1,4 @@
-//! Chooses the folders to watch: those that a format's claims enter, one watch for each. Never
+//! Chooses the folders to watch: those in which a format looks for files, one watch for each. Never
 //! watches a denied folder, or anything below a folder that is left out.
 
 use std::collections::HashSet;

@@ -20,9 +20,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
+use crate::base::foreign::FileId;
 use crate::collect::{Progress, RootPath, Sweep, collect_named, sweep};
 use crate::file::ledger::Ledger;
-use crate::file::open_files::FileId;
 use crate::file::owner::adopt;
 use crate::wire::SyncReport;
 use crate::{Error, Result, Trouble};
@@ -356,9 +356,9 @@ impl Watch<'_> {
     fn note(&mut self, report: &SyncReport) {
         let news = report.records_added
             + report.sources_added
-            + report.rewritten
-            + report.renamed
-            + report.gone;
+            + report.rewritten_sources
+            + report.renamed_sources
+            + report.gone_sources;
         if news > 0 {
             (self.report_event)(Event::Collected(report));
         }
@@ -392,7 +392,7 @@ impl Watch<'_> {
 
 /// Returns whether a sync changed the ledger.
 fn changed_ledger(report: &SyncReport) -> bool {
-    report.sources_changed + report.renamed + report.gone > 0
+    report.sources_changed + report.renamed_sources + report.gone_sources > 0
 }
 
 /// Returns whether waiting does not help.

@@ -97,9 +97,9 @@ pub(super) struct Policy {
     recheck_at: Option<Duration>,
     checkpoint_at: Option<Duration>,
     seal_at: Option<Duration>,
-    /// The time before which no hint makes a sweep due.
+    /// The earliest time of a sweep that a hint asks for.
     sweep_free_at: Duration,
-    /// The time before which no hint makes a look due.
+    /// The earliest time of a look that a hint asks for.
     look_free_at: Duration,
     /// After a failure: the time of the next attempt, and the delay before it.
     retry: Option<(Duration, Duration)>,

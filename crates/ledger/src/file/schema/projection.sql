@@ -11,12 +11,12 @@ CREATE TABLE sessions (
     session_id     TEXT    NOT NULL,      -- the agent's id; sub-agents: <parent>/<agent file>
     part           TEXT    NOT NULL,      -- transcript, agent, subagent, trajectory, prompt_history
     state          TEXT    NOT NULL,      -- live, archived, deleted, gone, lost
-    parent_id      TEXT,                  -- session_id of the session it works for
+    parent_session_id TEXT,               -- the session that it works for
     parent_call    TEXT,                  -- the tool call that started it
     agent_type     TEXT,
     fork_of        TEXT,                  -- session that it continues; as written if it names none
     continued_in   TEXT,
-    project        TEXT,                  -- Claude Code's project folder; never decoded
+    slug           TEXT,                  -- Claude Code's name of the project's folder; never decoded
     cwd            TEXT,                  -- the first one
     git_branch     TEXT,                  -- the last one
     client_version TEXT,                  -- the last one
@@ -37,8 +37,8 @@ CREATE TABLE sessions (
     tool_calls     INTEGER NOT NULL,
     compactions    INTEGER NOT NULL,
     leaf           INTEGER REFERENCES entry_rows (id), -- entry that the next one attaches to
-    first_uuid     ANY,                   -- first entry id: copies and forks share it
-    key            TEXT,                  -- the session key that last led to it
+    first_uuid     TEXT,                  -- first entry id: copies and forks share it
+    session_key    TEXT,                  -- the session key that last led to it
     parent_agent   TEXT,                  -- the parent's agent, where it is another
     opened_at      INTEGER,               -- time of the first line, if it has no entry id
     is_copy        INTEGER NOT NULL,      -- its first entry is older than opened_at, or names an original
@@ -46,7 +46,7 @@ CREATE TABLE sessions (
 ) STRICT;
 
 -- Finds the sub-agents of a session.
-CREATE INDEX sessions_by_parent ON sessions (parent_id) WHERE parent_id IS NOT NULL;
+CREATE INDEX sessions_by_parent ON sessions (parent_session_id) WHERE parent_session_id IS NOT NULL;
 -- Finds resumed and forked copies of a session.
 CREATE INDEX sessions_by_first_uuid ON sessions (first_uuid) WHERE first_uuid IS NOT NULL;
 -- Finds a session by its id alone.
@@ -121,14 +121,14 @@ CREATE VIEW entries AS
                     substr(hex(e.uuid), 1, 8) || '-' || substr(hex(e.uuid), 9, 4) || '-' ||
                     substr(hex(e.uuid), 13, 4) || '-' || substr(hex(e.uuid), 17, 4) || '-' ||
                     substr(hex(e.uuid), 21))
-                ELSE lower(hex(e.uuid)) END AS uuid,
+                ELSE lower(hex(e.uuid)) END AS entry_id,
            e.parent,
            CASE WHEN typeof(e.parent_uuid) <> 'blob' THEN e.parent_uuid
                 WHEN length(e.parent_uuid) = 16 THEN lower(
                     substr(hex(e.parent_uuid), 1, 8) || '-' || substr(hex(e.parent_uuid), 9, 4) || '-' ||
                     substr(hex(e.parent_uuid), 13, 4) || '-' || substr(hex(e.parent_uuid), 17, 4) || '-' ||
                     substr(hex(e.parent_uuid), 21))
-                ELSE lower(hex(e.parent_uuid)) END AS parent_uuid,
+                ELSE lower(hex(e.parent_uuid)) END AS missing_parent_id,
            e.turn, k.type, k.form,
            nullif(k.role, '') AS role, e.time, k.form <> 'unknown' AS is_known, k.is_meta,
            k.is_sidechain, k.is_mirror, k.is_error, k.is_side, k.is_summary, k.is_automatic,
@@ -215,10 +215,11 @@ CREATE TABLE targets (
 -- Tool calls with their results.
 CREATE VIEW tool_calls AS
     SELECT c.entry, c.ordinal, c.session, (SELECT turn FROM entry_rows WHERE id = c.entry) AS turn,
-           c.call AS call_id, t.name,
+           c.call AS call_id, t.name AS tool,
            iif(typeof(c.target) = 'integer', (SELECT text FROM targets WHERE id = c.target), c.target)
                AS target,
-           t.is_partial, c.result, c.is_error, c.mentions_error, c.output_name, c.output
+           t.is_partial, c.result, c.is_error, c.mentions_error,
+           c.output_name AS output_file, c.output
       FROM tool_call_rows c CROSS JOIN tools t ON t.id = c.tool;
 
 -- Results without a call so far.
@@ -265,8 +266,9 @@ CREATE INDEX usage_by_message ON usage_rows (message % 2147483647);
 
 -- One API response per session. Rows with is_counted = 1 add up to the usage of all sessions.
 CREATE VIEW usage AS
-    SELECT u.entry, e.session, e.turn, u.message, u.request, e.time, u.model, u.input, u.output,
-           u.cache_read, u.cache_write, u.cache_write_1h, u.cost_usd, u.is_fast, u.is_sidechain,
+    SELECT u.entry, e.session, e.turn, u.message, u.request, e.time, u.model,
+           u.input AS input_tokens, u.output AS output_tokens, u.cache_read AS cache_read_tokens,
+           u.cache_write AS cache_write_tokens, u.cache_write_1h AS cache_write_1h_tokens, u.cost_usd, u.is_fast, u.is_sidechain,
            u.is_counted
       FROM usage_rows u CROSS JOIN entry_rows e ON e.id = u.entry;
 
@@ -335,8 +337,8 @@ CREATE VIEW usage_without_line AS
         UNION ALL
         SELECT l.session, l.time, u.model, -u.input, -u.output, -u.cache_read, -u.cache_write, -u.cache_write_1h
           FROM usage_quarters u
-          CROSS JOIN sessions child ON child.id = u.session AND child.parent_id IS NOT NULL
-          CROSS JOIN sessions parent ON parent.session_id = child.parent_id
+          CROSS JOIN sessions child ON child.id = u.session AND child.parent_session_id IS NOT NULL
+          CROSS JOIN sessions parent ON parent.session_id = child.parent_session_id
            AND parent.format = child.format
            AND parent.agent = coalesce(child.parent_agent, child.agent)
           CROSS JOIN last l ON l.session = parent.id
@@ -351,8 +353,9 @@ CREATE VIEW usage_without_line AS
         SELECT *, min(min(input, output, cache_read, cache_write)) OVER (PARTITION BY session) AS least
           FROM sums
     )
-    SELECT session, time, model, input, output, cache_read, cache_write,
-           max(cache_write_1h, 0) AS cache_write_1h
+    SELECT session, time, model, input AS input_tokens, output AS output_tokens,
+           cache_read AS cache_read_tokens, cache_write AS cache_write_tokens,
+           max(cache_write_1h, 0) AS cache_write_1h_tokens
       FROM checked
      WHERE least >= 0 AND input + output + cache_read + cache_write > 0;
 
@@ -380,8 +383,8 @@ CREATE VIEW compactions AS
                     substr(hex(c.first_kept), 1, 8) || '-' || substr(hex(c.first_kept), 9, 4) || '-' ||
                     substr(hex(c.first_kept), 13, 4) || '-' || substr(hex(c.first_kept), 17, 4) || '-' ||
                     substr(hex(c.first_kept), 21))
-                ELSE lower(hex(c.first_kept)) END AS first_kept,
-           c.compacted_count, c.tokens_before, c.tokens_after, c.cause, c.read_files,
+                ELSE lower(hex(c.first_kept)) END AS first_kept_entry_id,
+           c.compacted_count AS compacted_messages, c.tokens_before, c.tokens_after, c.cause, c.read_files,
            c.modified_files
       FROM compaction_rows c;
 
@@ -425,7 +428,7 @@ CREATE VIEW labels AS
                     substr(hex(l.target), 1, 8) || '-' || substr(hex(l.target), 9, 4) || '-' ||
                     substr(hex(l.target), 13, 4) || '-' || substr(hex(l.target), 17, 4) || '-' ||
                     substr(hex(l.target), 21))
-                ELSE lower(hex(l.target)) END AS target,
+                ELSE lower(hex(l.target)) END AS entry_id,
            l.label
       FROM label_rows l;
 
@@ -446,7 +449,7 @@ CREATE INDEX documents_by_session ON documents (session, name);
 CREATE TABLE prompts (
     id      INTEGER PRIMARY KEY REFERENCES entry_rows (id), -- entry
     session INTEGER REFERENCES sessions (id),
-    project TEXT,
+    slug    TEXT,
     time    INTEGER,
     text    TEXT    NOT NULL              -- without pasted text
 ) STRICT;
@@ -617,7 +620,7 @@ CREATE TABLE senders (
     channel  TEXT    NOT NULL,
     sender   TEXT    NOT NULL,            -- the sender's id there, in lower case
     state    TEXT    NOT NULL,            -- allowed, denied
-    since    INTEGER NOT NULL,            -- when that was decided
+    time     INTEGER NOT NULL,            -- when that was decided
     seq      INTEGER NOT NULL,            -- the journal record of it
     PRIMARY KEY (agent, channel, sender)
 ) STRICT, WITHOUT ROWID;
@@ -637,7 +640,7 @@ CREATE TABLE pairing_requests (
 -- Messages of transcripts under the names of OpenClaw's session format: one row for each message
 -- that is not superseded. `text` is the prose; `raw(entry)` of `quipu sql` returns the whole line.
 CREATE VIEW transcript AS
-    SELECT e.id AS entry, s.session_id, e.uuid AS entry_id, p.uuid AS parent_id,
+    SELECT e.id AS entry, s.session_id, e.entry_id, p.entry_id AS parent_id,
            e.written_role AS role, t.text, m.model, nullif(m.provider, '') AS provider,
            nullif(m.api, '') AS api, e.stop_reason,
            e.is_error OR c.result IS NOT NULL AS is_error, e.is_mirror, e.time

@@ -106,17 +106,17 @@ pub fn backup(
     })?;
     copy.sync()?;
     // Recorded before it is renamed: there must be no copy that the ledger does not know of.
-    let remembered =
+    let is_recorded =
         ledger.is_writable() && if_possible(list::record_copy(ledger, &path))?.is_some();
     copy.rename(&path, target.replace)?;
     Ok(BackupReport {
-        file: path.display().to_string(),
+        path: path.display().to_string(),
         bytes: summary.bytes,
         records: summary.records,
         sessions: summary.sessions,
         subagents: summary.subagents,
-        seconds: began.elapsed().as_secs_f64(),
-        remembered,
+        duration_ms: began.elapsed().as_millis().try_into().unwrap_or(u64::MAX),
+        is_recorded,
     })
 }
 

@@ -134,14 +134,14 @@ impl PreparedRestore {
         drop(old);
         drop(held);
         Ok(BackupRestored {
-            file: from.display().to_string(),
-            ledger: path.display().to_string(),
+            path: from.display().to_string(),
+            ledger_path: path.display().to_string(),
             bytes: summary.bytes,
             records: summary.records,
             sessions: summary.sessions,
             subagents: summary.subagents,
-            kept: aside.map(|path| path.display().to_string()),
-            forgotten,
+            former_ledger_path: aside.map(|path| path.display().to_string()),
+            forgotten_session_ids: forgotten,
         })
     }
 }

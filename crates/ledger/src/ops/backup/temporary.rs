@@ -1,7 +1,7 @@
 //! A temporary file: hidden, beside its target, readable by its owner only.
 //!
-//! Its process holds a lock on it, which the kernel drops with the process. So a file that a killed
-//! process left behind differs from one that another process is still writing, even in a folder
+//! The process that writes it holds a lock on it, which the kernel drops when the process ends. A
+//! file without a lock was therefore left behind by a killed process. This is true even in a folder
 //! that several machines share.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
@@ -53,7 +53,10 @@ impl Temporary {
                 return Ok(Temporary { path, file, has_name: false });
             }
         }
-        Err(Error::Target { path: target.to_owned(), why: "its folder is being cleaned" })
+        Err(Error::Target {
+            path: target.to_owned(),
+            why: "another process keeps removing new files beside it",
+        })
     }
 
     pub(super) fn path(&self) -> &Path {
@@ -70,7 +73,7 @@ impl Temporary {
         let renamed = if replace {
             fs::rename(&self.path, target)
         } else {
-            ledger_path::rename_to_nothing(&self.path, target)
+            ledger_path::rename_if_free(&self.path, target)
         };
         renamed.map_err(|error| match error.kind() {
             ErrorKind::AlreadyExists => Error::TargetExists { path: target.to_owned() },

@@ -65,7 +65,7 @@ fn failed(diagnosis: &Diagnosis) -> Vec<String> {
 
 /// Returns whether the diagnosis advises to replace the ledger.
 pub(super) fn advises_replacement(diagnosis: &Diagnosis) -> bool {
-    diagnosis.findings.iter().any(|finding| finding.advice == RESCUE)
+    diagnosis.findings.iter().any(|finding| finding.hint == RESCUE)
 }
 
 /// Gives all grave findings the same advice. If `again` confirms one of them with no writer active,
@@ -86,13 +86,13 @@ pub(super) fn advise(
         None => Vec::new(),
     };
     let mut grave: Vec<_> =
-        diagnosis.findings.iter_mut().filter(|finding| finding.advice == RESCUE).collect();
+        diagnosis.findings.iter_mut().filter(|finding| finding.hint == RESCUE).collect();
     let advice = match grave.iter().any(|finding| confirmed.contains(&finding.check)) {
         true => format!("{RESCUE}; {}", possible_losses(path)),
         false => STOP_WRITERS.to_owned(),
     };
     for finding in &mut grave {
-        finding.advice.clone_from(&advice);
+        finding.hint.clone_from(&advice);
     }
 }
 
@@ -213,16 +213,16 @@ mod tests {
         let grave = |check: &str| Finding {
             check: check.to_owned(),
             severity: Severity::Error,
-            what: String::new(),
+            message: String::new(),
             count: None,
             examples: Vec::new(),
-            advice: RESCUE.to_owned(),
+            hint: RESCUE.to_owned(),
         };
         for confirmed in [&["file"][..], &[]] {
             let mut diagnosis = Diagnosis {
-                ok: false,
-                ledger: String::new(),
-                deep: false,
+                is_ok: false,
+                ledger_path: String::new(),
+                is_deep: false,
                 checks: Vec::new(),
                 findings: vec![grave("file"), grave("projection")],
                 chunks_opened: 0,
@@ -231,8 +231,7 @@ mod tests {
             advise(&mut diagnosis, &path, Duration::ZERO, &mut |_| {
                 confirmed.iter().map(|check| (*check).to_owned()).collect()
             });
-            let advice: Vec<&str> =
-                diagnosis.findings.iter().map(|it| it.advice.as_str()).collect();
+            let advice: Vec<&str> = diagnosis.findings.iter().map(|it| it.hint.as_str()).collect();
             assert_eq!(advice[0], advice[1]);
             assert_eq!(advice[0].contains("--restore"), !confirmed.is_empty());
         }

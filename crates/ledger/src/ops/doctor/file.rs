@@ -21,11 +21,10 @@ use crate::{Error, Result};
 pub(super) const CHECK: Check =
     Check { name: "file", fine: "opens, and its pages are consistent", run, needs_ledger: true };
 
-/// The length of the log, in bytes, from which it is reported: only a long-running reader keeps it
-/// that long.
+/// The length, in bytes, at which a log is reported: only a long-running reader keeps it that long.
 const LARGE_LOG_BYTES: u64 = 256 << 20;
 
-/// The unused space, in bytes, from which it is reported.
+/// The size, in bytes, at which unused space is reported.
 const LARGE_FREE_BYTES: i64 = 64 << 20;
 
 /// The largest number of faults that SQLite reports.

@@ -113,10 +113,10 @@ impl Findings {
         self.list.push(Finding {
             check: self.check.to_owned(),
             severity,
-            what,
+            message: what,
             count,
             examples,
-            advice: advice.to_owned(),
+            hint: advice.to_owned(),
         });
     }
 }

@@ -113,7 +113,7 @@ pub fn doctor_waiting(
         examine(path, roots, is_deep, &|_| true, None, &mut *progress)
     });
     if confirm::advises_replacement(&diagnosis) {
-        let grave = diagnosis.findings.iter().filter(|finding| finding.advice == RESCUE);
+        let grave = diagnosis.findings.iter().filter(|finding| finding.hint == RESCUE);
         let grave: Vec<String> = grave.map(|finding| finding.check.clone()).collect();
         // The check of truth depends on the result of the check of the file.
         let is_asked = |name: &str| grave.iter().any(|check| check == name) || name == "file";
@@ -195,21 +195,21 @@ fn examine(
                 false => findings.unfinished(&error),
             }
         }
-        checks.push(CheckReport { check: check.name.to_owned(), done: can_run, fine: None });
+        checks.push(CheckReport { check: check.name.to_owned(), is_done: can_run, fact: None });
     }
     let ledger = path.display().to_string();
     let chunks_opened = examined.chunks_opened;
     let findings = findings.into_list();
-    Diagnosis { ok: true, ledger, deep: is_deep, checks, findings, chunks_opened }
+    Diagnosis { is_ok: true, ledger_path: ledger, is_deep, checks, findings, chunks_opened }
 }
 
 /// Fills in the facts that hold. Only possible at the end: a check may add findings to an earlier
 /// one.
 fn conclude(diagnosis: &mut Diagnosis) {
-    let Diagnosis { ok, checks, findings, .. } = diagnosis;
+    let Diagnosis { is_ok: ok, checks, findings, .. } = diagnosis;
     for (report, check) in checks.iter_mut().zip(CHECKS) {
         let has_found = findings.iter().any(|finding| finding.check == check.name);
-        report.fine = (report.done && !has_found).then(|| check.fine.to_owned());
+        report.fact = (report.is_done && !has_found).then(|| check.fine.to_owned());
     }
     *ok = findings.iter().all(|finding| finding.severity != Severity::Error);
 }

@@ -8,7 +8,7 @@ use crate::Result;
 use crate::wire::Severity;
 
 pub(super) const CHECK: Check = Check {
-    name: "named",
+    name: "indexes",
     fine: "every transcript listed in an index is stored",
     run,
     needs_ledger: true,

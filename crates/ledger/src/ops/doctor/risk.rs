@@ -25,10 +25,10 @@ pub(super) const CHECK: Check =
 
 const DAY_MS: i64 = 24 * 60 * 60 * 1000;
 
-/// The number of days before its deletion from which an uncollected transcript is a warning.
+/// An uncollected transcript is a warning if it will be deleted within this number of days.
 const DAYS_AHEAD: i64 = 7;
 
-/// The time without a sync, with uncollected files present, from which a warning is given.
+/// The time without a sync after which uncollected files are a warning.
 const MAX_SYNC_AGE: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
 fn run(examined: &mut Examined<'_>, findings: &mut Findings) -> Result<()> {

@@ -165,7 +165,7 @@ fn files_without_records(examined: &Examined<'_>, findings: &mut Findings) {
     findings.tally(Severity::Note, tally, what, advice);
 }
 
-/// Reports that no root exists, or that a root disappeared from which something was collected.
+/// Reports that no root exists, or that a root from which something was collected has disappeared.
 fn missing_roots(examined: &Examined<'_>, findings: &mut Findings) {
     let mut absent = Tally::default();
     let mut has_root = false;

@@ -11,7 +11,7 @@ use super::{Check, DoctorProgress, Examined};
 use super::{chunks, file};
 use crate::Result;
 use crate::base::ids::GenerationId;
-use crate::collect::known::{HEAD, MARKER, print};
+use crate::collect::known::{HEAD, MARKER, fingerprint};
 use crate::truth::chunks::{RecordReader, verify};
 use crate::truth::{journal, spans, sums, tails};
 use crate::wire::Severity;
@@ -285,7 +285,7 @@ fn check_fingerprints(conn: &Connection, findings: &mut Findings) -> Result<u64>
         };
         spans::stream_from(&mut reader, id, &mut add_bytes)?;
         tails::stream(conn, id, &mut add_bytes)?;
-        if print(&first)[..] != head[..] || print(&last)[..] != marker[..] {
+        if fingerprint(&first)[..] != head[..] || fingerprint(&last)[..] != marker[..] {
             wrong.add(|| format!("generation {}", id.0));
         }
     }

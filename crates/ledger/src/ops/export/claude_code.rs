@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use rusqlite::Connection;
 
-use super::openclaw::Failure;
+use super::ExportFailure;
 use crate::Result;
 use crate::base::ids::{GenerationId, SessionRow};
 use crate::file::ledger::Ledger;
@@ -39,12 +39,12 @@ pub fn claude_files(ledger: &Ledger, sessions: &[(SessionRow, Session)]) -> Resu
     let (mut files, mut left_out) = (Vec::new(), Vec::new());
     let mut taken = HashSet::new();
     for (row, session) in sessions {
-        let mut leave = |why: &str| left_out.push((session.id.clone(), why.to_owned()));
+        let mut leave = |why: &str| left_out.push((session.session_id.clone(), why.to_owned()));
         if session.format != CLAUDE_CODE {
             leave("it is not a Claude Code session");
             continue;
         }
-        let own = files_of(conn, *row, &session.id)?;
+        let own = files_of(conn, *row, &session.session_id)?;
         if own.is_empty() {
             leave("no file of it was collected");
         }
@@ -78,7 +78,7 @@ fn files_of(conn: &Connection, row: SessionRow, id: &str) -> Result<Vec<ClaudeFi
 
 impl ClaudeFile {
     /// Writes the file, byte for byte.
-    pub fn write(&self, ledger: &Ledger, out: &mut dyn Write) -> Result<(), Failure> {
+    pub fn write(&self, ledger: &Ledger, out: &mut dyn Write) -> Result<(), ExportFailure> {
         let mut written = Ok(());
         let mut put = |part: &[u8]| {
             if written.is_ok() {

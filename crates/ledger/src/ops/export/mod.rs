@@ -1,9 +1,12 @@
-//! The parts of an export that need the ledger: a session's original bytes, its row as CSV, and its
-//! story as JSON. All other renderings are in `quipu_transcript::render`.
+//! The parts of an export that need the ledger: a session's original bytes, its row as CSV, its story
+//! as JSON, and the `exporter` that writes any of them. All other renderings are in
+//! `quipu_transcript::render`.
 
 mod claude_code;
 mod csv;
+mod exporter;
 mod json;
+mod kind;
 pub mod openclaw;
 mod transcripts;
 
@@ -16,15 +19,17 @@ use crate::wire::{Session, StoryHead};
 
 pub use claude_code::{ClaudeFile, claude_files};
 pub use csv::{csv_header, csv_row};
+pub use exporter::{ExportFailure, Exporter, Lines};
 pub use json::JsonRendering;
-pub use transcripts::{Transcript, transcripts};
+pub use kind::ExportKind;
+pub use transcripts::{Transcript, transcript_path, transcripts};
 
 /// Returns the facts about a session with which a rendering begins.
 pub fn header(session: &Session, head: Option<&StoryHead>) -> Header {
     let program = format::by_name(&session.format).map_or(&*session.format, |f| f.title());
     Header {
         title: session.title.clone().unwrap_or_else(|| "Untitled".to_owned()),
-        id: session.id.clone(),
+        id: session.session_id.clone(),
         program: program.to_owned(),
         agent: session.agent.clone(),
         project: session.project.clone(),
@@ -32,14 +37,14 @@ pub fn header(session: &Session, head: Option<&StoryHead>) -> Header {
         git_branch: head.and_then(|head| head.git_branch.clone()),
         models: session.models.clone(),
         state: session.state.to_string(),
-        parent: session.parent.clone(),
+        parent: session.parent_session_id.clone(),
         fork_of: session.fork_of.clone(),
         continued_in: head.and_then(|head| head.continued_in.clone()),
         started_at: session.started_at,
         updated_at: session.updated_at,
         turns: session.turns,
         tool_calls: session.tool_calls,
-        tokens: session.tokens,
+        tokens: session.total_tokens,
         is_redacted: false,
     }
 }
@@ -58,8 +63,8 @@ pub fn mask_session(session: &Session, redactor: &mut Redactor) -> Session {
         _ => (mask(&session.project), session.slug.as_deref().map(&mut mask)),
     };
     Session {
-        id: mask(&session.id),
-        key: session.key.as_deref().map(&mut mask),
+        session_id: mask(&session.session_id),
+        session_key: session.session_key.as_deref().map(&mut mask),
         agent: mask(&session.agent),
         project,
         cwd,
@@ -68,7 +73,7 @@ pub fn mask_session(session: &Session, redactor: &mut Redactor) -> Session {
         first_prompt: session.first_prompt.as_deref().map(&mut mask),
         last_prompts: session.last_prompts.iter().map(|prompt| mask(prompt)).collect(),
         models: session.models.iter().map(|model| mask(model)).collect(),
-        parent: session.parent.as_deref().map(&mut mask),
+        parent_session_id: session.parent_session_id.as_deref().map(&mut mask),
         fork_of: session.fork_of.as_deref().map(&mut mask),
         channel: session.channel.as_deref().map(&mut mask),
         ..session.clone()

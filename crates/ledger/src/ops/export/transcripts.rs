@@ -2,7 +2,12 @@
 //!
 //! Never masks secrets: these are the original bytes.
 
+use std::ffi::OsStr;
 use std::ops::ControlFlow;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use rusqlite::OptionalExtension;
 
 use crate::base::ids::{GenerationId, SessionRow};
 use crate::file::ledger::Ledger;
@@ -40,6 +45,28 @@ pub fn transcripts(ledger: &Ledger, session: SessionRow) -> Result<Vec<Transcrip
         })?
         .collect::<Result<_, _>>()?;
     Ok(transcripts)
+}
+
+/// Returns the path of the newest file with a transcript of a session. It may be gone by now.
+pub fn transcript_path(ledger: &Ledger, session: SessionRow) -> Result<Option<PathBuf>> {
+    let mut statement = ledger.conn().prepare_cached(concat!(
+        "SELECT s.root, s.path
+           FROM session_sources ss
+           JOIN sources s ON s.id = ss.source
+           JOIN generations g ON g.id = s.generation
+          WHERE ss.session = ?1
+            AND s.refused IS NULL
+            AND ",
+        holds_transcript!("ss.part"),
+        " AND s.kind = 'file'
+          ORDER BY s.is_gone, g.mtime_ns DESC, s.id
+          LIMIT 1",
+    ))?;
+    let path = statement.query_row([session], |row| {
+        let (root, path) = (row.get_ref(0)?.as_blob()?, row.get_ref(1)?.as_blob()?);
+        Ok(Path::new(OsStr::from_bytes(root)).join(OsStr::from_bytes(path)))
+    });
+    Ok(path.optional()?)
 }
 
 impl Transcript {

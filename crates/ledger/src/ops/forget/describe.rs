@@ -21,12 +21,12 @@ const MAX_LISTED_SESSIONS: usize = 20;
 pub(super) fn describe(conn: &Connection, scope: &Scope) -> Result<ForgetReport> {
     let copied_in = copied_in(conn, scope)?;
     let mut report = ForgetReport {
-        sessions: scope.sessions.clone(),
+        affected_sessions: scope.sessions.clone(),
         shared_lines: (scope.lines.blanked.len() + scope.lines.tails.len()) as u64,
-        on_disk: on_disk(scope),
+        paths_on_disk: on_disk(scope),
         copies: copied_in.len() as u64,
-        copied_in: copied_in.into_iter().take(MAX_LISTED_SESSIONS).collect(),
-        threads: threads(conn, scope)?,
+        sessions_with_copies: copied_in.into_iter().take(MAX_LISTED_SESSIONS).collect(),
+        thread_sessions: threads(conn, scope)?,
         ..ForgetReport::default()
     };
     for source in &scope.sources {
@@ -93,7 +93,7 @@ fn before(conn: &Connection, name: &str) -> Result<Option<ForgetReport>> {
         return Err(Error::ambiguous("sessions", name, candidates));
     }
     let scope = scope::scope(conn, Vec::new(), found)?;
-    Ok(Some(ForgetReport { already: true, ..describe(conn, &scope)? }))
+    Ok(Some(ForgetReport { was_forgotten: true, ..describe(conn, &scope)? }))
 }
 
 /// Returns the agents' own files that still hold the sessions.
@@ -118,7 +118,7 @@ fn copied_in(conn: &Connection, scope: &Scope) -> Result<Vec<ForgottenSession>> 
     let rows: Vec<String> = scope.rows.iter().map(|row| row.0.to_string()).collect();
     let rows = rows.join(", ");
     let mut statement = conn.prepare(&format!(
-        "SELECT s.format, s.agent, s.session_id, s.part, s.project, s.id
+        "SELECT s.format, s.agent, s.session_id, s.part, s.slug, s.id
            FROM sessions s
           WHERE s.id IN (
             SELECT session FROM entry_rows
@@ -140,7 +140,7 @@ fn copied_in(conn: &Connection, scope: &Scope) -> Result<Vec<ForgottenSession>> 
 /// is a session that stays.
 fn threads(conn: &Connection, scope: &Scope) -> Result<Vec<ForgottenSession>> {
     let mut statement = conn.prepare_cached(
-        "SELECT format, agent, session_id, part, project, id FROM sessions
+        "SELECT format, agent, session_id, part, slug, id FROM sessions
           WHERE format = ?1 AND agent = ?2
             AND substr(session_id, 1, length(?3) + 7) = ?3 || '-topic-'
           ORDER BY session_id",

@@ -49,7 +49,7 @@ pub fn preview(ledger: &Ledger, name: &str) -> Result<ForgetReport> {
         let (rows, sessions) = scope::sessions(conn, name)?;
         describe(conn, &scope::scope(conn, rows, sessions)?)
     })?;
-    report.backups = backups(ledger)?;
+    report.backup_paths = backups(ledger)?;
     Ok(report)
 }
 
@@ -83,12 +83,12 @@ pub fn forget_waiting(
             break report;
         }
     };
-    report.forgotten = true;
+    report.is_forgotten = true;
     let cleaned = crate::truth::forgotten::clean::clean(ledger, longest);
     rebuild::catch_up_in_slices(ledger, progress)?;
     ledger.checkpoint()?;
-    report.cleaned = cleaned?;
-    report.backups = backups(ledger)?;
+    report.is_cleaned = cleaned?;
+    report.backup_paths = backups(ledger)?;
     Ok(report)
 }
 

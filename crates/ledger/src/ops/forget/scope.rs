@@ -66,7 +66,7 @@ pub(super) fn sessions(
 ) -> Result<(Vec<SessionRow>, Vec<ForgottenSession>)> {
     let wanted = find::session(conn, name)?;
     let mut statement = conn.prepare(&format!(
-        "{} SELECT s.format, s.agent, s.session_id, s.part, s.project, s.id
+        "{} SELECT s.format, s.agent, s.session_id, s.part, s.slug, s.id
                   FROM family JOIN sessions s ON s.id = family.id
                  ORDER BY s.id <> ?1, s.id",
         find::FAMILY

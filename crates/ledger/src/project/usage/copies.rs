@@ -74,7 +74,8 @@ impl ResponseCopy {
 /// Returns all copies of a response.
 fn copies(conn: &Connection, message: i64) -> Result<Vec<ResponseCopy>> {
     let mut statement = conn.prepare_cached(
-        "SELECT u.input, u.output, u.cache_read, u.cache_write, u.cache_write_1h, u.cost_usd,
+        "SELECT u.input_tokens, u.output_tokens, u.cache_read_tokens, u.cache_write_tokens,
+                u.cache_write_1h_tokens, u.cost_usd,
                 u.is_fast, u.session, u.model, u.time, u.request, u.entry, u.is_counted,
                 u.is_sidechain, s.session_id, s.is_copy, s.opened_at
            FROM usage u LEFT JOIN sessions s ON s.id = u.session

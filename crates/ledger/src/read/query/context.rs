@@ -9,11 +9,13 @@ pub(crate) mod recent;
 use std::cmp::Reverse;
 use std::collections::HashMap;
 
+use quipu_transcript::compaction::{self, Fitted};
 use quipu_transcript::context::{
     At, Context, PathEntries, PathPlan, Plan, Reader, Session, pairing,
 };
 use quipu_transcript::format::{self, Archive};
 use quipu_transcript::record::DECODE_LIMIT;
+use quipu_transcript::repair::{Repair, RepairPlan};
 use quipu_transcript::shorten::Shortened;
 use rusqlite::Connection;
 
@@ -38,6 +40,25 @@ pub struct SessionContext {
     /// The number of messages whose long texts are cut, because their lines are longer than
     /// [`DECODE_LIMIT`].
     pub cut: usize,
+}
+
+/// The size of a context that was shortened.
+#[derive(Debug, Clone, Copy)]
+pub struct ContextSize {
+    /// The estimated tokens of the context.
+    pub tokens: u64,
+    /// The number of tool results that were shortened.
+    pub shortened: usize,
+}
+
+impl SessionContext {
+    /// Shortens the oldest tool results until the messages have at most `budget` tokens. They may
+    /// have more if everything else takes that much.
+    pub fn fit(self, budget: u64) -> (SessionContext, ContextSize) {
+        let Fitted { messages, tokens, shortened } = compaction::fit(self.context.messages, budget);
+        let context = Context { messages, ..self.context };
+        (SessionContext { context, ..self }, ContextSize { tokens, shortened })
+    }
 }
 
 /// Returns the context of a session for the entry `leaf`, or for the leaf that the format's own
@@ -84,18 +105,52 @@ pub fn context_of(
 pub(crate) fn path_entries(ledger: &Ledger, session: SessionRow) -> Result<Option<PathEntries>> {
     let conn = ledger.conn();
     let _snapshot = Snapshot::of(conn)?;
-    let Some(newest) = transcript_generations(conn, session)?.into_iter().next() else {
+    let Some(newest) = newest_transcript(conn, session)? else {
         return Ok(Some(PathEntries::default()));
     };
     let selected = newest.select(conn, &|session| session.path_plan(At::Leaf))?;
     Ok(selected.map(|(entries, _)| entries))
 }
 
+/// Returns what is wrong with a session, and the lines in which it was found.
+pub(crate) fn repair_of(
+    ledger: &Ledger,
+    session: SessionRow,
+) -> Result<(Option<TranscriptGeneration>, Repair)> {
+    let conn = ledger.conn();
+    let _snapshot = Snapshot::of(conn)?;
+    let newest = newest_transcript(conn, session)?;
+    let selected = match &newest {
+        Some(newest) => newest.select(conn, &|session| Some(session.repair_plan()))?,
+        None => None,
+    };
+    let nothing = || Session::new(Reader::PI).repair_plan().fill(&|_| None);
+    let repair = selected.map_or_else(nothing, |(repair, _)| repair);
+    Ok((newest, repair))
+}
+
+/// Returns the lines that the session's context comes from.
+pub(crate) fn newest_transcript(
+    conn: &Connection,
+    session: SessionRow,
+) -> Result<Option<TranscriptGeneration>> {
+    Ok(transcript_generations(conn, session)?.into_iter().next())
+}
+
 /// One generation of a file that holds the session.
+#[derive(Debug)]
 pub(crate) struct TranscriptGeneration {
     id: GenerationId,
     pub(crate) reader: Reader,
-    size: u64,
+    /// Its length in bytes, with what is behind the last newline.
+    pub(crate) size: u64,
+}
+
+/// Equality of what was read: the same generation, of the same length.
+impl PartialEq for TranscriptGeneration {
+    fn eq(&self, other: &TranscriptGeneration) -> bool {
+        (self.id, self.size) == (other.id, other.size)
+    }
 }
 
 /// Returns the generations of a session's transcripts, the preferred one first.
@@ -176,7 +231,7 @@ impl TranscriptGeneration {
         drop(session);
         let needed = plan.needed();
         let cut = cut(&needed, &long);
-        let lines = self.needed_lines(conn, &needed)?;
+        let lines = self.needed_lines(conn, &needed, DECODE_LIMIT)?;
         Ok(Some((plan.filled(&|line| lines.get(&line).map(String::as_str)), cut)))
     }
 
@@ -213,12 +268,26 @@ impl TranscriptGeneration {
         }))
     }
 
+    /// Returns lines by number, however long they are.
+    pub(crate) fn whole_lines(
+        &self,
+        conn: &Connection,
+        wanted: &[usize],
+    ) -> Result<HashMap<usize, String>> {
+        self.needed_lines(conn, wanted, usize::MAX)
+    }
+
     /// Returns the lines that a plan needs, by number.
-    fn needed_lines(&self, conn: &Connection, needed: &[usize]) -> Result<HashMap<usize, String>> {
+    fn needed_lines(
+        &self,
+        conn: &Connection,
+        needed: &[usize],
+        longest: usize,
+    ) -> Result<HashMap<usize, String>> {
         let mut needed_lines: HashMap<usize, String> =
             needed.iter().map(|line| (*line, String::new())).collect();
         let mut number = 0;
-        self.split(conn, DECODE_LIMIT, &mut |line, _| {
+        self.split(conn, longest, &mut |line, _| {
             if let Some(needed_line) = needed_lines.get_mut(&number) {
                 *needed_line = String::from_utf8_lossy(line).into_owned();
             }
@@ -351,6 +420,18 @@ impl LinePlan for PathPlan {
     }
 
     fn filled<'a>(self, line: &(dyn Fn(usize) -> Option<&'a str> + Sync)) -> PathEntries {
+        self.fill(line)
+    }
+}
+
+impl LinePlan for RepairPlan {
+    type Filled = Repair;
+
+    fn needed(&self) -> Vec<usize> {
+        self.lines()
+    }
+
+    fn filled<'a>(self, line: &(dyn Fn(usize) -> Option<&'a str> + Sync)) -> Repair {
         self.fill(line)
     }
 }

@@ -28,7 +28,7 @@ pub fn cron_jobs(ledger: &Ledger) -> Result<Vec<CronJob>> {
         let id: String = row.get(0)?;
         // A job that is no longer in a list is known only from its runs.
         let job = jobs.entry(id.clone()).or_insert_with(|| CronJob {
-            id,
+            job_id: id,
             name: None,
             description: None,
             agent: None,
@@ -36,13 +36,13 @@ pub fn cron_jobs(ledger: &Ledger) -> Result<Vec<CronJob>> {
             state: "gone",
             prompt: None,
             runs: 0,
-            errors: 0,
+            failed_runs: 0,
             last_run_at: None,
             last_status: None,
             next_run_at: None,
         });
         job.runs = row.get::<_, i64>(1)?.cast_unsigned();
-        job.errors = row.get::<_, Option<i64>>(2)?.unwrap_or(0).cast_unsigned();
+        job.failed_runs = row.get::<_, Option<i64>>(2)?.unwrap_or(0).cast_unsigned();
         job.last_run_at = row.get(3)?;
         job.last_status = row.get(4)?;
         // A run has a newer time than a list that was written before it.
@@ -51,7 +51,10 @@ pub fn cron_jobs(ledger: &Ledger) -> Result<Vec<CronJob>> {
     let mut jobs: Vec<CronJob> = jobs.into_values().collect();
     jobs.sort_by(|a, b| {
         let rank = |job: &CronJob| (job.state != "on", job.next_run_at.unwrap_or(i64::MAX));
-        rank(a).cmp(&rank(b)).then_with(|| a.name.cmp(&b.name)).then_with(|| a.id.cmp(&b.id))
+        rank(a)
+            .cmp(&rank(b))
+            .then_with(|| a.name.cmp(&b.name))
+            .then_with(|| a.job_id.cmp(&b.job_id))
     });
     Ok(jobs)
 }
@@ -66,7 +69,7 @@ fn listed(conn: &Connection) -> Result<BTreeMap<String, CronJob>> {
             let id: String = row.get(0)?;
             let is_on: bool = row.get(5)?;
             let job = CronJob {
-                id: id.clone(),
+                job_id: id.clone(),
                 name: row.get(1)?,
                 description: row.get(2)?,
                 agent: row.get(3)?,
@@ -74,7 +77,7 @@ fn listed(conn: &Connection) -> Result<BTreeMap<String, CronJob>> {
                 state: if is_on { "on" } else { "off" },
                 prompt: row.get(6)?,
                 runs: 0,
-                errors: 0,
+                failed_runs: 0,
                 last_run_at: None,
                 last_status: None,
                 next_run_at: row.get::<_, Option<i64>>(7)?.filter(|_| is_on),
@@ -100,15 +103,15 @@ pub fn cron_runs(ledger: &Ledger, job: &str, limit: Option<usize>) -> Result<Vec
     let mut runs = Vec::new();
     while let Some(row) = rows.next()? {
         runs.push(CronRun {
-            tokens: tokens(&reader.read(Seq(row.get(0)?))?),
-            job: row.get(1)?,
+            total_tokens: tokens(&reader.read(Seq(row.get(0)?))?),
+            job_id: row.get(1)?,
             time: row.get(2)?,
             status: row.get(3)?,
             duration_ms: row.get::<_, Option<i64>>(4)?.map(i64::cast_unsigned),
             model: row.get(5)?,
             summary: row.get(6)?,
-            error: row.get(7)?,
-            session: row.get(8)?,
+            error_message: row.get(7)?,
+            session_id: row.get(8)?,
         });
     }
     Ok(runs)
@@ -128,4 +131,23 @@ fn tokens(line: &[u8]) -> Option<u64> {
         ..Usage::default()
     };
     first(&["totalTokens", "total_tokens"]).or(Some(used.total()).filter(|total| *total > 0))
+}
+
+/// Returns the jobs that `name` matches: those with this name, or else those whose id begins with
+/// it, or else those whose name contains it. Case is ignored.
+pub fn matching_jobs<'a>(jobs: &'a [CronJob], name: &str) -> Vec<&'a CronJob> {
+    let wanted = name.to_lowercase();
+    let named = |fits: &dyn Fn(&str) -> bool| -> Vec<&'a CronJob> {
+        let fits =
+            |job: &&CronJob| job.name.as_deref().is_some_and(|name| fits(&name.to_lowercase()));
+        jobs.iter().filter(fits).collect()
+    };
+    let by_id =
+        |job: &&CronJob| !wanted.is_empty() && job.job_id.to_lowercase().starts_with(&wanted);
+    let tries = [
+        named(&|name| name == wanted),
+        jobs.iter().filter(by_id).collect(),
+        named(&|name| !wanted.is_empty() && name.contains(&wanted)),
+    ];
+    tries.into_iter().find(|found| !found.is_empty()).unwrap_or_default()
 }

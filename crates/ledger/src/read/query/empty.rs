@@ -38,9 +38,9 @@ pub(super) fn all(conn: &Connection, filter: &Filter) -> Result<Vec<Session>> {
     let mut found: Vec<Session> = Vec::new();
     for transcript in transcripts(conn)? {
         let Transcript { format, session, agent, origin, is_gone, time, .. } = transcript;
-        let is_listed = found
-            .iter()
-            .any(|other| (&other.format, &other.agent, &other.id) == (&format, &agent, &session));
+        let is_listed = found.iter().any(|other| {
+            (&other.format, &other.agent, &other.session_id) == (&format, &agent, &session)
+        });
         if is_listed {
             continue;
         }
@@ -61,7 +61,7 @@ pub(super) fn all(conn: &Connection, filter: &Filter) -> Result<Vec<Session>> {
             continue;
         }
         found.push(Session {
-            id: session,
+            session_id: session,
             project: listed.project().to_owned(),
             part: origin.part.as_str().to_owned(),
             format: listed.format,
@@ -70,7 +70,7 @@ pub(super) fn all(conn: &Connection, filter: &Filter) -> Result<Vec<Session>> {
             modified_at: time,
             updated_at: time,
             cost_usd: Some(0.0),
-            parent: origin.parent,
+            parent_session_id: origin.parent,
             state: SessionState::of_file(is_gone, origin.archive),
             ..Session::default()
         });

@@ -28,18 +28,32 @@ pub(crate) const FAMILY: &str = concat!(
 /// The name of the newest session.
 pub(crate) const LAST: &str = "last";
 
+/// A condition: a slash in the id separates a folder and a file, or a session and its sub-agent. The
+/// id of a thread's transcript may hold a slash too, as part of the thread.
+macro_rules! has_folder {
+    () => {
+        "(slug IS NOT NULL OR part <> 'transcript')"
+    };
+}
+
 /// Conditions for a name that is not a whole id, the best first; see [`candidates_by_meaning`].
 const BY_ID: &[&str] = &[
     // Sessions without a UUID are named after their folder and file. The file's name is enough. A
     // whole file name is a better match than a prefix of another id.
-    "instr(session_id, '/') > 0 AND substr(session_id, instr(session_id, '/') + 1) = ?1",
+    concat!(
+        has_folder!(),
+        " AND instr(session_id, '/') > 0 AND substr(session_id, instr(session_id, '/') + 1) = ?1"
+    ),
     // Sessions of a workflow's run are in deeper folders.
-    "substr(session_id, -length(?1) - 1) = '/' || ?1",
+    concat!(has_folder!(), " AND substr(session_id, -length(?1) - 1) = '/' || ?1"),
     // The ids of sub-agents also begin with the id of their session. The session itself is meant.
     "substr(session_id, 1, length(?1)) = ?1 AND part <> 'subagent'",
     "substr(session_id, 1, length(?1)) = ?1",
-    "instr(session_id, '/') > 0
-     AND substr(session_id, instr(session_id, '/') + 1, length(?1)) = ?1",
+    concat!(
+        has_folder!(),
+        " AND instr(session_id, '/') > 0
+          AND substr(session_id, instr(session_id, '/') + 1, length(?1)) = ?1"
+    ),
     "?1 IN (agent || '/' || session_id, format || '/' || session_id)",
     // A prefix of the agent's or the parent's id, then the whole name of a sub-agent or a prefix of
     // the session's id.
@@ -68,7 +82,7 @@ pub(crate) fn session(conn: &Connection, name: &str) -> Result<SessionRow> {
     if found.is_empty() {
         found = candidates_by_meaning(conn, BY_ID, name)?;
     }
-    let by_key = format!("key = ?1 AND {OF_ITS_AGENT}");
+    let by_key = format!("session_key = ?1 AND {OF_ITS_AGENT}");
     if found.is_empty() {
         // A key may have led to several sessions. The one that it leads to now is meant.
         let now = "session_id IN (SELECT session_id FROM session_keys WHERE key = ?1)";

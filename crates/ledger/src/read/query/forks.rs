@@ -12,6 +12,13 @@ use super::parents::{Parent, Parents};
 use crate::Result;
 use crate::base::ids::{EntryId, SessionRow};
 
+/// A condition: the first entry of the session `s` has a UUID. Shorter ids repeat by chance.
+macro_rules! begins_with_uuid {
+    () => {
+        "s.first_uuid GLOB '????????-????-????-????-????????????'"
+    };
+}
+
 /// A session that begins with the same entry.
 struct CopiedSession {
     row: SessionRow,
@@ -23,15 +30,16 @@ struct CopiedSession {
 /// Returns the session that this one was copied from: among the earlier ones, the one that shares
 /// most entries.
 pub(crate) fn original(conn: &Connection, session: SessionRow) -> Result<Option<String>> {
-    let mut statement = conn.prepare_cached(
+    let mut statement = conn.prepare_cached(concat!(
         "SELECT o.id, o.session_id
            FROM sessions s
            JOIN sessions o INDEXED BY sessions_by_first_uuid ON o.first_uuid = s.first_uuid
-          WHERE s.id = ?1 AND typeof(s.first_uuid) = 'blob' AND length(s.first_uuid) = 16
-            AND o.id <> s.id AND o.format = s.format AND o.agent = s.agent
+          WHERE s.id = ?1 AND ",
+        begins_with_uuid!(),
+        " AND o.id <> s.id AND o.format = s.format AND o.agent = s.agent
             AND s.part <> 'subagent' AND o.part <> 'subagent'
           ORDER BY +o.session_id LIMIT ?2",
-    )?;
+    ))?;
     let copies: Vec<(SessionRow, String)> = statement
         .query_map((session, MAX_COPIES), |row| Ok((row.get(0)?, row.get(1)?)))?
         .collect::<Result<_, _>>()?;
@@ -92,7 +100,7 @@ pub(crate) fn from(conn: &Connection, session: SessionRow) -> Result<Option<Fork
 
 /// Returns the forks of this session, oldest first.
 pub(crate) fn into(conn: &Connection, session: SessionRow) -> Result<Vec<Fork>> {
-    let mut statement = conn.prepare_cached(
+    let mut statement = conn.prepare_cached(concat!(
         "SELECT o.id, o.session_id, nullif(o.fork_of, s.session_id), o.fork_of IS NULL
            FROM sessions s
            JOIN sessions o ON o.id <> s.id
@@ -100,12 +108,13 @@ pub(crate) fn into(conn: &Connection, session: SessionRow) -> Result<Vec<Fork>> 
                  OR (NOT EXISTS (SELECT 1 FROM sessions WHERE session_id = o.fork_of)
                      AND o.fork_of IS NOT NULL AND o.format = s.format AND o.agent = s.agent)
                  OR (o.fork_of IS NULL AND o.first_uuid = s.first_uuid
-                     AND typeof(s.first_uuid) = 'blob' AND length(s.first_uuid) = 16
-                     AND o.format = s.format AND o.agent = s.agent
+                     AND ",
+        begins_with_uuid!(),
+        "            AND o.format = s.format AND o.agent = s.agent
                      AND s.part <> 'subagent' AND o.part <> 'subagent'))
           WHERE s.id = ?1
           ORDER BY o.started_at, o.id",
-    )?;
+    ))?;
     let found: Vec<(SessionRow, String, Option<String>, bool)> = statement
         .query_map([session], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)))?
         .collect::<Result<_, _>>()?;

@@ -85,7 +85,7 @@ pub(crate) fn project_folder(
 ) -> Result<Option<String>> {
     if let (None, Some(slug)) = (cwd, slug) {
         let mut statement = conn.prepare_cached(
-            "SELECT cwd FROM sessions WHERE project = ?1 AND cwd <> ''
+            "SELECT cwd FROM sessions WHERE slug = ?1 AND cwd <> ''
               ORDER BY updated_at NULLS FIRST, id LIMIT 1",
         )?;
         return Ok(statement.query_row([slug], |row| row.get(0)).optional()?);
@@ -104,11 +104,11 @@ pub(crate) fn project_name<'a>(path: Option<&'a str>, slug: Option<&'a str>) -> 
 /// Returns all sessions, newest first.
 pub(crate) fn all(conn: &Connection) -> Result<Vec<Listed>> {
     let mut statement = conn.prepare(concat!(
-        "SELECT s.id, s.format, s.agent, s.project, ",
+        "SELECT s.id, s.format, s.agent, s.slug, ",
         lost::cwd!(),
         ", s.started_at, s.updated_at, k.channel, ",
         is_subagent!(),
-        " OR coalesce(s.key, '') LIKE '%:subagent:%'
+        " OR coalesce(s.session_key, '') LIKE '%:subagent:%'
                 OR (s.turns = 0 AND s.messages = 0 AND s.first_prompt IS NULL AND NOT ",
         lost::is_prompted!(),
         ")

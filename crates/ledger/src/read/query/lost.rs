@@ -10,14 +10,14 @@ use rusqlite::Connection;
 use crate::Result;
 use crate::base::ids::{EntryId, SessionRow};
 use crate::project::family::works_for;
-use crate::wire::{Left, SessionState};
+use crate::wire::{LostParts, SessionState};
 
 /// An expression: the folder of the session `s`; for a lost one, the folder of its first prompt.
 macro_rules! cwd {
     () => {
         "coalesce(nullif(s.cwd, ''), CASE s.state WHEN 'lost' THEN (
-             SELECT p.project FROM entry_rows e JOIN prompts p ON p.id = e.id
-              WHERE e.session = s.id AND p.project <> '' ORDER BY e.id LIMIT 1) END)"
+             SELECT p.slug FROM entry_rows e JOIN prompts p ON p.id = e.id
+              WHERE e.session = s.id AND p.slug <> '' ORDER BY e.id LIMIT 1) END)"
     };
 }
 pub(crate) use cwd;
@@ -53,7 +53,7 @@ pub(crate) fn prompts(
 }
 
 /// Returns the remains of a lost session that has `prompts` known prompts.
-pub(crate) fn remains(conn: &Connection, session: SessionRow, prompts: u64) -> Result<Left> {
+pub(crate) fn remains(conn: &Connection, session: SessionRow, prompts: u64) -> Result<LostParts> {
     let subagents = conn
         .prepare_cached(concat!(
             "SELECT child.session_id FROM sessions parent JOIN sessions child ON ",
@@ -67,7 +67,7 @@ pub(crate) fn remains(conn: &Connection, session: SessionRow, prompts: u64) -> R
             "SELECT count(DISTINCT name) FROM documents WHERE session = ?1 AND part = ?2",
         )?
         .query_row((session, Part::ToolOutput.as_str()), |row| row.get(0))?;
-    Ok(Left { prompts, subagents, outputs: outputs.cast_unsigned() })
+    Ok(LostParts { prompts, subagent_ids: subagents, outputs: outputs.cast_unsigned() })
 }
 
 /// Returns the entries of the known prompts. Each is a turn without further entries.

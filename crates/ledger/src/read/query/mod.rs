@@ -35,19 +35,22 @@ use crate::file::ledger::Ledger;
 use crate::wire::Cursor;
 
 pub use ambiguous_prefixes::ids_with_ambiguous_prefix;
-pub use context::{SessionContext, context_of};
+pub use context::{ContextSize, SessionContext, context_of};
 pub(crate) use context::{TranscriptGeneration, transcript_generations};
-pub use cron::{cron_jobs, cron_runs};
+pub use cron::{cron_jobs, cron_runs, matching_jobs};
 pub use listed::Filter;
 pub(crate) use listed::project_name;
 pub use names::{Names, names};
-pub use notes::{note_versions, notes};
+pub use notes::{matching_notes, note_versions, notes, notes_in_folder};
 pub use problems::problems;
 pub use sessions::{Sessions, projects, session_rows, sessions, summary_of};
 pub use sql::{SqlAnswer, SqlLimits, sql};
 pub use story::{Choice, Story};
 pub use tree::tree;
-pub use usage::{Costs, RecentRequest, UsageBy, UsageRequest, cost_of, costs, recent, usage};
+pub use usage::{
+    Costs, RecentRequest, UsageBy, UsageRequest, WindowLimits, cost_of, costs, mark_windows,
+    recent, usage,
+};
 pub use waiting::{Waiting, waiting};
 
 /// Returns the session with this name: its id or an unambiguous prefix of it, `AGENT/ID`, a key
@@ -95,15 +98,15 @@ pub fn cursors(ledger: &Ledger) -> Result<Vec<Cursor>> {
                 path: text(2)?,
                 // A database is read as a whole or not at all.
                 offset: number(if is_database { 5 } else { 3 })?,
-                tail: number(4)?,
-                size: number(5)?,
-                mtime: row.get::<_, i64>(6)? / 1_000_000,
+                tail_bytes: number(4)?,
+                bytes: number(5)?,
+                modified_at: row.get::<_, i64>(6)? / 1_000_000,
                 generation: row.get(7)?,
                 began: row.get(8)?,
-                gone: row.get(9)?,
+                is_gone: row.get(9)?,
                 refused: row.get(10)?,
-                session: row.get(11)?,
-                row: row.get::<_, Option<i64>>(13)?.filter(|_| !is_database),
+                session_id: row.get(11)?,
+                last_row: row.get::<_, Option<i64>>(13)?.filter(|_| !is_database),
                 rows: row.get::<_, Option<i64>>(14)?.map(i64::cast_unsigned),
                 kind,
             })

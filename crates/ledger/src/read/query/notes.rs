@@ -25,7 +25,7 @@ pub fn notes(ledger: &Ledger) -> Result<Vec<Note>> {
             versions: 0,
             bytes: 0,
             updated_at: None,
-            gone: is_gone,
+            is_gone,
         });
         note.versions += 1;
         note.bytes = bytes;
@@ -100,4 +100,54 @@ fn versions(conn: &Connection) -> Result<Vec<Version>> {
         })?
         .collect::<Result<_, _>>()?;
     Ok(versions)
+}
+
+/// Returns the notes in the folder `name`; `None` if `name` is a note.
+pub fn notes_in_folder(notes: &[Note], name: &str) -> Option<Vec<Note>> {
+    if matching(notes, name, &[is_exact, is_end]).len() == 1 {
+        return None;
+    }
+    let folder = name.trim_end_matches('/').to_lowercase();
+    let is_in = |note: &&Note| {
+        let (agent, name) = (note.agent.to_lowercase(), note.name.to_lowercase());
+        let inside =
+            |path: &str| path.strip_prefix(&folder).is_some_and(|rest| rest.starts_with('/'));
+        inside(&name) || inside(&format!("{agent}/{name}"))
+    };
+    let found: Vec<Note> = notes.iter().filter(is_in).cloned().collect();
+    (!folder.is_empty() && !found.is_empty()).then_some(found)
+}
+
+/// A test whether a name matches a note: agent, note's path, name; all in lower case.
+type Fit = fn(&str, &str, &str) -> bool;
+
+fn is_exact(agent: &str, name: &str, wanted: &str) -> bool {
+    name == wanted
+        || wanted.strip_prefix(agent).and_then(|wanted| wanted.strip_prefix('/')) == Some(name)
+}
+
+fn is_end(_: &str, name: &str, wanted: &str) -> bool {
+    name.strip_suffix(wanted).is_some_and(|before| before.ends_with('/'))
+}
+
+fn is_part(agent: &str, name: &str, wanted: &str) -> bool {
+    !wanted.is_empty() && format!("{agent}/{name}").contains(wanted)
+}
+
+/// Returns the notes that a name matches: those with this path, or else those whose path ends with
+/// it, or else those whose path contains it. Case is ignored.
+pub fn matching_notes<'a>(notes: &'a [Note], name: &str) -> Vec<&'a Note> {
+    matching(notes, name, &[is_exact, is_end, is_part])
+}
+
+/// Returns the notes that a name matches, by the first test that matches any note.
+fn matching<'a>(notes: &'a [Note], wanted: &str, fits: &[Fit]) -> Vec<&'a Note> {
+    let wanted = wanted.to_lowercase();
+    let found = fits.iter().map(|fits| -> Vec<&'a Note> {
+        notes
+            .iter()
+            .filter(|note| fits(&note.agent.to_lowercase(), &note.name.to_lowercase(), &wanted))
+            .collect()
+    });
+    found.into_iter().find(|found| !found.is_empty()).unwrap_or_default()
 }

@@ -61,7 +61,7 @@ impl Originals {
     pub(super) fn name(&self, rows: &[Option<SessionRow>], sessions: &mut [Session]) {
         for (row, session) in rows.iter().zip(sessions) {
             if row.is_some_and(|row| self.contains(row)) {
-                session.id = format!("{}/{}", session.format, session.id);
+                session.session_id = format!("{}/{}", session.format, session.session_id);
             }
         }
     }

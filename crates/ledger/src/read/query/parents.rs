@@ -82,7 +82,7 @@ impl Parents {
     }
 }
 
-/// Returns the sessions by the ids in their names, their headers and their later names.
+/// Returns the rows of sessions for each id in a session's name, header or later name.
 fn by_other_ids(conn: &Connection) -> Result<HashMap<Uuid, Vec<SessionRow>>> {
     let mut by_other_ids: HashMap<Uuid, Vec<SessionRow>> = HashMap::new();
     let mut add = |name: &str, row: SessionRow| {
@@ -102,7 +102,7 @@ fn by_other_ids(conn: &Connection) -> Result<HashMap<Uuid, Vec<SessionRow>>> {
     Ok(by_other_ids)
 }
 
-/// Returns the UUID that a name is, or that it ends in after a time.
+/// Returns the UUID in a name: the whole name, or the part after its last `_`.
 fn id_in(name: &str) -> Option<Uuid> {
     let id = name.rsplit('_').next().filter(|id| id.len() == 36)?;
     Uuid::try_parse(id).ok()

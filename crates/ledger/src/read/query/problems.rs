@@ -61,7 +61,7 @@ pub fn problems(ledger: &Ledger, kind: Option<ProblemKind>) -> Result<Vec<FoundP
             line,
             offset: number(7)?.map(i64::cast_unsigned),
             bytes: number(8)?.map(i64::cast_unsigned),
-            record,
+            seq: record,
             session_id: row.get(9)?,
         });
     }

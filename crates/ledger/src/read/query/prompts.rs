@@ -36,7 +36,7 @@ pub(super) fn last_prompts(conn: &Connection, session: SessionRow) -> Result<Vec
     Ok(prompts)
 }
 
-/// The end of a session from which prompts are read.
+/// Whether the first or the last prompts of a session are read.
 #[derive(Clone, Copy)]
 pub(super) enum Order {
     First,

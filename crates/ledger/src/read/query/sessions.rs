@@ -96,7 +96,8 @@ pub fn projects(ledger: &Ledger, filter: &Filter) -> Result<Vec<Project>> {
         found.entry(key).or_default().add(session);
     }
     let mut projects: Vec<Project> = found.into_values().map(ProjectSums::finish).collect();
-    projects.sort_by(|a, b| b.updated_at.cmp(&a.updated_at).then_with(|| a.name.cmp(&b.name)));
+    projects
+        .sort_by(|a, b| b.updated_at.cmp(&a.updated_at).then_with(|| a.project.cmp(&b.project)));
     Ok(projects)
 }
 
@@ -125,8 +126,8 @@ impl<'a> ProjectSums<'a> {
     fn finish(self) -> Project {
         let owned = |names: BTreeSet<&str>| names.into_iter().map(str::to_owned).collect();
         Project {
-            name: project_name(self.path, self.slugs.first().copied()).to_owned(),
-            path: self.path.map(str::to_owned),
+            project: project_name(self.path, self.slugs.first().copied()).to_owned(),
+            cwd: self.path.map(str::to_owned),
             slugs: owned(self.slugs),
             formats: owned(self.formats),
             agents: owned(self.agents),
@@ -141,10 +142,10 @@ fn describe(conn: &Connection, listed: &Listed, parents: &Parents) -> Result<Ses
     let files = files(conn, listed.row)?;
     let turns = turns(conn, listed.row)?;
     let mut statement = conn.prepare_cached(concat!(
-        "SELECT session_id, key, (SELECT iif(",
+        "SELECT session_id, session_key, (SELECT iif(",
         is_subagent!(),
         ", 'subagent', s.part) FROM sessions s WHERE s.id = ?1), first_prompt, turns, messages, tool_calls, state,
-                parent_id, fork_of, compactions,
+                parent_session_id, fork_of, compactions,
                 (SELECT count(*) FROM sessions child WHERE ",
         works_for!(),
         ") FROM sessions parent WHERE id = ?1",
@@ -152,8 +153,8 @@ fn describe(conn: &Connection, listed: &Listed, parents: &Parents) -> Result<Ses
     let session = statement.query_row([listed.row], |row| {
         let number = |index| row.get::<_, i64>(index).map(i64::cast_unsigned);
         Ok(Session {
-            id: row.get(0)?,
-            key: row.get(1)?,
+            session_id: row.get(0)?,
+            session_key: row.get(1)?,
             format: listed.format.clone(),
             agent: listed.agent.clone(),
             part: row.get(2)?,
@@ -167,17 +168,17 @@ fn describe(conn: &Connection, listed: &Listed, parents: &Parents) -> Result<Ses
             updated_at: listed.updated_at,
             modified_at: files.modified_at,
             lines: files.lines,
-            size: files.size,
+            bytes: files.size,
             records: files.records,
             turns: number(4)?,
             messages: number(5)?,
             tool_calls: number(6)?,
             models: turns.models,
             // `Costs` fills these in.
-            tokens: 0,
+            total_tokens: 0,
             cost_usd: None,
             state: row.get(7)?,
-            parent: row.get(8)?,
+            parent_session_id: row.get(8)?,
             fork_of: row.get(9)?,
             channel: listed.channel.clone(),
             branches: turns.branches,

@@ -2,12 +2,14 @@
 //!
 //! Records are decoded one at a time, so memory does not grow with the session. `plan` orders the
 //! records, `rows` pages through their rows, and `choice` selects entries. `learn` and `outputs`
-//! add fields from other rows and files. `queued` unfolds queued texts. `rewind` and `ancestors`
+//! add fields from other rows and files,
+//! and `counted` adds tokens and cost. `queued` unfolds queued texts. `rewind` and `ancestors`
 //! find the places where the conversation went back.
 
 mod ancestors;
 mod calls;
 mod choice;
+mod counted;
 mod exit_codes;
 mod head;
 mod learn;
@@ -166,7 +168,7 @@ impl<'l> Story<'l> {
                 flow = items.record(&row, &mut chosen, &mut each)?;
             }
         }
-        if flow.is_continue() {
+        if flow.is_continue() && chosen.end().is_none() {
             for row in rows::provisional(self.conn, self.row)? {
                 if chosen.wants_row(&row) && items.record(&row, &mut chosen, &mut each)?.is_break()
                 {
@@ -263,6 +265,8 @@ impl<'s> ItemReader<'s> {
                 };
                 let mut item = story_item(info.format(), entry);
                 fields.add(row, &mut item)?;
+                outputs.add_pasted_of_list(story.row, &mut item)?;
+                outputs.add_pasted(&mut item)?;
                 if chosen.follows(row, entry)? && chosen.wants(&item) {
                     if chosen.is_whole()
                         && let Some(rewinds) = rewinds
@@ -271,6 +275,9 @@ impl<'s> ItemReader<'s> {
                         item.rewind = rewinds.record_shown(row, &item, response, fields)?;
                     }
                     exit_codes.fill(&mut item)?;
+                    if let Some(prices) = chosen.prices() {
+                        counted::add(story.conn, prices, &mut item)?;
+                    }
                     if chosen.shows_results(&item) {
                         outputs.fill(&mut item, &mut fields.calls)?;
                     }
@@ -343,10 +350,13 @@ impl<'s> ItemReader<'s> {
         let story = self.story;
         let mut left = count;
         self.rewinds = None;
-        let provisional = rows::provisional(story.conn, story.row)?;
-        let mut rows =
-            Rows::backward(story.conn, story.row, &story.plan, chosen.shows_unreadable());
-        let mut start = story.plan.end();
+        let mut start = chosen.end().unwrap_or(u64::MAX).min(story.plan.end());
+        let provisional = match chosen.end() {
+            Some(_) => Vec::new(),
+            None => rows::provisional(story.conn, story.row)?,
+        };
+        let unreadable = chosen.shows_unreadable();
+        let mut rows = Rows::backward_from(story.conn, story.row, &story.plan, start, unreadable);
         let mut is_first = true;
         // If only the tool role is chosen, results count as text.
         let are_results = chosen.is_of(Role::Tool);

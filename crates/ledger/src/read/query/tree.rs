@@ -45,9 +45,9 @@ fn draw(conn: &Connection, session: SessionRow) -> Result<Vec<TreeLine>> {
         let at = fork.at.map(|at| name_of(conn, at)).transpose()?;
         drawing.push(TreeLine {
             kind: "forked_from",
-            first: at.clone(),
-            last: at,
-            session: Some(fork.id),
+            first_entry_id: at.clone(),
+            last_entry_id: at,
+            session_id: Some(fork.id),
             ..TreeLine::default()
         });
     }
@@ -161,11 +161,11 @@ impl Drawing<'_> {
                 let name = name_of(self.conn, node.id)?;
                 let line = TreeLine {
                     kind: "label",
-                    first: Some(name.clone()),
-                    last: Some(name),
+                    first_entry_id: Some(name.clone()),
+                    last_entry_id: Some(name),
                     time: node.time,
                     text: Some(label),
-                    current: node.is_on_leaf_path,
+                    is_current: node.is_on_leaf_path,
                     ..TreeLine::default()
                 };
                 self.below(line, branch.depth, &mut parent);
@@ -201,16 +201,16 @@ impl Drawing<'_> {
         };
         let line = TreeLine {
             kind: "run",
-            first: Some(name_of(self.conn, first)?),
-            last: Some(name_of(self.conn, last)?),
-            missing_parent: self.nodes.missing_parent(first),
+            first_entry_id: Some(name_of(self.conn, first)?),
+            last_entry_id: Some(name_of(self.conn, last)?),
+            missing_parent_id: self.nodes.missing_parent(first),
             time: run.time,
             entries: run.entries,
             turns: run.turns,
             tool_calls: run.tool_calls,
             text,
-            leaf: run.is_leaf,
-            current: run.is_current,
+            is_leaf: run.is_leaf,
+            is_current: run.is_current,
             ..TreeLine::default()
         };
         self.below(line, depth, parent);
@@ -239,9 +239,9 @@ impl Drawing<'_> {
         for session in sessions {
             let line = TreeLine {
                 kind: "fork",
-                first: name.clone(),
-                last: name.clone(),
-                session: Some(session),
+                first_entry_id: name.clone(),
+                last_entry_id: name.clone(),
+                session_id: Some(session),
                 ..TreeLine::default()
             };
             self.below(line, depth, &mut parent.clone());
@@ -257,7 +257,7 @@ impl Drawing<'_> {
         parent: &mut Option<usize>,
     ) -> Result<()> {
         let name = name_of(self.conn, node.id)?;
-        let tokens = match notable {
+        let (tokens_before, tokens_after) = match notable {
             Notable::Compaction => self
                 .conn
                 .prepare_cached(
@@ -269,19 +269,21 @@ impl Drawing<'_> {
                     };
                     Ok((size(0)?, size(1)?))
                 })
-                .optional()?,
-            _ => None,
+                .optional()?
+                .unwrap_or_default(),
+            _ => (None, None),
         };
         let line = TreeLine {
             kind: notable.as_str(),
-            first: Some(name.clone()),
-            last: Some(name),
-            missing_parent: self.nodes.missing_parent(node.id),
+            first_entry_id: Some(name.clone()),
+            last_entry_id: Some(name),
+            missing_parent_id: self.nodes.missing_parent(node.id),
             time: node.time,
             entries: 1,
-            leaf: node.is_leaf,
-            current: node.is_on_leaf_path,
-            tokens,
+            is_leaf: node.is_leaf,
+            is_current: node.is_on_leaf_path,
+            tokens_before,
+            tokens_after,
             ..TreeLine::default()
         };
         self.below(line, depth, parent);
@@ -302,7 +304,7 @@ impl Drawing<'_> {
                 turns: agent.turns,
                 tool_calls: agent.tool_calls,
                 text: agent.text,
-                session: Some(agent.session_id),
+                session_id: Some(agent.session_id),
                 agent_type: agent.agent_type,
                 ..TreeLine::default()
             };
@@ -314,13 +316,13 @@ impl Drawing<'_> {
     }
 
     fn below(&mut self, line: TreeLine, depth: usize, parent: &mut Option<usize>) {
-        let number = self.push(TreeLine { depth, parent: *parent, ..line });
+        let number = self.push(TreeLine { depth, parent_node: *parent, ..line });
         *parent = Some(number);
     }
 
     fn push(&mut self, line: TreeLine) -> usize {
         let number = self.lines.len() + 1;
-        self.lines.push(TreeLine { line: number, ..line });
+        self.lines.push(TreeLine { node: number, ..line });
         number
     }
 }

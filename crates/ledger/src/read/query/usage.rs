@@ -20,6 +20,7 @@ use crate::Result;
 use crate::file::ledger::Ledger;
 use crate::project::usage_rollup::{QUARTER, RollupKey, Sums};
 use crate::wire::UsageReport;
+pub use blocks::{WindowLimits, mark_windows};
 use groups::Groups;
 pub use recent::{RecentRequest, recent};
 pub use sessions::{Costs, cost_of, costs};
@@ -91,7 +92,7 @@ pub fn usage(ledger: &Ledger, request: &UsageRequest<'_>) -> Result<Option<Usage
     let conn = ledger.conn();
     let models = models(conn, request.prices)?;
     let Some(mut groups) = Groups::new(conn, request)? else { return Ok(None) };
-    // A quarter that is only partly requested is included whole.
+    // A quarter of an hour that is only partly requested is included whole.
     let since = request.since.map_or(i64::MIN, |since| since - since.rem_euclid(QUARTER));
     let until = request.until.unwrap_or(i64::MAX);
     let mut tallies: Vec<Tally> = Vec::new();
@@ -112,7 +113,7 @@ pub fn usage(ledger: &Ledger, request: &UsageRequest<'_>) -> Result<Option<Usage
         total.add(key.model, &part);
     })?;
     let mut report = groups.report(conn, (&tallies, &by_model), &total, &models)?;
-    report.total.unfinished = unfinished(conn)?;
+    report.total.unfinished_transcripts = unfinished(conn)?;
     Ok(Some(report))
 }
 

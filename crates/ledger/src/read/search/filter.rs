@@ -298,7 +298,7 @@ impl<'c> Filters<'c> {
         let described = self
             .conn
             .prepare_cached(
-                "SELECT s.format, coalesce(d.agent, ''), p.project
+                "SELECT s.format, coalesce(d.agent, ''), p.slug
                    FROM entry_rows e
                    LEFT JOIN documents d ON d.id = e.id
                    LEFT JOIN prompts p ON p.id = e.id
@@ -352,8 +352,8 @@ fn add_calls_of_tool(conn: &Connection, name: &str, found: &mut HashSet<EntryId>
     };
     let mut statement = conn.prepare_cached(
         "SELECT entry, result, output FROM tool_calls
-          WHERE CASE WHEN ?2 THEN lower(substr(name, 1, length(?1))) = lower(?1)
-                     ELSE name = ?1 COLLATE NOCASE END",
+          WHERE CASE WHEN ?2 THEN lower(substr(tool, 1, length(?1))) = lower(?1)
+                     ELSE tool = ?1 COLLATE NOCASE END",
     )?;
     let mut rows = statement.query((name, is_prefix))?;
     while let Some(row) = rows.next()? {
@@ -378,7 +378,14 @@ fn entries_of_file(
            FROM tool_call_rows c CROSS JOIN entry_rows e ON e.id = c.entry
           WHERE iif(typeof(c.target) = 'integer',
                     c.target IN (SELECT id FROM targets WHERE instr(lower(text), lower(?1)) > 0),
-                    instr(lower(c.target), lower(?1)) > 0)",
+                    instr(lower(c.target), lower(?1)) > 0
+                    -- The target of a call that starts a sub-agent is its prompt, and no file.
+                    AND NOT EXISTS (SELECT 1 FROM spawned_agents a
+                                     WHERE a.session = c.session AND a.call_id = c.call)
+                    AND NOT EXISTS (SELECT 1
+                                      FROM sessions parent
+                                      JOIN sessions child ON child.parent_session_id = parent.session_id
+                                     WHERE parent.id = c.session AND child.parent_call = c.call))",
     )?;
     let mut rows = statement.query((path, with_turns))?;
     while let Some(row) = rows.next()? {

@@ -126,9 +126,9 @@ impl<'c> HitReader<'c> {
             _ => (request.entry, row),
         };
         let mut hit = SearchHit {
-            entry: story::name(described_by, row.uuid.as_ref()),
-            number: described_by.0,
-            kind: row.kind.clone(),
+            entry_id: story::name(described_by, row.uuid.as_ref()),
+            entry: described_by.0,
+            type_name: row.kind.clone(),
             role: row.role.clone(),
             time: row.time,
             is_error: row.is_error,
@@ -146,7 +146,7 @@ impl<'c> HitReader<'c> {
         match row.session {
             Some(session) => {
                 self.session(session, &mut hit)?;
-                hit.turn = self.turn(session, row.turn)?;
+                hit.turn_number = self.turn(session, row.turn)?;
                 if self.around > 0 {
                     self.nearby(session, &mut hit)?;
                 }
@@ -160,7 +160,7 @@ impl<'c> HitReader<'c> {
         Ok(self
             .conn
             .prepare_cached(
-                "SELECT session, uuid, turn, type, role, time, is_error, form, folded
+                "SELECT session, entry_id, turn, type, role, time, is_error, form, folded
                    FROM entries WHERE id = ?1",
             )?
             .query_row([entry], |row| {
@@ -225,8 +225,8 @@ impl<'c> HitReader<'c> {
                 .map(|(start, end)| (in_characters(*start), in_characters(*end)))
                 .collect();
             hit.place = column_name;
-            hit.cut_before = snippet.is_cut_before;
-            hit.cut_after = snippet.is_cut_after;
+            hit.is_cut_before = snippet.is_cut_before;
+            hit.is_cut_after = snippet.is_cut_after;
             hit.snippet = snippet.text;
         }
         Ok(is_command)
@@ -245,10 +245,10 @@ impl<'c> HitReader<'c> {
         let found = match (hit.place, hit.role.as_deref()) {
             ("input", _) => self
                 .conn
-                .prepare_cached("SELECT name, 0 FROM tool_calls WHERE entry = ?1 LIMIT 1")?
-                .query_row([hit.number], |row| Ok((row.get(0)?, row.get(1)?)))
+                .prepare_cached("SELECT tool, 0 FROM tool_calls WHERE entry = ?1 LIMIT 1")?
+                .query_row([hit.entry], |row| Ok((row.get(0)?, row.get(1)?)))
                 .optional()?,
-            ("result", _) | (_, Some("tool")) => self.call_of_result(EntryId(hit.number))?,
+            ("result", _) | (_, Some("tool")) => self.call_of_result(EntryId(hit.entry))?,
             _ => None,
         };
         if let Some((name, is_error)) = found {
@@ -264,7 +264,7 @@ impl<'c> HitReader<'c> {
         Ok(self
             .conn
             .prepare_cached(
-                "SELECT t.name, coalesce(t.is_error, 0)
+                "SELECT t.tool, coalesce(t.is_error, 0)
                    FROM entry_rows e
                    JOIN tool_calls t ON t.entry IN (
                         SELECT p.id FROM entry_rows p WHERE p.id = e.parent
@@ -286,9 +286,9 @@ impl<'c> HitReader<'c> {
                 .prepare_cached(concat!(
                     "SELECT iif(",
                     is_original!(),
-                    ", format || '/', '') || session_id, format, nullif(agent, ''), project, ",
+                    ", format || '/', '') || session_id, format, nullif(agent, ''), slug, ",
                     lost::cwd!(),
-                    ", part, state, parent_id FROM sessions s WHERE id = ?1"
+                    ", part, state, parent_session_id FROM sessions s WHERE id = ?1"
                 ))?
                 .query_row([row], |row| {
                     Ok(Session {
@@ -321,7 +321,7 @@ impl<'c> HitReader<'c> {
             vacant.insert(session);
         }
         if let Some(session) = self.sessions.get(&row) {
-            hit.session = Some(session.id.clone());
+            hit.session_id = Some(session.id.clone());
             hit.format = session.format.clone();
             hit.agent = session.agent.clone();
             hit.title = session.title.clone();
@@ -330,7 +330,7 @@ impl<'c> HitReader<'c> {
             hit.cwd = session.cwd.clone();
             hit.part = Some(session.part.clone());
             hit.state = session.state;
-            hit.parent = session.parent.clone();
+            hit.parent_session_id = session.parent.clone();
         }
         Ok(())
     }
@@ -394,7 +394,7 @@ impl<'c> HitReader<'c> {
         let found = self
             .conn
             .prepare_cached(
-                "SELECT coalesce(s.format, ''), coalesce(d.agent, j.agent), p.project,
+                "SELECT coalesce(s.format, ''), coalesce(d.agent, j.agent), p.slug,
                         coalesce(d.name, j.name, c.job_id), g.mtime_ns / 1000000, c.session_id
                    FROM entry_rows e
                    LEFT JOIN documents d ON d.id = e.id
@@ -406,7 +406,7 @@ impl<'c> HitReader<'c> {
                    LEFT JOIN sources s ON s.id = g.source
                   WHERE e.id = ?1",
             )?
-            .query_row([hit.number], |row| {
+            .query_row([hit.entry], |row| {
                 hit.format = row.get(0)?;
                 hit.agent = row.get(1)?;
                 // The list of prompts stores the folder.
@@ -418,7 +418,7 @@ impl<'c> HitReader<'c> {
                 if matches!(form, "note" | "cron_jobs") {
                     hit.time = hit.time.or(written);
                 }
-                hit.parent = row.get(5)?;
+                hit.parent_session_id = row.get(5)?;
                 Ok(())
             })
             .optional()?;
@@ -430,9 +430,9 @@ impl<'c> HitReader<'c> {
 
     /// Sets the entries before and after a hit in its session.
     fn nearby(&mut self, session: SessionRow, hit: &mut SearchHit) -> Result<()> {
-        let found = nearby::around(self.conn, session, EntryId(hit.number), self.around)?;
+        let found = nearby::around(self.conn, session, EntryId(hit.entry), self.around)?;
         for mut near in found {
-            let text = self.texts.of(EntryId(near.number))?;
+            let text = self.texts.of(EntryId(near.entry))?;
             let first = by_column(&text).into_iter().find(|(_, _, text)| !text.is_empty());
             near.text = first
                 .map(|(_, _, text)| {

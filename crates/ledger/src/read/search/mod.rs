@@ -21,7 +21,7 @@ mod pattern;
 mod queued;
 mod scan;
 mod similar;
-mod texts;
+pub(in crate::read) mod texts;
 mod typed;
 mod versions;
 mod words;

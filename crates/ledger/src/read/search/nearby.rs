@@ -37,7 +37,7 @@ pub(super) fn around(
             found.push(read(row)?);
         }
     }
-    let lines: Vec<i64> = found.iter().map(|(near, _)| near.number).chain([line]).collect();
+    let lines: Vec<i64> = found.iter().map(|(near, _)| near.entry).chain([line]).collect();
     let mut further = conn.prepare_cached(&format!("SELECT {COLUMNS} WHERE e.id = ?2"))?;
     for line in lines {
         for ordinal in 1.. {
@@ -49,13 +49,13 @@ pub(super) fn around(
         }
     }
     let place = |number: i64| EntryId(number).by_line();
-    found.sort_by_key(|(near, _)| place(near.number));
-    found.dedup_by_key(|(near, _)| near.number);
+    found.sort_by_key(|(near, _)| place(near.entry));
+    found.dedup_by_key(|(near, _)| near.entry);
     let (before, after): (Vec<_>, Vec<_>) = found
         .into_iter()
-        .filter(|(near, speaks)| *speaks && near.number != entry.0)
+        .filter(|(near, speaks)| *speaks && near.entry != entry.0)
         .map(|(near, _)| near)
-        .partition(|near| place(near.number) < place(entry.0));
+        .partition(|near| place(near.entry) < place(entry.0));
     let skipped = before.len().saturating_sub(count);
     let before = before.into_iter().skip(skipped).map(|near| Nearby { is_before: true, ..near });
     Ok(before.chain(after.into_iter().take(count)).collect())
@@ -63,7 +63,7 @@ pub(super) fn around(
 
 fn read(row: &Row<'_>) -> Result<(Nearby, bool)> {
     let near = Nearby {
-        number: row.get(0)?,
+        entry: row.get(0)?,
         is_before: false,
         role: row.get(1)?,
         time: row.get(2)?,

@@ -1,5 +1,5 @@
-//! Puts the entries that hold a word with signs letter for letter (`foo_bar`) before those in which
-//! the index found only its letters (`foo bar`).
+//! Puts the entries that hold a word with signs exactly as typed before the others. The index
+//! ignores signs, so for `foo_bar` it also finds entries with `foo bar`.
 //!
 //! The text of candidates is read in the order of their rank, and only until the page is full.
 
@@ -27,11 +27,12 @@ pub(super) struct Compared {
     pub(super) read: usize,
     /// The number of them that hold the words as typed.
     pub(super) as_typed: usize,
-    /// The positions of those that do not.
+    /// The positions of the candidates that do not hold them.
     pub(super) others: HashSet<usize>,
 }
 
-/// Moves the matches that hold the words as typed to the front of `shown`, and keeps `page` of all.
+/// Moves the matches that hold the words as typed to the front of `shown`, and cuts `shown` after
+/// `page` matches.
 pub(super) fn first(
     conn: &Connection,
     pattern: &Pattern,

@@ -76,7 +76,7 @@ impl Store {
             Import::new(self, &files, scratch, &mut reports, each).agent(&keys.indexes)?;
             reports.into_iter().for_each(&mut *each);
             for (path, why) in &files.left_out {
-                each(ImportedFile { why: Some(why.clone()), ..files.empty_report(path, OTHER) });
+                each(ImportedFile { reason: Some(why.clone()), ..files.empty_report(path, OTHER) });
             }
         }
         Ok(())
@@ -98,13 +98,14 @@ impl Keys {
         let mut index = match bytes {
             Ok(bytes) => whole_index(&bytes),
             Err(error) => {
-                (report.why, report.failed) = (Some(error_text(&error)), true);
+                (report.reason, report.has_failed) = (Some(error_text(&error)), true);
                 Index::default()
             }
         };
         report.rows = (index.bindings.len() + index.unread.len()) as u64;
-        let unread = index.unread.iter().map(|(key, why)| LeftRow { key: key.clone(), why });
-        report.left_out = unread.collect();
+        let unread =
+            index.unread.iter().map(|(key, why)| LeftRow { session_key: key.clone(), reason: why });
+        report.left_out_keys = unread.collect();
         let mut problems: Vec<String> =
             index.problems.iter().map(|problem| problem.detail.to_string()).collect();
         // Each unread row is reported separately.
@@ -129,13 +130,13 @@ impl Keys {
             binding.written.retain(|name, _| !name.starts_with("quipu:"));
             if binding.session.is_none() {
                 let (key, why) = (binding.key.clone(), "it names no session");
-                report.left_out.push(LeftRow { key, why });
+                report.left_out_keys.push(LeftRow { session_key: key, reason: why });
             }
         }
         if !problems.is_empty() {
-            report.why = Some(problems.join(", "));
+            report.reason = Some(problems.join(", "));
         }
-        report.failed |= index.is_damaged;
+        report.has_failed |= index.is_damaged;
         self.indexes.push(index);
         self.reports.push(report);
     }
@@ -166,7 +167,9 @@ fn session_of<'a>(binding: &'a Binding, names: &HashSet<&'a str>) -> Option<&'a 
 fn path_of(agent: &str, id: &str) -> Result<String> {
     let is_printable = !id.chars().chain(agent.chars()).any(char::is_control);
     native::transcript_path(agent, id).filter(|_| is_printable).ok_or_else(|| {
-        Error::refused("ids of agents and sessions must have 1 to 180 printable characters")
+        Error::refused(
+            "ids of agents and sessions must have 1 to 180 bytes without control characters",
+        )
     })
 }
 

@@ -291,7 +291,7 @@ impl Folder<'_> {
         Ok(session)
     }
 
-    /// Returns the header of a file in the spelling by which lines are compared.
+    /// Returns the header of a file, spelled as lines are for a comparison.
     pub(super) fn header(&self, file: &Transcript) -> Option<Vec<u8>> {
         let mut header = None;
         let read = self.file_lines(file, &mut |line| {
@@ -324,7 +324,9 @@ fn refuse_secrets(file: &Transcript, opened: &File) -> Result<()> {
     }
     match has_record(file, opened)? {
         true => Ok(()),
-        false => Err(Error::refused("it has other names and no records: it may contain secrets")),
+        false => {
+            Err(Error::refused("it has other hard links and no records: it may contain secrets"))
+        }
     }
 }
 

@@ -93,7 +93,7 @@ impl<'a, 'e> Import<'a, 'e> {
             match self.without_transcript(id, keys) {
                 Err(error) if !is_ledger_error(&error) => {
                     if let Some(report) = self.indexes.get_mut(index) {
-                        (report.why, report.failed) = (Some(error_text(&error)), true);
+                        (report.reason, report.has_failed) = (Some(error_text(&error)), true);
                     }
                 }
                 done => done?,
@@ -120,7 +120,7 @@ impl<'a, 'e> Import<'a, 'e> {
                 Err(error) => error_text(&error),
             };
             let report = self.files.empty_report(&file.path, file.kind());
-            (self.each)(ImportedFile { why: Some(why), failed: true, ..report });
+            (self.each)(ImportedFile { reason: Some(why), has_failed: true, ..report });
         }
         self.join_threads(&mut sessions);
         Ok(sessions)
@@ -175,7 +175,10 @@ impl<'a, 'e> Import<'a, 'e> {
             match self.folder.has_more(&copy, &mut known) {
                 Ok(false) => {
                     let why = Some("a copy: all of its lines are in other files".to_owned());
-                    (self.each)(ImportedFile { why, ..self.files.empty_report(&copy.path, OTHER) });
+                    (self.each)(ImportedFile {
+                        reason: why,
+                        ..self.files.empty_report(&copy.path, OTHER)
+                    });
                 }
                 Err(error) if is_ledger_error(&error) => return Err(error),
                 // The import reads the file again and reports the error.
@@ -206,7 +209,7 @@ impl<'a, 'e> Import<'a, 'e> {
             // A file without lines is skipped, but keys may lead to its session.
             Ok((content, None)) if content.length == 0 => {
                 for file in &mut reports {
-                    (file.session, file.why) = (None, Some(EMPTY_REASON.to_owned()));
+                    (file.session_id, file.reason) = (None, Some(EMPTY_REASON.to_owned()));
                 }
                 if !keys.is_empty() {
                     self.without_transcript(&group.id, keys)?;
@@ -411,7 +414,7 @@ impl<'a, 'e> Import<'a, 'e> {
     fn new_reports(&self, group: &Group) -> Vec<ImportedFile> {
         let reports = group.files.iter().map(|file| {
             let session = Some(group.id.clone());
-            ImportedFile { session, ..self.files.empty_report(&file.path, file.kind()) }
+            ImportedFile { session_id: session, ..self.files.empty_report(&file.path, file.kind()) }
         });
         reports.collect()
     }
@@ -431,6 +434,6 @@ fn store_piece(store: &Store, piece: &mut Piece<'_>) -> Result<Option<Vec<bool>>
 fn fail(reports: &mut [ImportedFile], error: &Error) {
     for file in reports {
         (file.stored, file.added) = (0, 0);
-        (file.why, file.failed) = (Some(error_text(error)), true);
+        (file.reason, file.has_failed) = (Some(error_text(error)), true);
     }
 }

@@ -15,7 +15,7 @@ pub(crate) struct RecordReader<'c> {
     /// The open chunks, the most recently used last.
     open: Vec<OpenChunk>,
     max_open: usize,
-    /// The number of bytes in open chunks up to which more than `max_open` chunks stay open.
+    /// More than `max_open` chunks stay open while they have fewer bytes than this.
     max_bytes: usize,
     decompressor: Option<zstd::bulk::Decompressor<'static>>,
     /// The number of chunks opened so far.

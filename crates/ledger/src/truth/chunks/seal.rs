@@ -5,13 +5,13 @@
 use rusqlite::{Connection, OptionalExtension, Transaction};
 
 use super::read::find_length_and_holder;
-use super::{CHUNK, MAX_CHUNK_BYTES, Packer, RecordReader};
+use super::{FULL_CHUNK_BYTES, MAX_CHUNK_BYTES, Packer, RecordReader};
 use crate::Result;
 use crate::base::ids::Seq;
 use crate::file::ledger::Ledger;
 use crate::truth::sums;
 
-/// The number of pending bytes from which they are sealed.
+/// The number of pending bytes at which pending records are sealed.
 const SEAL_BYTES: usize = 256 << 10;
 
 /// The time, in milliseconds, without a new record after which pending records are sealed.
@@ -85,7 +85,7 @@ pub(crate) fn seal(tx: &Transaction<'_>) -> Result<()> {
             .optional()?;
         if let Some((id, first_seq, raw_length)) = before
             // A chunk that is not full yet takes the pending records in.
-            && (raw_length as usize) < CHUNK
+            && (raw_length as usize) < FULL_CHUNK_BYTES
             && holds_whole_records(tx, first_seq, first - 1, raw_length)?
         {
             let mut reader = RecordReader::new(tx);

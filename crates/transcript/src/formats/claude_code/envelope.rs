@@ -17,6 +17,8 @@ pub(super) enum UserText<'a> {
         text: String,
         /// The title that `/rename` sets.
         title: Option<String>,
+        /// True if Claude Code itself runs the command, without the model: `/clear`, `/compact`.
+        is_local: bool,
     },
     /// The harness: output, reminders, notifications, caveats.
     Injected(Cow<'a, str>),
@@ -149,7 +151,8 @@ fn read_whole(text: Cow<'_, str>) -> UserText<'_> {
         }
         Some("bash-input") => {
             if let Some(input) = inner(rest, "bash-input") {
-                return UserText::Command { text: format!("! {}", input.trim()), title: None };
+                let text = format!("! {}", input.trim());
+                return UserText::Command { text, title: None, is_local: false };
             }
         }
         Some(tag) if INJECTED.contains(&tag) => return UserText::Injected(text),
@@ -178,18 +181,27 @@ pub(super) fn inner<'t>(text: &'t str, tag: &str) -> Option<&'t str> {
 }
 
 /// Returns a slash command as it was typed.
-fn command(text: &str) -> Option<UserText<'static>> {
-    let name = inner(text, "command-name").or_else(|| inner(text, "command-message"))?.trim();
+fn command(written: &str) -> Option<UserText<'static>> {
+    let name = inner(written, "command-name").or_else(|| inner(written, "command-message"))?.trim();
     let name = name.strip_prefix('/').unwrap_or(name);
     if name.is_empty() {
         return None;
     }
-    let args = inner(text, "command-args").unwrap_or_default().trim();
+    let args = inner(written, "command-args").unwrap_or_default().trim();
     let text = if args.is_empty() { format!("/{name}") } else { format!("/{name} {args}") };
     Some(UserText::Command {
         text,
         title: (name == "rename" && !args.is_empty()).then(|| args.to_owned()),
+        is_local: is_local(written, name),
     })
+}
+
+/// Returns whether Claude Code itself runs a command. All releases write the name of such a command
+/// first, and then the bare name as the message. A command whose text goes to the model begins with
+/// the message, or has one like `init is analyzing your codebase…`.
+fn is_local(written: &str, name: &str) -> bool {
+    tag_of(written) == Some("command-name")
+        && inner(written, "command-message").is_some_and(|message| message.trim() == name)
 }
 
 /// Returns the tag that the text begins with, without its attributes.
@@ -255,20 +267,30 @@ mod tests {
 
     #[test]
     fn commands_read_as_typed() {
-        let both_orders = [
-            "<command-name>/review</command-name>\n  <command-message>review</command-message>\n<command-args>src a</command-args>",
-            "<command-message>review</command-message>\n<command-name>/review</command-name><command-args>src a</command-args>",
-        ];
-        for text in both_orders {
+        for (written, expected, is_local) in [
+            (
+                "<command-name>/clear</command-name>\n  <command-message>clear</command-message>\n<command-args>src a</command-args>",
+                "/clear src a",
+                true,
+            ),
+            (
+                "<command-message>review</command-message>\n<command-name>/review</command-name><command-args>src a</command-args>",
+                "/review src a",
+                false,
+            ),
+            (
+                "<command-name>/init</command-name><command-message>init is analyzing your codebase…</command-message>",
+                "/init",
+                false,
+            ),
+            ("<bash-input>ls -l</bash-input>", "! ls -l", false),
+        ] {
+            let text = expected.to_owned();
             assert_eq!(
-                read(Cow::Borrowed(text)).what,
-                UserText::Command { text: "/review src a".to_owned(), title: None }
+                read(Cow::Borrowed(written)).what,
+                UserText::Command { text, title: None, is_local }
             );
         }
-        assert_eq!(
-            read(Cow::Borrowed("<bash-input>ls -l</bash-input>")).what,
-            UserText::Command { text: "! ls -l".to_owned(), title: None }
-        );
     }
 
     #[test]
@@ -278,7 +300,8 @@ mod tests {
             read(Cow::Borrowed(text)).what,
             UserText::Command {
                 text: "/rename Blue shop".to_owned(),
-                title: Some("Blue shop".to_owned())
+                title: Some("Blue shop".to_owned()),
+                is_local: false
             }
         );
     }

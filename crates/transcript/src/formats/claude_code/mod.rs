@@ -2,7 +2,7 @@
 //!
 //! Read in this order: `paths` (the locations of files), `line` (the fields of a line), `entries`
 //! (the line types), `user`, `envelope` and `replies` (the author of a user line), `attachment`
-//! (what the program put beside a prompt), `documents` (whole files next to a transcript).
+//! (what the program attached to a prompt), `documents` (whole files next to a transcript).
 //!
 //! The format has no published definition. Types and fields come from real transcripts of releases
 //! 1.0 to 2.1; unknown ones are stored and shown as unknown.
@@ -14,6 +14,7 @@ mod envelope;
 mod line;
 mod paths;
 mod replies;
+mod shown;
 mod user;
 
 use crate::context::Reader;
@@ -39,7 +40,7 @@ impl Format for ClaudeCode {
     }
 
     fn version(&self) -> u32 {
-        6
+        7
     }
 
     fn roots(&self) -> &'static [Root] {
@@ -80,8 +81,8 @@ impl Format for ClaudeCode {
             ("sourceToolAssistantUUID", "pairs a call with its result"),
             ("sourceToolUseID", "pairs a call with its result"),
             ("sessionId", "shown at the top of the story"),
-            ("session_id", "shown at the top of the story"),
-            ("gitBranch", "shown at the top of the story"),
+            ("session_id", "the first session of the process; `--entry` shows it"),
+            ("gitBranch", "the last one is at the top of the story; `--entry` shows it"),
             ("userType", "the same in every record"),
             ("entrypoint", "the same in every record"),
             ("isSidechain", "the kind of the item"),
@@ -96,6 +97,10 @@ impl Format for ClaudeCode {
             ("params", "settings of a request"),
             ("systemPrompt", "the vendor's system prompt and tools"),
         ]
+    }
+
+    fn shown_by_person(&self, label: &str, text: &str) -> Option<String> {
+        shown::by_person(label, text)
     }
 
     fn reads(&self) -> &'static [(&'static str, &'static str)] {

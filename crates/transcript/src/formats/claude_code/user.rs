@@ -34,14 +34,16 @@ pub(super) fn user<'a>(entry: &mut Entry<'a>, mut line: Box<Line<'a>>) {
     }
     if !entry.marks.is_meta {
         let is_typed = open_envelopes(entry);
-        entry.marks.is_prompt = is_typed && !entry.marks.is_sidechain;
+        entry.marks.is_prompt = is_typed && !entry.marks.is_command && !entry.marks.is_sidechain;
     }
 }
 
 /// Finds the author of each text block of a user's entry. Returns true if a human typed any of it;
-/// the harness's text around it is then attached.
+/// the harness's text around it is then attached. Marks an entry of which the model sees nothing as
+/// a command.
 pub(super) fn open_envelopes(entry: &mut Entry<'_>) -> bool {
     let mut is_typed = false;
+    let mut is_for_model = false;
     let mut has_injected = false;
     let mut marks = Marks::default();
     let mut blocks = Vec::with_capacity(entry.blocks.len());
@@ -51,6 +53,7 @@ pub(super) fn open_envelopes(entry: &mut Entry<'_>) -> bool {
             // A pasted image is a prompt too.
             Block::Image { .. } => {
                 is_typed = true;
+                is_for_model = true;
                 blocks.push((block, false));
                 continue;
             }
@@ -68,10 +71,12 @@ pub(super) fn open_envelopes(entry: &mut Entry<'_>) -> bool {
         blocks.push(match what {
             UserText::Prompt(text) => {
                 is_typed = true;
+                is_for_model = true;
                 (Block::Text(text), false)
             }
-            UserText::Command { text, title } => {
+            UserText::Command { text, title, is_local } => {
                 is_typed = true;
+                is_for_model |= !is_local;
                 let title = title.map(|title| SessionFact::Title(TitleRank::Custom, title.into()));
                 entry.facts.extend(title);
                 (Block::Text(Cow::Owned(text)), false)
@@ -102,6 +107,7 @@ pub(super) fn open_envelopes(entry: &mut Entry<'_>) -> bool {
         entry.marks.is_compact_summary = true;
         return false;
     }
+    entry.marks.is_command = is_typed && !is_for_model;
     if !is_typed {
         entry.marks.is_meta |= marks.is_interrupt || has_injected;
     }

@@ -54,6 +54,7 @@ fields! {
         "reason" => reason: Cow<'a, str>,
         "appendParentId" => append_parent: Word<'a>,
         "appendMode" => append_mode: Cow<'a, str>,
+        "quipuCopyOf" => copy_of: Word<'a>,
     }
 }
 
@@ -73,6 +74,7 @@ pub(super) fn decode<'a>(origin: &Origin, json: &'a [u8]) -> serde_json::Result<
         id: word(line.id.take()),
         parent: parent(line.parent.take()),
         time: line.time,
+        copy_of: word(line.copy_of.take()),
         ..Entry::default()
     };
     entry.marks.is_side = line.append_mode.as_deref() == Some("side");

@@ -46,7 +46,7 @@ impl Format for OpenClaw {
     }
 
     fn version(&self) -> u32 {
-        6
+        7
     }
 
     fn has_headers(&self) -> bool {
@@ -147,6 +147,10 @@ impl Format for OpenClaw {
             ("partialJson", "what a call's arguments were read from"),
             ("partialArgs", "what a call's arguments were read from"),
         ]
+    }
+
+    fn shown_by_person(&self, label: &str, text: &str) -> Option<String> {
+        user_text::shown_by_person(label, text)
     }
 
     fn reads(&self) -> &'static [(&'static str, &'static str)] {

@@ -83,7 +83,7 @@ pub(super) fn decode(json: &[u8]) -> serde_json::Result<Entry<'_>> {
     Ok(entry)
 }
 
-/// Returns the blocks of the messages after the prompt of the run, which is the last one.
+/// Returns the blocks of the messages after the last prompt, which is the prompt of the run.
 fn answer(messages: Vec<Box<Message<'_>>>) -> Vec<Block<'_>> {
     let prompt = messages.iter().rposition(|message| message.role.as_deref() == Some("user"));
     let start = prompt.map_or(0, |prompt| prompt + 1);

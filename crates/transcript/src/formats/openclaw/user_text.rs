@@ -9,6 +9,7 @@ use std::borrow::Cow;
 use std::ops::Range;
 
 use crate::json::{self, Odd, Word, fields, non_empty};
+use crate::story::path_line;
 
 /// A user text, split into pieces.
 #[derive(Debug, Default)]
@@ -111,10 +112,32 @@ fn among_words(
     is_apart.then_some((label, from, to))
 }
 
+/// Returns what a person chose to show, in a few words, if an attached text with this label is that:
+/// a file or a picture.
+pub(super) fn shown_by_person(label: &str, text: &str) -> Option<String> {
+    /// Maximum width of the name, in columns: the rest of a line of 80.
+    const NAME_COLUMNS: usize = 60;
+    let (words, name) = match label {
+        "file" => ("file", text.strip_prefix("<file name=\"")?.split('"').next()?),
+        "media" => {
+            let (_, media) = text.strip_prefix("[media attached")?.split_once(": ")?;
+            ("media", media.split([' ', ']']).next()?)
+        }
+        _ => return None,
+    };
+    Some(format!("{words} {}", path_line(name, NAME_COLUMNS)))
+}
+
 /// Splits a user text into pieces.
 pub(super) fn read(text: &str) -> UserText<'_> {
-    let mut reader =
-        Reader { text, found: UserText::default(), is_leading: true, at: 0, searches: 0 };
+    let mut reader = Reader {
+        text,
+        found: UserText::default(),
+        is_leading: true,
+        has_sender: false,
+        at: 0,
+        searches: 0,
+    };
     let mut words: Option<usize> = None;
     let mut is_code = false;
     while reader.at < text.len() {
@@ -144,6 +167,8 @@ struct Reader<'t> {
     found: UserText<'t>,
     /// True before the first words.
     is_leading: bool,
+    /// True after facts about a sender. OpenClaw writes them only before what a person wrote.
+    has_sender: bool,
     at: usize,
     /// The number of searches for the end of a piece.
     searches: usize,
@@ -256,6 +281,9 @@ impl<'t> Reader<'t> {
         if line.starts_with("[media attached") {
             return Some(("media", here));
         }
+        if self.has_sender {
+            return self.wrapper(line, here);
+        }
         if line.starts_with("[cron:") {
             self.found.is_automatic = true;
             let end = line.find(']').map_or(line.len(), |end| end + 1);
@@ -278,6 +306,12 @@ impl<'t> Reader<'t> {
                 ["This content was routed", "Treat it as"].iter().any(|way| next.starts_with(way));
             return Some(("session", if is_explained { next_line(text, here) } else { here }));
         }
+        self.wrapper(line, here)
+    }
+
+    /// Returns the label and the end of attached text that may come before a person's words too.
+    fn wrapper(&mut self, line: &'t str, here: usize) -> Option<(&'t str, usize)> {
+        let text = self.text;
         if line.starts_with("[Startup context loaded by runtime]") && self.may_search() {
             let notes = self.rest().rfind("END_QUOTED_NOTES");
             let end = notes.map(|end| self.at + end + "END_QUOTED_NOTES".len());
@@ -323,6 +357,7 @@ impl<'t> Reader<'t> {
                 .collect();
             self.found.channel.get_or_insert_with(|| channel.to_owned());
             if !name.is_empty() {
+                self.has_sender = true;
                 self.found.sender.get_or_insert_with(|| name.join(" "));
             }
         }
@@ -361,6 +396,7 @@ impl<'t> Reader<'t> {
                 None => paragraph(text, body),
             },
         };
+        self.has_sender |= matches!(label, "Sender" | "Conversation info");
         Some((label, end))
     }
 
@@ -407,9 +443,13 @@ impl<'t> Reader<'t> {
             }
             return self.found;
         };
-        // Extensions may put their own text before the first of these texts.
-        self.found.is_automatic |= AUTOMATIC.iter().any(|start| first_words.starts_with(start))
-            || first_words.lines().any(|line| line.starts_with(AUTOMATIC[0]));
+        // The first of these texts stands for a person's bare command, and may have a sender.
+        self.found.is_automatic |= first_words.starts_with(AUTOMATIC[0]);
+        if !self.has_sender {
+            // Extensions may put their own text before it.
+            self.found.is_automatic |= AUTOMATIC.iter().any(|start| first_words.starts_with(start))
+                || first_words.lines().any(|line| line.starts_with(AUTOMATIC[0]));
+        }
         if self.found.is_automatic {
             self.cut_orders();
         }
@@ -435,11 +475,12 @@ impl<'t> Reader<'t> {
 /// The rule by which the end of a block is found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Style {
-    /// A fence follows; otherwise the heading is a person's text.
+    /// A code fence. If none follows, the heading is a person's text.
     Fenced,
-    /// A fence, or lines up to an empty one.
+    /// A code fence, or all lines before an empty one.
     Lines,
-    /// Has OpenClaw's mark: a fence, or lines up to an empty one.
+    /// As `Lines`; the heading has OpenClaw's mark. A block named `Context` takes the rest of the
+    /// text.
     Marked,
     /// Everything up to the end of the text.
     Behind,

@@ -155,7 +155,10 @@ impl Html {
             Piece::Thinking(words) => {
                 self.fold("thinking", "Thinking", &prose::markdown(words), out)
             }
-            Piece::Attached { label, text } => {
+            Piece::Attached { gist: Some(gist), .. } if !self.detail.folded => {
+                self.mark("other", &words::gist(gist), out)
+            }
+            Piece::Attached { label, text, .. } | Piece::Pasted { label, text } => {
                 let label = words::attached(label);
                 self.fold("folded", &label, &prose::plain(text), out)
             }
@@ -181,6 +184,9 @@ impl Rendering for Html {
     fn item(&mut self, item: &StoryItem<'_>, out: &mut dyn Write) -> io::Result<()> {
         if !item.is_shown(self.detail) {
             return Ok(());
+        }
+        if !item.is_open(self.detail) {
+            return item.gists().try_for_each(|gist| self.mark("other", &words::gist(gist), out));
         }
         if item.missing_parent.is_some() {
             self.mark("other", &format!("⋯ {}", words::GAP), out)?;

@@ -116,7 +116,10 @@ impl Markdown {
         match piece {
             Piece::Words(words) => self.words(item, words, out),
             Piece::Thinking(words) => self.details("Thinking", &quoted(words), out),
-            Piece::Attached { label, text } => {
+            Piece::Attached { gist: Some(gist), .. } if !self.detail.folded => {
+                self.mark(&words::gist(gist), out)
+            }
+            Piece::Attached { label, text, .. } | Piece::Pasted { label, text } => {
                 self.details(&html(&words::attached(label)), &quoted(text), out)
             }
             Piece::Image { media_type } => {
@@ -145,6 +148,11 @@ impl Rendering for Markdown {
     fn item(&mut self, item: &StoryItem<'_>, out: &mut dyn Write) -> io::Result<()> {
         if !item.is_shown(self.detail) {
             return Ok(());
+        }
+        if !item.is_open(self.detail) {
+            let ready = self.calls.flush();
+            self.calls(ready, out)?;
+            return item.gists().try_for_each(|gist| self.mark(&words::gist(gist), out));
         }
         let only_calls = matches!(item.kind, ItemKind::Message)
             && !item.is_prompt

@@ -110,7 +110,8 @@ fn invalid_queries_are_refused_with_the_reason() {
     assert!(wrong("-since:2026-11-01..2026-11-07").contains("is not a time"));
     assert_eq!(
         wrong("since:soon"),
-        "`since:soon` is not a time; try 3d, yesterday, 2026-11-01 or 2026-11-01..2026-11-07"
+        "`since:soon` is not a time; try 3d, yesterday, last-week, 2026-11-01 or \
+         2026-11-01..2026-11-07"
     );
     assert_eq!(wrong(&"x".repeat(MAX_QUERY_BYTES + 1)), "the query is longer than 64 KiB");
     let many: String = (0..20_000).map(|number| format!("{number} ")).take(5000).collect();

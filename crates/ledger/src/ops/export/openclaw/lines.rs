@@ -9,9 +9,10 @@ use quipu_transcript::context::{Head, Laid, Layout, Session, Writer, line_time};
 use rusqlite::Connection;
 use serde_json::Value;
 
+use super::super::ExportFailure;
+use crate::Result;
 use crate::base::ids::SessionRow;
 use crate::read::query::{TranscriptGeneration, transcript_generations};
-use crate::{Error, Result};
 
 /// A session whose layout was computed.
 pub(super) struct Laying {
@@ -79,7 +80,7 @@ impl Laying {
         number: usize,
         head: &Head<'_>,
         out: &mut dyn Write,
-    ) -> Result<Wrote, Failure> {
+    ) -> Result<Wrote, ExportFailure> {
         let mut writer = Writer::new(&self.layout, head.time);
         let header = self.layout.header.and_then(|line| self.texts.get(&line));
         out.write_all(writer.header(header.map(String::as_str), head).as_bytes())?;
@@ -114,27 +115,6 @@ impl Laying {
         })?;
         written?;
         Ok(wrote)
-    }
-}
-
-/// The reason why a file could not be written.
-#[derive(Debug)]
-pub enum Failure {
-    /// The session could not be read.
-    Ledger(Error),
-    /// The file could not be written.
-    Out(std::io::Error),
-}
-
-impl From<Error> for Failure {
-    fn from(error: Error) -> Failure {
-        Failure::Ledger(error)
-    }
-}
-
-impl From<std::io::Error> for Failure {
-    fn from(error: std::io::Error) -> Failure {
-        Failure::Out(error)
     }
 }
 

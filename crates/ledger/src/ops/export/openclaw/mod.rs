@@ -15,8 +15,9 @@ use quipu_transcript::time::Timestamp;
 use rusqlite::Connection;
 
 pub use index::Indexes;
-pub use lines::{Failure, Wrote};
+pub use lines::Wrote;
 
+use super::ExportFailure;
 use crate::Result;
 use crate::base::ids::SessionRow;
 use crate::file::ledger::Ledger;
@@ -107,13 +108,14 @@ impl Plan<'_> {
         session: &Session,
         taken: &mut HashSet<(String, String)>,
     ) -> Result<()> {
-        let mut leave = |why: &str| self.left_out.push((session.id.clone(), why.to_owned()));
+        let mut leave =
+            |why: &str| self.left_out.push((session.session_id.clone(), why.to_owned()));
         let is_native = session.format == native::NAME;
         if !is_native && session.format != OPENCLAW {
-            leave("it is neither an OpenClaw session nor a native session of quipu");
+            leave("written by another agent");
             return Ok(());
         }
-        let name = (session.agent.clone(), session.id.clone());
+        let name = (session.agent.clone(), session.session_id.clone());
         if self.by_id.contains_key(&name) {
             leave("another session with the same id is written instead");
             return Ok(());
@@ -130,20 +132,20 @@ impl Plan<'_> {
         // The transcript of a thread is named `SESSION-topic-THREAD`, and its session has the id
         // `SESSION`. The id of a native session may look like that by chance.
         let header_id = laying.header_id();
-        let (id, thread) = match names::topic(&session.id) {
+        let (id, thread) = match names::topic(&session.session_id) {
             Some((id, topic))
                 if !is_native || thread == Some(topic) || header_id.as_deref() == Some(id) =>
             {
                 (id, Some(topic))
             }
-            _ => (&*session.id, thread),
+            _ => (&*session.session_id, thread),
         };
         let folder = names::folder(&names::agent(&session.agent));
         let mut session_id = names::session_id(id).into_owned();
         let mut stem = names::stem(&session_id, thread);
         // Some file systems ignore case.
         if !taken.insert((folder.to_lowercase(), stem.to_lowercase())) {
-            session_id = names::derived_uuid(&session.id);
+            session_id = names::derived_uuid(&session.session_id);
             stem = names::stem(&session_id, thread);
             taken.insert((folder.to_lowercase(), stem.to_lowercase()));
         }
@@ -157,7 +159,7 @@ impl Plan<'_> {
         self.by_id.insert(name, self.sessions.len());
         self.sessions.push(Planned {
             row,
-            id: session.id.clone(),
+            id: session.session_id.clone(),
             agent: session.agent.clone(),
             is_native,
             folder,
@@ -201,7 +203,7 @@ impl Plan<'_> {
         file: &PlannedFile,
         to: &Path,
         out: &mut dyn Write,
-    ) -> Result<Wrote, Failure> {
+    ) -> Result<Wrote, ExportFailure> {
         let Some(session) = self.sessions.get(file.place.0) else { return Ok(Wrote::default()) };
         let Some(laying) = Laying::of(self.conn, session.row)? else { return Ok(Wrote::default()) };
         let parent = session.fork_of.as_ref().and_then(|parent| {
@@ -243,7 +245,7 @@ fn deleted(conn: &Connection, session: &Session, has_key: bool) -> Result<Option
           ORDER BY f.path DESC",
     )?;
     let paths = statement
-        .query_map((OPENCLAW, &session.agent, &session.id, SessionState::Deleted), |row| {
+        .query_map((OPENCLAW, &session.agent, &session.session_id, SessionState::Deleted), |row| {
             row.get(0)
         })?
         .collect::<Result<Vec<Vec<u8>>, _>>()?;

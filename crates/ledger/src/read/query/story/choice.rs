@@ -4,6 +4,7 @@
 
 use foldhash::HashSet;
 use quipu_transcript::entry::{Entry, Role};
+use quipu_transcript::prices::Prices;
 use quipu_transcript::story::{Piece, StoryDetail, StoryItem, Tools};
 use rusqlite::{Connection, OptionalExtension};
 
@@ -35,6 +36,11 @@ pub struct Choice {
     pub around: u64,
     /// Only entries after this one are shown, by its number in the ledger.
     pub after: Option<i64>,
+    /// Only entries before this one are shown, by its number in the ledger.
+    pub before: Option<i64>,
+    /// The prices of tokens. With them, entries also have what is counted for them: tokens, cost and
+    /// the model in effect.
+    pub prices: Option<Prices>,
 }
 
 /// A choice with its names looked up.
@@ -48,6 +54,8 @@ pub(super) struct Chosen<'c> {
     /// The entry that is shown with those around it.
     at: Option<EntryId>,
     start: u64,
+    /// The position at which the shown entries end.
+    end: Option<u64>,
     branch: Option<Branch>,
 }
 
@@ -97,6 +105,7 @@ impl<'c> Chosen<'c> {
         if let Some(after) = choice.after {
             start = start.max(plan.position(EntryId(after)).saturating_add(1));
         }
+        let end = choice.before.map(|before| plan.position(EntryId(before)));
         let branch = match &choice.branch {
             None => None,
             Some(name) => Some(Branch {
@@ -108,7 +117,7 @@ impl<'c> Chosen<'c> {
             Some(turn) => welded(conn, session, turn)?,
             None => HashSet::default(),
         };
-        Ok(Chosen { conn, choice, turn, welded, entry, at, start, branch })
+        Ok(Chosen { conn, choice, turn, welded, entry, at, start, end, branch })
     }
 
     /// Returns the position of the first entry that can be wanted.
@@ -116,9 +125,20 @@ impl<'c> Chosen<'c> {
         self.start
     }
 
+    /// Returns the position at which the wanted entries end; `None` if they go on to the last one.
+    pub(super) fn end(&self) -> Option<u64> {
+        self.end
+    }
+
     /// Returns whether no entry from this one on is wanted.
     pub(super) fn is_over(&self, row: &Row) -> bool {
-        self.entry.is_some() && row.position > self.start
+        (self.entry.is_some() && row.position > self.start)
+            || self.end.is_some_and(|end| row.position >= end)
+    }
+
+    /// Returns the prices, if entries have what is counted for them.
+    pub(super) fn prices(&self) -> Option<&'c Prices> {
+        self.choice.prices.as_ref()
     }
 
     /// Returns whether only this role is chosen.
@@ -133,6 +153,7 @@ impl<'c> Chosen<'c> {
             && self.at.is_none()
             && self.branch.is_none()
             && self.choice.after.is_none()
+            && self.choice.before.is_none()
     }
 
     /// Returns whether the results of tools are shown in full.

@@ -13,8 +13,8 @@ use crate::wire::{SessionState, StoryHead};
 pub(super) fn read(conn: &Connection, session: SessionRow) -> Result<StoryHead> {
     let mut head = conn.query_row(
         concat!(
-            "SELECT s.format, s.agent, s.session_id, s.key, part, state, parent_id, fork_of,
-                continued_in, project, ",
+            "SELECT s.format, s.agent, s.session_id, s.session_key, part, state, parent_session_id, fork_of,
+                continued_in, slug, ",
             lost::cwd!(),
             " AS cwd, git_branch, model,
                 coalesce(title, (SELECT k.title FROM session_keys k
@@ -31,15 +31,15 @@ pub(super) fn read(conn: &Connection, session: SessionRow) -> Result<StoryHead> 
             Ok(StoryHead {
                 format: row.get("format")?,
                 agent: row.get("agent")?,
-                id: row.get("session_id")?,
-                key: row.get("key")?,
+                session_id: row.get("session_id")?,
+                session_key: row.get("session_key")?,
                 part: row.get("part")?,
                 state: row.get("state")?,
-                parent: row.get("parent_id")?,
+                parent_session_id: row.get("parent_session_id")?,
                 fork_of: row.get("fork_of")?,
                 continued_in: row.get("continued_in")?,
                 project: None,
-                slug: row.get("project")?,
+                slug: row.get("slug")?,
                 cwd: row.get("cwd")?,
                 git_branch: row.get("git_branch")?,
                 model: row.get("model")?,
@@ -51,7 +51,7 @@ pub(super) fn read(conn: &Connection, session: SessionRow) -> Result<StoryHead> 
                 turns: count("turns")?,
                 tool_calls: count("tool_calls")?,
                 compactions: count("compactions")?,
-                left: None,
+                remains: None,
             })
         },
     )?;
@@ -63,7 +63,7 @@ pub(super) fn read(conn: &Connection, session: SessionRow) -> Result<StoryHead> 
     head.first_prompt = head.first_prompt.or_else(|| known.first().cloned());
     if head.state == SessionState::Lost {
         let prompts = known.len() as u64;
-        head.left = Some(lost::remains(conn, session, prompts)?);
+        head.remains = Some(lost::remains(conn, session, prompts)?);
         head.turns = head.turns.max(prompts);
     }
     if head.title.is_none() {

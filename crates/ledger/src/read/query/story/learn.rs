@@ -202,7 +202,7 @@ pub(super) fn started(conn: &Connection, session: SessionRow) -> Result<HashMap<
         "SELECT call_id FROM spawned_agents WHERE session = ?1 AND agent_id = ?2",
     )?;
     let mut statement = conn.prepare_cached(concat!(
-        "SELECT child.session_id, child.parent_call, child.key
+        "SELECT child.session_id, child.parent_call, child.session_key
            FROM sessions parent
            JOIN sessions child ON ",
         works_for!(),

@@ -5,13 +5,14 @@
 
 use std::borrow::Cow;
 
-use quipu_transcript::record::DECODE_LIMIT;
-use quipu_transcript::story::{Piece, StoryItem, StoryResult};
+use quipu_transcript::entry::Role;
+use quipu_transcript::record::{self, DECODE_LIMIT};
+use quipu_transcript::story::{ItemKind, Piece, StoryItem, StoryResult, story_item};
 use rusqlite::{Connection, OptionalExtension};
 
 use super::calls::Calls;
 use crate::Result;
-use crate::base::ids::{EntryId, GenerationId};
+use crate::base::ids::{EntryId, GenerationId, SessionRow};
 use crate::project::draft::base_name;
 use crate::project::rebuild::GenerationInfo;
 use crate::project::search::SearchText;
@@ -29,18 +30,70 @@ impl<'c> Outputs<'c> {
 
     pub(super) fn fill(&self, item: &mut StoryItem<'_>, calls: &mut Calls<'_>) -> Result<()> {
         for piece in &mut item.pieces {
-            match piece {
-                Piece::Result(result) => {
-                    if let Some(text) = self.whole(result, calls)? {
-                        result.text = Cow::Owned(text);
-                    }
-                }
-                Piece::Attached { label, text } if text.is_empty() => {
-                    *text = Cow::Owned(self.pasted(base_name(label))?);
-                }
-                _ => {}
+            if let Piece::Result(result) = piece
+                && let Some(text) = self.whole(result, calls)?
+            {
+                result.text = Cow::Owned(text);
             }
         }
+        Ok(())
+    }
+
+    /// Adds the texts that were pasted into a prompt and are in files.
+    pub(super) fn add_pasted(&self, item: &mut StoryItem<'_>) -> Result<()> {
+        for piece in &mut item.pieces {
+            if let Piece::Pasted { label, text } = piece
+                && text.is_empty()
+            {
+                *text = Cow::Owned(self.pasted(base_name(label))?);
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds the texts that were pasted into a prompt of the conversation, if its record has only a
+    /// mark in brackets for each: the agent's list of prompts may have them.
+    pub(super) fn add_pasted_of_list(
+        &self,
+        session: SessionRow,
+        item: &mut StoryItem<'_>,
+    ) -> Result<()> {
+        let words = item.words();
+        let is_typed = item.role == Some(Role::User) && item.folded.is_none();
+        if !is_typed || !words.contains('[') || !matches!(item.kind, ItemKind::Message) {
+            return Ok(());
+        }
+        // Entries of the list have no id. The same text may have been typed several times.
+        let listed: Option<(EntryId, GenerationId)> = self
+            .conn
+            .prepare_cached(
+                "SELECT p.id, r.generation
+                   FROM entry_rows e CROSS JOIN prompts p ON p.id = e.id
+                  CROSS JOIN records r ON r.seq = e.id
+                  WHERE e.session = ?1 AND e.uuid IS NULL AND p.text = ?2 AND r.length <= ?4
+                  ORDER BY abs(coalesce(p.time, 0) - ?3), p.id LIMIT 1",
+            )?
+            .query_row(
+                (session, &*words, item.time.map_or(0, |time| time.0), DECODE_LIMIT as i64),
+                |row| Ok((row.get(0)?, row.get(1)?)),
+            )
+            .optional()?;
+        let Some((listed, generation)) = listed.filter(|(listed, _)| listed.0 != item.entry) else {
+            return Ok(());
+        };
+        let (Some(seq), Some(info)) = (listed.seq(), GenerationInfo::of(self.conn, generation)?)
+        else {
+            return Ok(());
+        };
+        let bytes = RecordReader::for_few(self.conn).read(seq)?;
+        record::read(info.format(), info.origin(), &bytes, &mut |entry| {
+            for piece in story_item(info.format(), entry).pieces {
+                if let Piece::Pasted { label, text } = piece {
+                    let label = Cow::Owned(label.into_owned());
+                    item.pieces.push(Piece::Pasted { label, text: Cow::Owned(text.into_owned()) });
+                }
+            }
+        });
         Ok(())
     }
 

@@ -33,6 +33,8 @@ pub(super) struct Rewinds<'c> {
     last_text_answer: Answer,
     /// True if an answer was shown since the last prompt.
     is_answered: bool,
+    /// The last turn so far.
+    last_turn: Option<u64>,
 }
 
 /// The entries of one response. Copies of an answer share the set: a response may have any number
@@ -67,6 +69,7 @@ impl<'c> Rewinds<'c> {
             answer: Answer::default(),
             last_text_answer: Answer::default(),
             is_answered: false,
+            last_turn: None,
         }
     }
 
@@ -106,6 +109,7 @@ impl<'c> Rewinds<'c> {
         });
         let rewind = rewind.map(|(rewind, _)| Rewind {
             is_within_turn: is_other_answer && rewind.to_turn == item.turn,
+            last_turn: self.last_turn,
             ..rewind
         });
         self.record_hidden(row, item, response);
@@ -141,6 +145,9 @@ impl<'c> Rewinds<'c> {
                 self.last_text_answer.push(row.id);
             }
         }
+        if item.is_prompt {
+            self.last_turn = self.last_turn.max(item.turn);
+        }
         if item.is_prompt || is_answer(item) {
             self.last_text = Some(row.id);
             self.last_text_answer =
@@ -169,7 +176,7 @@ impl<'c> Rewinds<'c> {
                 let rewind = Rewind {
                     to_turn: turn.and_then(|turn| fields.turn(turn)),
                     to: Some(learn::name_of(self.conn, shown)?),
-                    is_within_turn: false,
+                    ..Rewind::default()
                 };
                 Ok(Some((rewind, Some(shown))))
             }

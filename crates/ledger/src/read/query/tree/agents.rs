@@ -37,7 +37,7 @@ impl Agents {
         let mut statement = conn.prepare_cached(&format!(
             "{FAMILY}
              SELECT s.id, s.session_id, s.agent_type, coalesce(s.title, s.first_prompt),
-                    s.started_at, s.entries, s.turns, s.tool_calls, s.parent_call, s.key
+                    s.started_at, s.entries, s.turns, s.tool_calls, s.parent_call, s.session_key
                FROM sessions s
               WHERE s.id IN family AND s.id <> ?1
               ORDER BY s.id"

@@ -9,13 +9,36 @@ use jiff::tz::TimeZone;
 use rusqlite::Connection;
 
 use crate::Result;
-use crate::wire::UsageBlock;
+use crate::wire::{UsageBlock, UsageReport};
 
 /// An hour in milliseconds.
 pub(super) const HOUR: i64 = 60 * 60 * 1000;
 
 /// The form of a window's name: its beginning in the reader's zone.
 const NAME: &str = "%Y-%m-%d %H:%M";
+
+/// The limits of a plan for one window.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct WindowLimits {
+    /// The limit in US dollars.
+    pub block_usd: Option<f64>,
+    /// The limit in tokens.
+    pub block_tokens: Option<u64>,
+}
+
+/// Marks the windows of a report that have not ended at `now` (milliseconds UTC), and sets what is
+/// left of the limits.
+pub fn mark_windows(report: &mut UsageReport, limits: &WindowLimits, now: i64) {
+    for line in &mut report.lines {
+        let cost = line.cost_usd.unwrap_or(0.0);
+        let tokens = line.total_tokens;
+        if let Some(block) = &mut line.block {
+            block.is_active = block.ends_at > now;
+            block.left_usd = limits.block_usd.map(|limit| (limit - cost).max(0.0));
+            block.left_tokens = limits.block_tokens.map(|limit| limit.saturating_sub(tokens));
+        }
+    }
+}
 
 /// The windows of some sessions, in order.
 pub(super) struct Blocks {
@@ -24,7 +47,7 @@ pub(super) struct Blocks {
 }
 
 impl Blocks {
-    /// Finds the windows of quarters with responses, which must ascend.
+    /// Computes the windows from the quarters of an hour with responses, in ascending order.
     pub(super) fn of_quarters(hours: u8, quarters: impl Iterator<Item = i64>) -> Blocks {
         let length = i64::from(hours) * HOUR;
         let mut starts: Vec<i64> = Vec::new();
@@ -56,8 +79,8 @@ impl Blocks {
         Ok(Blocks::of_quarters(hours, quarters.into_iter()))
     }
 
-    /// Returns the window of a quarter: its name, beginning and end. Usage outside of all windows,
-    /// which no response has, counts from its own hour.
+    /// Returns the window of a quarter of an hour: its name, beginning and end. Only usage that no
+    /// response recorded can be outside of all windows; its window begins with its own hour.
     pub(super) fn of(&self, quarter: i64, zone: &TimeZone) -> Option<(String, i64, i64)> {
         let start = self.start_of(quarter).unwrap_or(quarter - quarter.rem_euclid(HOUR));
         Some((name(start, zone)?, start, start + self.length))

@@ -1,4 +1,5 @@
-//! Assigns rows of sums to groups: days, months, sessions, models, projects or agents.
+//! Assigns rows of sums to groups: days, weeks, months, windows, sessions, models, projects or
+//! agents.
 //!
 //! Never adds anything up; `tally` does.
 
@@ -127,8 +128,8 @@ impl Groups {
         Some(group)
     }
 
-    /// Returns the group of the day, week, month or window of a quarter. Rows come in order, so it is mostly the
-    /// previous one.
+    /// Returns the group of the day, week, month or window that contains a quarter of an hour. Rows
+    /// come in order, so it is mostly the previous one.
     fn period(&mut self, quarter: i64) -> usize {
         if let Some((start, end, group)) = self.period
             && (start..end).contains(&quarter)

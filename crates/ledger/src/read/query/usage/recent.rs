@@ -43,7 +43,7 @@ pub fn recent(ledger: &Ledger, request: &RecentRequest<'_>) -> Result<RecentUsag
     )?;
     let models = models(conn, request.prices)?;
     let mut day = Tally::default();
-    // The sums of each quarter in sessions of the format with windows.
+    // The sums of each quarter of an hour in sessions of the format with windows.
     let mut quarters: Vec<i64> = Vec::new();
     let mut by_quarter: HashMap<i64, Tally> = HashMap::default();
     let mut rows = statement.query([since])?;

@@ -23,7 +23,7 @@ impl Costs {
     /// of responses of another session.
     pub fn add_to(&self, row: SessionRow, session: &mut Session) {
         let tally = self.0.get(&row);
-        session.tokens = tally.map_or(0, Tally::total);
+        session.total_tokens = tally.map_or(0, Tally::total);
         session.cost_usd = tally.map_or(Some(0.0), Tally::cost);
     }
 }

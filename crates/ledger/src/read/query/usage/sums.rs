@@ -8,8 +8,8 @@ use rusqlite::{Connection, Row};
 use crate::Result;
 use crate::project::usage_rollup::{RollupKey, Sums, quarter};
 
-/// Passes every sum of these quarters to `each`. The sums of requests that no line records count no
-/// responses.
+/// Passes every sum of these quarters of an hour to `each`. The sums of requests that no line
+/// records count no responses.
 pub(super) fn each_sum(
     conn: &Connection,
     quarters: Range<i64>,
@@ -55,7 +55,8 @@ fn each_without_line(
         return Ok(());
     }
     let mut statement = conn.prepare_cached(
-        "SELECT session, model, time, input, output, cache_read, cache_write, cache_write_1h
+        "SELECT session, model, time, input_tokens, output_tokens, cache_read_tokens,
+                cache_write_tokens, cache_write_1h_tokens
            FROM usage_without_line ORDER BY time, session, model",
     )?;
     let mut rows = statement.query([])?;

@@ -99,13 +99,13 @@ impl Tally {
         };
         UsageLine {
             by,
-            unfinished: 0,
+            unfinished_transcripts: 0,
             group,
             responses: self.responses,
-            input: self.input,
-            output: self.output,
-            cache_read: self.cache_read,
-            cache_write: self.cache_write,
+            input_tokens: self.input,
+            output_tokens: self.output,
+            cache_read_tokens: self.cache_read,
+            cache_write_tokens: self.cache_write,
             total_tokens: self.total(),
             cost_usd: self.cost(),
             recorded_usd: rounded(self.recorded),

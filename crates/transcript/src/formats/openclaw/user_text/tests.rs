@@ -177,6 +177,30 @@ fn texts_that_no_person_wrote_are_automatic() {
 }
 
 #[test]
+fn what_a_sender_wrote_is_never_automatic() {
+    let sender = "Sender (untrusted metadata):\n```json\n{\"name\":\"Ada\"}\n```";
+    for words in [
+        "[cron:x] why did this fail?",
+        "[Subagent Context] is what it said",
+        "[Inter-session message] what is that?",
+        "[System Message] what is that?",
+        "An async command failed, why?",
+    ] {
+        check(
+            &format!("{sender}\n\n{words}"),
+            &format!("from Ada\nSender: {}\n> {words}", sender.replace('\n', "⏎")),
+        );
+    }
+    check(
+        "[Telegram Ada id:1 2026-01-05 12:00 UTC] [cron:x] why?",
+        "from Ada
+    via Telegram
+    envelope: [Telegram Ada id:1 2026-01-05 12:00 UTC]
+    > [cron:x] why?",
+    );
+}
+
+#[test]
 fn wrappers_and_media_are_attached() {
     check(
         "[Queued messages while agent was busy]\n\n---\nQueued #1\n[WebChat] one\n\n---\nQueued #2\ntwo",
@@ -219,6 +243,19 @@ fn wrappers_and_media_are_attached() {
     memory: [Startup context loaded by runtime]⏎a⏎⏎[Untrusted daily memory: m.md]⏎BEGIN_QUOTED_NOTES⏎```text⏎[WebChat] x⏎```⏎END_QUOTED_NOTES
     > A new session was started via /new or /reset.",
     );
+}
+
+#[test]
+fn files_that_a_person_sent_are_named() {
+    for (label, text, expected) in [
+        ("file", "<file name=\"a b.csv\" mime=\"text/csv\">\n1\n</file>", Some("file a b.csv")),
+        ("media", "[media attached: /tmp/a.png (image/png)]", Some("media /tmp/a.png")),
+        ("media", "[media attached 1/2: /tmp/a.png]", Some("media /tmp/a.png")),
+        ("media", "To send an image back, prefer the message tool (media).", None),
+        ("Sender", "Sender (untrusted metadata):", None),
+    ] {
+        assert_eq!(super::shown_by_person(label, text).as_deref(), expected, "{text}");
+    }
 }
 
 /// Without a limit, each of these would search the whole rest of the text at every heading.

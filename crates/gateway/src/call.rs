@@ -1,0 +1,149 @@
+//! One request as a route sees it: a ledger to read from, and what was asked.
+
+use jiff::Zoned;
+use quipu_ledger::Ledger;
+use quipu_ledger::freshness::Freshness;
+use quipu_ledger::ids::SessionRow;
+use quipu_ledger::query::Filter;
+use quipu_transcript::format;
+use quipu_transcript::project::Name;
+use quipu_transcript::when;
+use serde::de::DeserializeOwned;
+
+use crate::answer::{Answer, ListBuilder};
+use crate::page::List;
+use crate::problem::Problem;
+use crate::settings::Settings;
+
+/// The number of items of a page unless the caller asks for another one.
+const PAGE_ITEMS: usize = 100;
+
+/// The largest number of items of a page.
+const MAX_PAGE_ITEMS: usize = 1000;
+
+/// A request with everything that a route needs.
+#[derive(Debug)]
+pub(crate) struct Call<'c> {
+    pub(crate) ledger: &'c Ledger,
+    pub(crate) freshness: &'c Freshness,
+    pub(crate) settings: &'c Settings,
+    pub(crate) asked: &'c Asked,
+}
+
+/// What was asked: the path with the names in it, and the options.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Asked {
+    pub(crate) path: String,
+    pub(crate) names: Vec<(String, String)>,
+    pub(crate) query: String,
+}
+
+impl Call<'_> {
+    /// Returns the options of the request. An unknown one is a mistake of the caller.
+    pub(crate) fn options<T: DeserializeOwned>(&self) -> Result<T, Problem> {
+        serde_urlencoded::from_str(&self.asked.query)
+            .map_err(|error| Problem::bad_request(error.to_string()))
+    }
+
+    /// Returns the text at a place of the path.
+    pub(crate) fn name(&self, place: &str) -> &str {
+        let found = self.asked.names.iter().find(|(name, _)| name == place);
+        found.map_or("", |(_, value)| value)
+    }
+
+    /// Returns the session that the path names.
+    pub(crate) fn session(&self) -> Result<SessionRow, Problem> {
+        Ok(quipu_ledger::query::find_session(self.ledger, self.name("id"))?)
+    }
+
+    /// Returns the list that cursors of this request belong to.
+    pub(crate) fn list(&self) -> List {
+        List::of(&self.asked.path, &self.asked.query)
+    }
+
+    /// Returns the time of the request, in the zone of the server.
+    pub(crate) fn now(&self) -> Zoned {
+        jiff::Timestamp::now().to_zoned(self.settings.zone.clone())
+    }
+
+    /// Returns the range that two options mean, in milliseconds UTC.
+    pub(crate) fn range(
+        &self,
+        since: &Option<String>,
+        until: &Option<String>,
+    ) -> Result<(Option<i64>, Option<i64>), Problem> {
+        when::range(since.as_deref(), until.as_deref(), &self.now())
+            .map_err(|error| Problem::bad_request(error.to_string()))
+    }
+
+    /// Returns one object as the answer.
+    pub(crate) fn object(&self, value: &impl serde::Serialize) -> Result<Answer, Problem> {
+        Answer::object(value, self.freshness)
+    }
+
+    /// Returns a page of a list whose items have no cursor of their own: it begins after as many
+    /// items as the cursor counts.
+    pub(crate) fn page<T: serde::Serialize>(
+        &self,
+        items: &[T],
+        page: &Page,
+    ) -> Result<Answer, Problem> {
+        let skipped = page.skipped(self)?;
+        let mut list = ListBuilder::new(page.limit());
+        for item in items.iter().skip(skipped) {
+            if !list.add(item)? {
+                break;
+            }
+        }
+        let end = skipped + list.len();
+        let next = (end < items.len()).then(|| self.list().cursor(&end.to_string()));
+        list.finish(Some(items.len() as u64), next, self.freshness)
+    }
+}
+
+/// Selects a page of a list.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Page {
+    pub(crate) limit: Option<usize>,
+    pub(crate) cursor: Option<String>,
+}
+
+impl Page {
+    /// Returns the largest number of items.
+    pub(crate) fn limit(&self) -> usize {
+        self.limit.unwrap_or(PAGE_ITEMS).clamp(1, MAX_PAGE_ITEMS)
+    }
+
+    /// Returns the number of items on the pages before.
+    pub(crate) fn skipped(&self, call: &Call<'_>) -> Result<usize, Problem> {
+        let Some(cursor) = &self.cursor else { return Ok(0) };
+        call.list().position(cursor)?.parse().map_err(|_| Problem::bad_cursor())
+    }
+}
+
+/// Returns the format that an option names.
+pub(crate) fn format_named(name: &Option<String>) -> Result<Option<String>, Problem> {
+    let Some(name) = name else { return Ok(None) };
+    match format::by_beginning(name) {
+        Some(format) => Ok(Some(format.name().to_owned())),
+        None => Err(Problem::bad_request(format!("unknown format `{name}`"))),
+    }
+}
+
+/// Returns a filter over all sessions of a project, an agent and a format; `None` if none is named.
+pub(crate) fn chosen(
+    project: &Option<String>,
+    agent: &Option<String>,
+    format: &Option<String>,
+) -> Result<Option<Filter>, Problem> {
+    if project.is_none() && agent.is_none() && format.is_none() {
+        return Ok(None);
+    }
+    Ok(Some(Filter {
+        project: project.as_deref().map(Name::new),
+        agent: agent.clone(),
+        format: format_named(format)?,
+        all: true,
+        ..Filter::default()
+    }))
+}

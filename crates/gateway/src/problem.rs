@@ -1,0 +1,170 @@
+//! The answer to a request that failed, as RFC 9457 describes it.
+//!
+//! `type` is stable; the sentence in `detail` is the ledger's own and may change. Nothing of a
+//! transcript, a token or a query is in it that the caller did not send.
+
+use axum::body::Body;
+use axum::http::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
+use axum::http::{Response, StatusCode};
+use quipu_ledger::{Error, Trouble};
+use serde::Serialize;
+
+/// A failed request.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct Problem {
+    /// The stable name of the problem: `quipu:not-found`.
+    #[serde(rename = "type")]
+    kind: &'static str,
+    title: &'static str,
+    status: u16,
+    detail: String,
+    /// The names that an ambiguous one may mean.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    candidates: Vec<String>,
+}
+
+impl Problem {
+    fn new(
+        status: u16,
+        kind: &'static str,
+        title: &'static str,
+        detail: impl Into<String>,
+    ) -> Problem {
+        Problem { kind, title, status, detail: detail.into(), candidates: Vec::new() }
+    }
+
+    /// A request that cannot be understood.
+    pub(crate) fn bad_request(detail: impl Into<String>) -> Problem {
+        Problem::new(400, "quipu:bad-request", "The request cannot be understood", detail)
+    }
+
+    /// A cursor of another list, or one that the server did not make.
+    pub(crate) fn bad_cursor() -> Problem {
+        let detail = "use a cursor with the same route and options that it came from";
+        Problem::new(400, "quipu:bad-cursor", "The cursor is not of this list", detail)
+    }
+
+    /// A name that several things have.
+    pub(crate) fn ambiguous(detail: impl Into<String>, candidates: Vec<String>) -> Problem {
+        let problem = Problem::new(400, "quipu:ambiguous", "The name has several meanings", detail);
+        Problem { candidates, ..problem }
+    }
+
+    /// A request without a valid token.
+    pub(crate) fn no_token() -> Problem {
+        let detail = "send `Authorization: Bearer TOKEN`; `quipu token new` makes a token";
+        Problem::new(401, "quipu:no-token", "A valid token is needed", detail)
+    }
+
+    /// A request that this caller may not make.
+    pub(crate) fn forbidden(detail: impl Into<String>) -> Problem {
+        Problem::new(403, "quipu:forbidden", "The request is not allowed", detail)
+    }
+
+    /// A name that nothing has.
+    pub(crate) fn not_found(detail: impl Into<String>) -> Problem {
+        Problem::new(404, "quipu:not-found", "Nothing has this name", detail)
+    }
+
+    /// A method that the route does not have.
+    pub(crate) fn method_not_allowed() -> Problem {
+        let detail = "the route has other methods";
+        Problem::new(405, "quipu:method-not-allowed", "The method is not allowed here", detail)
+    }
+
+    /// A body above the limit.
+    pub(crate) fn too_large() -> Problem {
+        Problem::new(
+            413,
+            "quipu:too-large",
+            "The request is too large",
+            "a body has at most 16 MiB",
+        )
+    }
+
+    /// A request that is understood and cannot be carried out.
+    pub(crate) fn refused(detail: impl Into<String>) -> Problem {
+        Problem::new(422, "quipu:refused", "The request cannot be carried out", detail)
+    }
+
+    /// Too many requests of one token.
+    pub(crate) fn too_many() -> Problem {
+        let detail = "wait for the answers to other requests with this token";
+        Problem::new(429, "quipu:too-many-requests", "There are too many requests", detail)
+    }
+
+    /// A request that took too long.
+    pub(crate) fn too_slow() -> Problem {
+        let detail = "ask for less, or try again later";
+        Problem::new(503, "quipu:too-slow", "The answer takes too long", detail)
+    }
+
+    /// A request that has to wait for another one.
+    pub(crate) fn busy(detail: impl Into<String>) -> Problem {
+        Problem::new(503, "quipu:busy", "Another request has to end first", detail)
+    }
+
+    /// A failure of the server.
+    pub(crate) fn failed() -> Problem {
+        let detail = "the log of the server has the reason; `quipu doctor` checks the ledger";
+        Problem::new(500, "quipu:failed", "The server failed", detail)
+    }
+
+    /// Returns the status of the response.
+    #[cfg(test)]
+    pub(crate) fn status(&self) -> u16 {
+        self.status
+    }
+
+    /// Returns the response.
+    pub(crate) fn response(&self) -> Response<Body> {
+        let body = serde_json::to_vec(self).unwrap_or_default();
+        let mut response = Response::new(Body::from(body));
+        *response.status_mut() =
+            StatusCode::from_u16(self.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let headers = response.headers_mut();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
+        match self.status {
+            401 => drop(headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"))),
+            429 | 503 => drop(headers.insert(RETRY_AFTER, HeaderValue::from_static("1"))),
+            _ => {}
+        }
+        response
+    }
+}
+
+impl From<Error> for Problem {
+    fn from(error: Error) -> Problem {
+        let detail = error.to_string();
+        match error {
+            Error::NoMatch { .. } | Error::Empty { .. } => Problem::not_found(detail),
+            Error::Ambiguous { candidates, .. } => Problem::ambiguous(detail, candidates),
+            Error::Refused { .. }
+            | Error::Sql { .. }
+            | Error::Pattern { .. }
+            | Error::NoContext { .. }
+            | Error::Collected { .. } => Problem::refused(detail),
+            Error::Interrupted => Problem::too_slow(),
+            Error::Absent { .. } | Error::Replaced { .. } | Error::Vanished => unavailable(detail),
+            error => match error.trouble() {
+                Trouble::Busy => unavailable(detail),
+                Trouble::DiskFull => {
+                    Problem::new(503, "quipu:disk-full", "The disk of the ledger is full", detail)
+                }
+                trouble => {
+                    // The causes are about files and SQLite, never about the text of a transcript.
+                    tracing::error!(
+                        ?trouble,
+                        error = &error as &dyn std::error::Error,
+                        "A request failed."
+                    );
+                    Problem::failed()
+                }
+            },
+        }
+    }
+}
+
+fn unavailable(detail: String) -> Problem {
+    Problem::new(503, "quipu:unavailable", "The ledger cannot be read now", detail)
+}

@@ -1,0 +1,127 @@
+//! A few connections to the ledger that only read, on threads that may block.
+//!
+//! Each answer is read from one snapshot. A connection to a file that was replaced is closed.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use quipu_ledger::freshness::{Freshness, Reader, RefreshLimit};
+use quipu_ledger::{Interrupter, Store};
+use tokio::sync::Semaphore;
+
+use crate::problem::Problem;
+
+/// The number of answers that are read at the same time. More of them would only share the same
+/// processors.
+const MAX_READERS: usize = 4;
+
+/// The longest time in which records of an append are projected before an answer.
+const MAX_CATCH_UP: Duration = Duration::from_millis(300);
+
+/// The connections of one server.
+#[derive(Debug)]
+pub(crate) struct Readers {
+    path: PathBuf,
+    may_project: bool,
+    idle: Mutex<Vec<Reader>>,
+    permits: Arc<Semaphore>,
+}
+
+/// Ends the reading of an answer that is no longer waited for.
+#[derive(Debug, Default)]
+struct Waiter(Arc<Mutex<Waiting>>);
+
+#[derive(Debug, Default)]
+struct Waiting {
+    is_over: bool,
+    running: Option<Interrupter>,
+}
+
+impl Readers {
+    /// Returns connections to the ledger at `path`, which are opened when they are needed.
+    pub(crate) fn new(path: PathBuf, may_project: bool) -> Readers {
+        let permits = Arc::new(Semaphore::new(MAX_READERS));
+        Readers { path, may_project, idle: Mutex::default(), permits }
+    }
+
+    /// Runs `read` on a thread that may block, in one snapshot. If the returned future is dropped,
+    /// the running query is ended. A panic is a problem like any other.
+    pub(crate) async fn run<T: Send + 'static>(
+        self: Arc<Self>,
+        read: impl FnOnce(&Reader, Freshness) -> Result<T, Problem> + Send + 'static,
+    ) -> Result<T, Problem> {
+        let permit = Arc::clone(&self.permits).acquire_owned().await;
+        let waiter = Waiter::default();
+        let waiting = Arc::clone(&waiter.0);
+        let task = tokio::task::spawn_blocking(move || {
+            let _permit = permit;
+            self.read(&waiting, read)
+        });
+        let done = task.await;
+        drop(waiter);
+        done.unwrap_or_else(|_| Err(Problem::failed()))
+    }
+
+    fn read<T>(
+        &self,
+        waiting: &Mutex<Waiting>,
+        read: impl FnOnce(&Reader, Freshness) -> Result<T, Problem>,
+    ) -> Result<T, Problem> {
+        let (reader, freshness) = self.begin()?;
+        {
+            let mut waiting = lock(waiting);
+            if waiting.is_over {
+                return Err(Problem::too_slow());
+            }
+            waiting.running = Some(reader.ledger.interrupter());
+        }
+        let done = read(&reader, freshness);
+        // From here on the connection belongs to another answer.
+        lock(waiting).running = None;
+        if reader.release().is_ok() {
+            lock(&self.idle).push(reader);
+        }
+        done
+    }
+
+    /// Returns a connection with a snapshot.
+    fn begin(&self) -> Result<(Reader, Freshness), Problem> {
+        let idle = lock(&self.idle).pop().filter(|reader| !reader.is_replaced());
+        let mut reader = match idle {
+            Some(reader) => reader,
+            None => Reader::read_only(&self.path)?,
+        };
+        let refresh =
+            |reader: &mut Reader| reader.refresh(&[], "", RefreshLimit::None, &mut |_| {});
+        let mut freshness = refresh(&mut reader)?;
+        if freshness.unprojected > 0 && self.may_project && self.project().is_ok() {
+            freshness = refresh(&mut reader)?;
+        }
+        Ok((reader, freshness))
+    }
+
+    /// Projects what a runtime has appended, if that takes a moment only. Otherwise the answer counts
+    /// what is missing from it.
+    fn project(&self) -> quipu_ledger::Result<()> {
+        let store = Store::open(&self.path)?;
+        store.set_longest_wait(MAX_CATCH_UP)?;
+        store.set_longest_catch_up(MAX_CATCH_UP);
+        store.catch_up()
+    }
+}
+
+impl Drop for Waiter {
+    fn drop(&mut self) {
+        let mut waiting = lock(&self.0);
+        waiting.is_over = true;
+        if let Some(running) = &waiting.running {
+            running.interrupt();
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    // Nothing is left half changed by a panic.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,39 @@
+//! The shapes of reports about the HTTP server and its tokens.
+
+use serde::Serialize;
+
+/// A server that listens.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct ServerStarted<'a> {
+    /// The address with its port; `null` for a socket.
+    pub address: Option<String>,
+    /// The path of the socket; `null` for an address.
+    pub socket_path: Option<&'a str>,
+    /// The link that signs a browser in; `null` for a socket.
+    pub link: Option<&'a str>,
+}
+
+/// A token that was created.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct CreatedToken<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// The token itself, which is not kept.
+    pub token: &'a str,
+}
+
+/// A token or a signed-in browser in a list.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct ListedToken<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// What its holder may do: `read` or `write`.
+    pub scope: &'a str,
+    /// `token`, or `browser` for a browser that signed in.
+    pub kind: &'a str,
+    /// The time it was created, milliseconds UTC.
+    pub created_at: i64,
+}
