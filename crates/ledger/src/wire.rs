@@ -52,7 +52,7 @@ pub use search::{
     CountedHit, Nearby, NearestWord, Scanned, SearchAnswer, SearchGaps, SearchHit, SearchWork,
 };
 pub use senders::Sender;
-pub use server::{CreatedToken, ListedToken, ServerStarted};
+pub use server::{CreatedToken, ListedToken, RevokedToken, ServerStarted};
 pub use service::{DemoReport, ServiceFile, ServiceState};
 pub use sessions::{Project, Session};
 pub use settings::{

@@ -9,8 +9,8 @@ use quipu_ledger::wire::{
     FilePatch, Flush, ForgetReport, FoundProblem, Headroom, ImportedFile, Label, Leaf, ListedToken,
     ModelContext, NotAppended, Note, NoteChange, NoteVersion, Overview, PlannedCompaction,
     PlannedFlush, Project, RebuildReport, RegisteredKey, RepairReport, RestoreReport, Resumption,
-    RoutedMessage, SchemaName, Sender, ServerStarted, ServiceFile, ServiceState, Session,
-    SessionBranch, Setting, ShownEntry, SqlValue, Status, StoredSession, StoryCounts,
+    RevokedToken, RoutedMessage, SchemaName, Sender, ServerStarted, ServiceFile, ServiceState,
+    Session, SessionBranch, Setting, ShownEntry, SqlValue, Status, StoredSession, StoryCounts,
     SupportedFormat, SyncReport, TreeLine, UsageLine, WatchReport, WrittenPicture,
 };
 use serde_json::{Map, Value};
@@ -110,6 +110,7 @@ const SCHEMAS: &[(&str, &[Shape])] = &[
     ("tail", &[plain::<ShownEntry<'static>>]),
     ("token-list", &[plain::<ListedToken<'static>>]),
     ("token-new", &[plain::<CreatedToken<'static>>]),
+    ("token-revoke", &[plain::<RevokedToken<'static>>]),
     ("tree", &[fresh::<TreeLine>]),
     ("usage", &[fresh::<UsageLine>]),
     ("watch", &[plain::<WatchReport<'static>>]),

@@ -1,7 +1,7 @@
 //! `quipu token`: who may use the server.
 
 use quipu_gateway::{Scope, Token, TokenError, TokenFolder};
-use quipu_ledger::wire::{CreatedToken, ListedToken};
+use quipu_ledger::wire::{CreatedToken, ListedToken, RevokedToken};
 
 use super::Context;
 use crate::error::{CommandError, Kind, Result};
@@ -78,7 +78,10 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
         Action::List => list(context, &tokens.list().map_err(failed)?),
         Action::Revoke(NameArgs { name }) => {
             tokens.revoke(name).map_err(failed)?;
-            context.output.note(&format!("revoked {name}"));
+            match context.is_json {
+                true => context.output.json(&RevokedToken { name })?,
+                false => context.output.note(&format!("revoked {name}")),
+            }
             Ok(())
         }
     }

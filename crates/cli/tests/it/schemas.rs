@@ -265,6 +265,7 @@ fn on_the_demo(checked: &mut Checked) {
     checked.run(&home, "forget", "forget b20f --yes");
     checked.run(&home, "token-new", "token new laptop");
     checked.run(&home, "token-list", "token list");
+    checked.run(&home, "token-revoke", "token revoke laptop");
     checked.first_line(&home, "serve", "serve --no-collect --addr 127.0.0.1:0");
     checked.run(&home, "backup", "backup copy.db --restore --yes");
     checked.run(&home, "service-install", "service install");

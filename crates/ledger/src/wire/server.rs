@@ -24,6 +24,14 @@ pub struct CreatedToken<'a> {
     pub token: &'a str,
 }
 
+/// A token that `quipu token revoke` removed, or the browser that it signed out.
+#[derive(Debug, Clone, Copy, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct RevokedToken<'a> {
+    /// Its name.
+    pub name: &'a str,
+}
+
 /// A token or a signed-in browser in a list.
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]

@@ -50,7 +50,7 @@ fn run(setting: &Setting) -> Result<Outcome> {
     }
     sandbox.check_sound()?;
     let diagnosis = sandbox.json(&["doctor", "--deep"])?;
-    ensure!(diagnosis["ok"] == true, "at the end: {diagnosis}");
+    ensure!(diagnosis["is_ok"] == true, "at the end: {diagnosis}");
     let Found { whole, none } = found;
     let what = format!("{} kills: {whole} wrote everything, {none} nothing", 2 * rounds);
     Ok(Outcome::Held { runs: 2 * rounds, what })

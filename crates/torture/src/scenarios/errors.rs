@@ -113,6 +113,6 @@ fn source(sandbox: &Sandbox, file: &str, when: u64) -> Result<bool> {
     // A read that only compares the file with another one may fail without a report.
     let is_named = run.stdout.contains("unreadable: Input/output error");
     ensure!(is_named || run.stdout.contains("\"skipped\":[]"), "{}", about());
-    ensure!(run.stdout.contains("\"rewritten\":0"), "mistaken for a rewrite: {}", about());
+    ensure!(run.stdout.contains("\"rewritten_sources\":0"), "mistaken for a rewrite: {}", about());
     Ok(true)
 }

@@ -8,7 +8,7 @@ use super::parents::{self, PathStart};
 use crate::context::pairing::{self, LeftOut, Order, Place};
 use crate::context::plan::Plan;
 use crate::context::row::{Kept, Kind, Role, Row};
-use crate::context::{At, Message, PathPlan, Session, row, window};
+use crate::context::{At, Message, PathPlan, Reader, Session, row, window};
 
 /// The reason why a session with a bad header is not repaired.
 pub const BAD_HEADER: &str = "invalid session header";
@@ -89,6 +89,13 @@ pub struct Repair {
     pub(super) order: Order,
     /// The position on the path of the first entry that a branch has to copy.
     pub(super) first: usize,
+}
+
+impl Repair {
+    /// Returns the repair of a session that has no lines.
+    pub fn of_no_lines() -> Repair {
+        Session::new(Reader::PI).repair_plan().fill(&|_| None)
+    }
 }
 
 /// An entry of the path.

@@ -124,8 +124,7 @@ pub(crate) fn repair_of(
         Some(newest) => newest.select(conn, &|session| Some(session.repair_plan()))?,
         None => None,
     };
-    let nothing = || Session::new(Reader::PI).repair_plan().fill(&|_| None);
-    let repair = selected.map_or_else(nothing, |(repair, _)| repair);
+    let repair = selected.map_or_else(Repair::of_no_lines, |(repair, _)| repair);
     Ok((newest, repair))
 }
 
