@@ -66,7 +66,7 @@ const INDEX: &str = "sessions.json";
 /// store.session_or_new("agent:main:main")?.append(Entry::user("hello"))?;
 /// let to = folder.path().join("restored");
 /// let report = restore(&store.reader()?, RestoreScope::All, &to, Generations::Newest)?;
-/// assert_eq!((report.files, report.skipped.len()), (1, 0));
+/// assert_eq!((report.files, report.unwritten_files.len()), (1, 0));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
