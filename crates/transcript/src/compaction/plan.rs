@@ -77,7 +77,7 @@ impl Plan {
         }
         let weighed = tokens::weigh_all(&path.messages);
         let tokens_before = tokens::of_context(&path, &weighed).tokens;
-        let system = tokens::current_system(&path.messages);
+        let system = tokens::current_system(&path.messages, &weighed);
         let replayed = system.as_deref().map_or(0, |system| tokens::weigh(system.get()).tokens);
         let cutter = Cutter::new(&path, &weighed);
         let mut keep = budget.keep;

@@ -182,24 +182,23 @@ pub(crate) fn of_context(path: &PathEntries, weighed: &[Weighed]) -> Estimate {
         let since = weighed.iter().skip(last + 1).map(|message| message.tokens);
         return Estimate { tokens: since.fold(counted, u64::saturating_add), counted };
     }
-    let system = current_system(&path.messages).map_or(0, |system| weigh(system.get()).tokens);
+    let system = current_system(&path.messages, weighed);
+    let system = system.map_or(0, |system| weigh(system.get()).tokens);
     let others = weighed.iter().filter(|message| message.role != Role::System);
     let tokens = others.map(|message| message.tokens).fold(system, u64::saturating_add);
     Estimate { tokens, counted: 0 }
 }
 
 /// Returns one system message for all of a context: texts joined, sections and tools by name, as pi
-/// replays them. `None` if there is none.
-pub(crate) fn current_system(messages: &[Message]) -> Option<Box<RawValue>> {
+/// replays them. `None` if there is none. `weighed` has the same messages.
+pub(crate) fn current_system(messages: &[Message], weighed: &[Weighed]) -> Option<Box<RawValue>> {
     let mut texts: Vec<String> = Vec::new();
     let mut sections: Named = Named::default();
     let mut tools: Named = Named::default();
     let mut time = None;
-    for message in messages {
+    let both = messages.iter().zip(weighed);
+    for (message, _) in both.filter(|(_, weighed)| weighed.role == Role::System) {
         let Some(message) = Object::read(message.json()) else { continue };
-        if message.text("role").as_deref() != Some("system") {
-            continue;
-        }
         time = time.or_else(|| message.some("timestamp").map(ToOwned::to_owned));
         let text = message.get("content").map(content_text).unwrap_or_default();
         if !text.is_empty() {

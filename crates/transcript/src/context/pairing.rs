@@ -13,7 +13,7 @@ use std::collections::{HashMap, HashSet};
 use serde_json::json;
 use serde_json::value::RawValue;
 
-use super::{Message, Seen, shapes};
+use super::{Message, Seen, apart, shapes};
 use crate::json::object::{Object, list};
 
 /// The text of a synthetic result, exactly as OpenClaw writes it.
@@ -80,8 +80,13 @@ fn link(messages: &[Message]) -> Links {
     let mut open = 0;
     let mut is_result = vec![false; messages.len()];
     let mut left_out = Vec::new();
-    for (index, message) in messages.iter().enumerate() {
-        match read(message) {
+    let parts = apart::map(
+        messages,
+        |message| message.json().len(),
+        |messages| messages.iter().map(read).collect::<Vec<_>>(),
+    );
+    for (index, part) in parts.into_iter().flatten().enumerate() {
+        match part {
             Some(Part::Calls(caller)) => {
                 for (place, call) in caller.calls.iter().enumerate() {
                     last_call.insert(call.id.clone(), (index, place));
