@@ -77,6 +77,8 @@ pub struct CompactionPlan {
     pub mode: CompactionMode,
     /// What is summarised and what stays.
     pub plan: pure::Plan,
+    /// The number of compactions that the session had, on all branches.
+    compactions: u64,
 }
 
 impl Session {
@@ -273,13 +275,18 @@ impl CompactionPlan {
     }
 
     /// Returns the idempotency key: the same for the same entries and the same wish.
+    ///
+    /// The number of compactions is part of it. Otherwise a session whose leaf was moved back before
+    /// its compaction could not be compacted there again.
     fn key(&self) -> String {
         let plan = &self.plan;
+        let compactions = self.compactions.to_string();
         let parts = [
             &*self.session,
             &plan.leaf,
             &plan.first_kept,
             self.instructions.as_deref().unwrap_or(""),
+            &compactions,
         ];
         let mut hash = blake3::Hasher::new();
         for part in parts {
@@ -357,6 +364,7 @@ fn plan(
             instructions: wanted.instructions.map(str::to_owned),
             mode: settings.rules.mode.unwrap_or(CompactionMode::Default),
             plan,
+            compactions: fields.get("compactionCount").and_then(|it| it.as_u64()).unwrap_or(0),
         })),
         Err(NoPlan::Nothing) => Ok(None),
         Err(NoPlan::TooLong { tokens, limit }) => Err(Error::TooLong { tokens, limit }),

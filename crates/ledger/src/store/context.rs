@@ -52,12 +52,11 @@ impl Cache {
         let cursor: i64 = conn
             .prepare_cached("SELECT cursor FROM generations WHERE id = ?1")?
             .query_row([generation], |row| row.get(0))?;
-        let known = self.cached.get(&generation);
-        let known_bytes = known.map_or(0, |cached| cached.bytes);
+        let known = self.cached.get(&generation).map_or(0, |cached| cached.read_to);
         if usize::try_from(cursor).unwrap_or(usize::MAX) > MAX_CACHED_BYTES {
             return Ok(None);
         }
-        let growth = usize::try_from(cursor).unwrap_or(0).saturating_sub(known_bytes);
+        let growth = usize::try_from(cursor.saturating_sub(known)).unwrap_or(0);
         if self.bytes + growth > MAX_CACHED_BYTES {
             self.cached.clear();
             self.bytes = 0;
@@ -99,6 +98,8 @@ impl CachedSession {
                 self.read_to = start + line.len() as i64;
                 let line = String::from_utf8_lossy(&line);
                 let line = line.strip_suffix('\n').unwrap_or(&line);
+                let short = query::context::shortened(line);
+                let line = short.as_deref().unwrap_or(line);
                 self.session.push(line);
                 self.bytes += line.len();
                 self.lines.push(line.into());

@@ -175,7 +175,10 @@ impl Store {
     }
 
     fn repair_by_branch(&self, repair: &Repair) -> Result<Repaired> {
-        let key = format!("quipu.repair:{}", repair.hash().to_hex());
+        // With the length of the session, so that a session whose leaf was moved back before its
+        // repair can be repaired again.
+        let size = repair.read.as_ref().map_or(0, |read| read.size);
+        let key = format!("quipu.repair:{}:{size}", repair.hash().to_hex());
         let (native, texts) = self.read_caught_up(&mut |ledger| {
             Ok((sessions::by_row(ledger.conn(), repair.row)?, repair.texts(ledger.conn())?))
         })?;

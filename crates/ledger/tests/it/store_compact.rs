@@ -207,6 +207,24 @@ fn the_same_plan_is_stored_once() {
     assert!(session.plan_compaction(&settings(), &wanted).unwrap().is_none());
 }
 
+/// Whoever moves the leaf back before a compaction can compact the session there again.
+#[test]
+fn r82_a_compaction_that_was_left_is_made_again() {
+    let home = Home::quick();
+    let (_, session) = open(&home);
+    talk(&session, 6);
+    let leaf = session.leaf().unwrap().unwrap().id;
+    let compact = || session.compact_now(&settings(), &Compact::default(), &Digest);
+    let first = compact().unwrap().unwrap();
+    session.branch(Some(&leaf), None).unwrap();
+    assert_eq!(session.headroom(&settings()).unwrap().context_tokens, first.tokens_before);
+    let second = compact().unwrap().unwrap();
+    assert!(!second.appended.repeated && second.appended.id != first.appended.id);
+    assert_eq!(second.tokens_after, first.tokens_after);
+    assert_eq!(messages(&session)[0]["role"], "compactionSummary");
+    assert_eq!(compact().unwrap(), None);
+}
+
 #[test]
 fn without_a_summary_nothing_is_written() {
     let home = Home::quick();
@@ -439,6 +457,14 @@ fn a_message_of_40_mib_is_planned() {
     let plan = plan.unwrap().unwrap().plan;
     assert_eq!((plan.first_kept.as_str(), plan.history.len()), ("a2", 1));
     assert!(plan.history[0].json().len() < 1 << 20);
+    drop(ledger);
+    // A store that keeps the lines in memory cuts the same text.
+    let store = Store::open(home.ledger_path()).unwrap();
+    let wanted = Compact::default();
+    let made = store.compact_fork("big", &Fork::default(), &settings, &wanted, &Digest);
+    let (forked, compacted) = made.unwrap().unwrap();
+    assert_eq!(compacted.tokens_before, plan.tokens_before);
+    assert!(forked.session.context_at("a2").unwrap().messages[0].json().len() < 1 << 20);
 }
 
 /// The size of a context is kept: an append counts only its own line.

@@ -83,6 +83,22 @@ fn r103_a_repair_is_a_branch_with_the_same_context() {
 }
 
 /// A copied answer was given once.
+/// Whoever moves the leaf back before a repair can repair the session there again.
+#[test]
+fn r103_a_repair_that_was_left_is_made_again() {
+    let home = Home::quick();
+    let (store, session) = open(&home);
+    break_it(&session);
+    let leaf = session.leaf().unwrap().unwrap().id;
+    let repair = || store.apply_repair(&session.repair().unwrap(), false).unwrap();
+    let first = repair().unwrap();
+    session.branch(Some(&leaf), None).unwrap();
+    let second = repair().unwrap();
+    assert!(!second.repeated && second.leaf != first.leaf);
+    assert_eq!(second.leaf, session.leaf().unwrap().map(|leaf| leaf.id));
+    assert!(!session.repair().unwrap().is_needed() && repair().is_none());
+}
+
 #[test]
 fn r103_usage_of_copies_is_counted_once() {
     let home = Home::quick();

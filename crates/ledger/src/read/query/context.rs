@@ -255,7 +255,7 @@ impl TranscriptGeneration {
             if text.is_empty() { Vec::new() } else { text.split('\n').collect() };
         // At most one line is that long: two would exceed `MAX_BYTES_IN_MEMORY`.
         let long = lines.iter().position(|line| line.len() > DECODE_LIMIT);
-        let short = long.and_then(|long| lines.get(long)).map(|line| shorten(line));
+        let short = long.and_then(|long| shortened(lines.get(long)?));
         if let Some(line) = long.and_then(|long| lines.get_mut(long)) {
             *line = short.as_deref().unwrap_or_default();
         }
@@ -435,11 +435,14 @@ impl LinePlan for RepairPlan {
     }
 }
 
-/// Returns a line with its long strings cut.
-fn shorten(line: &str) -> String {
+/// Returns a line above [`DECODE_LIMIT`] with its long strings cut; `None` for any other line.
+pub(crate) fn shortened(line: &str) -> Option<String> {
+    if line.len() <= DECODE_LIMIT {
+        return None;
+    }
     let mut short = Shortened::default();
     short.push(line.as_bytes());
-    text(short.finish())
+    Some(text(short.finish()))
 }
 
 /// Returns bytes as text. Invalid UTF-8 is replaced.
