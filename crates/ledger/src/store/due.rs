@@ -12,7 +12,7 @@ use super::compact::{CompactionSettings, window};
 use super::core::Core;
 use super::flush::{has_failed, was_flushed};
 use super::meta_of;
-use super::sessions::NativeSession;
+use super::sessions::{self, NativeSession};
 use crate::Result;
 use crate::base::ids::GenerationId;
 
@@ -32,7 +32,7 @@ struct Size {
     /// The tokens above which a compaction is due.
     limit: Option<u64>,
     /// The tokens from which on a memory flush is due; `None` if it was made since the last
-    /// compaction.
+    /// compaction, or waits for the next one.
     flush_limit: Option<u64>,
 }
 
@@ -96,33 +96,44 @@ impl Sizes {
 impl Core {
     /// Returns what is due for a session of this length in bytes.
     pub(super) fn due(&mut self, session: &NativeSession, cursor: u64) -> Result<Due> {
-        let Some(settings) = self.sizes.settings.clone() else { return Ok(Due::default()) };
+        if self.sizes.settings.is_none() {
+            return Ok(Due::default());
+        }
         let known = self.sizes.known.get(&session.generation).copied();
         let size = match known.filter(|size| size.cursor == cursor) {
             Some(size) => size,
-            None => {
-                let entries = self.path_entries(session)?;
-                let fields = self.read_caught_up(&mut |ledger| meta_of(ledger, session.row))?;
-                let window = window(&entries, &settings, &fields).map(|(window, _)| window);
-                let budget = Budget::new(&settings.rules, window);
-                let is_flushed = !compaction::flushes(&settings.rules)
-                    || was_flushed(&fields)
-                    || has_failed(&fields);
-                let flush_limit = compaction::flush_limit(&settings.rules, &budget);
-                let size = Size {
-                    cursor,
-                    tokens: compaction::estimate(&entries).tokens,
-                    limit: budget.limit(),
-                    flush_limit: flush_limit.filter(|_| !is_flushed),
-                };
-                self.sizes.counted += 1;
-                self.sizes.known.insert(session.generation, size);
-                size
-            }
+            None => self.count(session, cursor)?,
         };
         Ok(Due {
             is_compaction: size.limit.is_some_and(|limit| size.tokens > limit),
             is_flush: size.flush_limit.is_some_and(|limit| size.tokens >= limit),
         })
+    }
+
+    /// Counts the context of a session of this length in bytes.
+    fn count(&mut self, session: &NativeSession, cursor: u64) -> Result<Size> {
+        let settings = self.sizes.settings.clone().unwrap_or_default();
+        let entries = self.path_entries(session)?;
+        let (fields, key) = self.read_caught_up(&mut |ledger| {
+            Ok((meta_of(ledger, session.row)?, sessions::key_of(ledger.conn(), session)?))
+        })?;
+        let window = window(&entries, &settings, &fields).map(|(window, _)| window);
+        let budget = Budget::new(&settings.rules, window);
+        // Without a key, a flush cannot be noted. It then waits for the compaction, so that not every
+        // process that appends asks the model.
+        let waits = !compaction::flushes(&settings.rules)
+            || key.is_none()
+            || was_flushed(&fields)
+            || has_failed(&fields);
+        let flush_limit = compaction::flush_limit(&settings.rules, &budget);
+        let size = Size {
+            cursor,
+            tokens: compaction::estimate(&entries).tokens,
+            limit: budget.limit(),
+            flush_limit: flush_limit.filter(|_| !waits),
+        };
+        self.sizes.counted += 1;
+        self.sizes.known.insert(session.generation, size);
+        Ok(size)
     }
 }

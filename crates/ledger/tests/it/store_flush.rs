@@ -252,11 +252,19 @@ fn r83_a_new_session_of_a_key_has_its_own_flush() {
     assert!(!next.meta().unwrap().contains_key("memoryFlushAt"));
     say(&next);
     assert!(matches!(next.flush(&settings(), &Model::new("- two")).unwrap(), Flush::Stored { .. }));
-    // No key leads to the earlier session now: its flush is made, and cannot be noted.
+    // No key leads to the earlier session now: its flush is made, and cannot be noted. It waits for
+    // the compaction, so that not each of several processes asks for it.
     assert!(matches!(
         session.flush(&settings(), &Model::new("- three")).unwrap(),
         Flush::Stored { .. }
     ));
+    for session in [&session, &next] {
+        let elsewhere = Store::open(home.ledger_path()).unwrap();
+        elsewhere.set_compaction(Some(settings()));
+        let same = elsewhere.session(session.id()).unwrap();
+        let due: Vec<bool> = (0..3).map(|_| say(&same).flush_due).collect();
+        assert_eq!(due, [false, false, false]);
+    }
 }
 
 /// The newest messages that the model takes are in the question.
