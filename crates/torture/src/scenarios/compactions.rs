@@ -1,7 +1,7 @@
-//! Compactions and repairs are killed at random times: while they plan, while a program makes the
-//! summary, and while they append.
+//! Compactions and repairs are killed: at any time, while a program answers the question for notes or
+//! stores them, and while it makes the summary or the compaction is appended.
 //!
-//! The session is then as before, or it was compacted or repaired once.
+//! The session is then as before, or it was compacted or repaired once, and every note is whole.
 
 use std::fs;
 use std::time::Duration;
@@ -10,13 +10,13 @@ use anyhow::{Context as _, Result, ensure};
 use serde_json::{Value, json};
 
 use crate::prng::Prng;
-use crate::sandbox::Sandbox;
+use crate::sandbox::{Sandbox, files};
 use crate::{Outcome, Scenario, Setting};
 
 pub(super) const SCENARIO: Scenario = Scenario {
     name: "compactions",
     faults: "F6",
-    what: "SIGKILL of compactions and repairs between plan, summary and append",
+    what: "SIGKILL of compactions and repairs between plan, notes, summary and append",
     run,
 };
 
@@ -24,11 +24,26 @@ pub(super) const SCENARIO: Scenario = Scenario {
 /// it on an idle machine.
 const MAX_RUN_MICROS: u64 = 120_000;
 
-/// The summariser takes a moment, so that many kills hit it.
-const CONFIG: &str = "[store.compaction]
+/// The longest time between the beginning of a step and a kill, in microseconds. The program takes a
+/// part of it.
+const MAX_STEP_MICROS: u64 = 60_000;
+
+/// The variable with the step at which the program creates the file `reached`.
+const STEP: &str = "QUIPU_TORTURE_STEP";
+
+/// The program takes a moment, so that many kills hit it.
+const CONFIG: &str = r#"[store.compaction]
 summariser = 'command'
-command = ['sh', '-c', 'cat > /dev/null; sleep 0.03; echo summary']
-";
+command = ['sh', '-c', """
+case "$(cat)" in
+  *'appended to memory/'*) step=notes answer='- a note' ;;
+  *) step=summary answer=summary ;;
+esac
+if [ "$step" = "$QUIPU_TORTURE_STEP" ]; then : > "$HOME/reached"; fi
+sleep 0.03
+echo "$answer"
+"""]
+"#;
 
 const COMPACT: &[&str] = &["session", "compact", "s", "--keep", "100"];
 
@@ -45,7 +60,8 @@ fn run(setting: &Setting) -> Result<Outcome> {
     let mut found = Found::default();
     for round in 0..rounds {
         append(&sandbox, round)?;
-        compaction(&sandbox, &mut prng, &mut found).with_context(|| format!("round {round}"))?;
+        compaction(&sandbox, round, &mut prng, &mut found)
+            .with_context(|| format!("round {round}"))?;
         repair(&sandbox, &mut prng, &mut found).with_context(|| format!("round {round}"))?;
     }
     sandbox.check_sound()?;
@@ -107,6 +123,33 @@ fn kill(sandbox: &Sandbox, prng: &mut Prng, arguments: &[&str]) -> Result<()> {
     Ok(())
 }
 
+/// Runs a compaction, and kills it a moment after the program has begun a step.
+fn kill_at(sandbox: &Sandbox, prng: &mut Prng, step: &str) -> Result<()> {
+    let reached = sandbox.home().join("reached");
+    let mut child = sandbox.command(COMPACT).env(STEP, step).spawn()?;
+    while !reached.exists() && child.try_wait()?.is_none() {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    ensure!(reached.exists(), "a compaction ended before the step `{step}`");
+    std::thread::sleep(Duration::from_micros(prng.below(MAX_STEP_MICROS)));
+    child.kill()?;
+    child.wait()?;
+    Ok(fs::remove_file(reached)?)
+}
+
+/// Returns the number of notes that are stored. Fails if one of them is not whole.
+fn notes(sandbox: &Sandbox) -> Result<usize> {
+    let folder = sandbox.data().join("workspaces/main/memory");
+    let mut notes = 0;
+    for text in files(&folder)?.into_values() {
+        let text = String::from_utf8(text)?;
+        let is_whole = text.ends_with('\n') && text.lines().all(|line| line == "- a note");
+        ensure!(is_whole, "notes that are not whole: {text:?}");
+        notes += text.lines().count();
+    }
+    Ok(notes)
+}
+
 /// Returns the messages that a model would see.
 fn messages(sandbox: &Sandbox) -> Result<Vec<Value>> {
     let context = sandbox.json(&["session", "context", "s"])?;
@@ -118,9 +161,13 @@ fn compactions(sandbox: &Sandbox) -> Result<u64> {
     Ok(sandbox.json(&["session", "meta", "s"])?["compactionCount"].as_u64().unwrap_or_default())
 }
 
-fn compaction(sandbox: &Sandbox, prng: &mut Prng, found: &mut Found) -> Result<()> {
-    let (before, count) = (messages(sandbox)?, compactions(sandbox)?);
-    kill(sandbox, prng, COMPACT)?;
+fn compaction(sandbox: &Sandbox, round: u64, prng: &mut Prng, found: &mut Found) -> Result<()> {
+    let (before, count, noted) = (messages(sandbox)?, compactions(sandbox)?, notes(sandbox)?);
+    match round % 3 {
+        0 => kill_at(sandbox, prng, "notes")?,
+        1 => kill_at(sandbox, prng, "summary")?,
+        _ => kill(sandbox, prng, COMPACT)?,
+    }
     let (after, now) = (messages(sandbox)?, compactions(sandbox)?);
     found.count(now > count);
     if now == count {
@@ -129,8 +176,13 @@ fn compaction(sandbox: &Sandbox, prng: &mut Prng, found: &mut Found) -> Result<(
         ensure!(now == count + 1, "compacted {} times by one command", now - count);
         check_compacted(&before, &after)?;
     }
+    let noted_once = notes(sandbox)?;
+    ensure!((noted..=noted + 1).contains(&noted_once), "noted more than once by one command");
     sandbox.json(COMPACT)?;
     ensure!(compactions(sandbox)? == count + 1, "a second call compacted again");
+    // The note can be there, and not yet be counted. Then the model is asked again.
+    let noted_twice = notes(sandbox)?;
+    ensure!((noted + 1..=noted_once + 1).contains(&noted_twice), "{noted_twice} notes");
     check_compacted(&before, &messages(sandbox)?)
 }
 
