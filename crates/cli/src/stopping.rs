@@ -1,10 +1,12 @@
-//! Ends commands that run until they are stopped.
+//! Ends commands on Ctrl-C, on SIGTERM and when the terminal is closed: those that run until then, and
+//! those that have something to end first.
 
 use std::io;
 use std::time::Duration;
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
+use signal_hook::low_level::emulate_default_handler;
 
 /// Time that a command has to end after a signal. One that takes longer waits for a lock or the
 /// disk, and the process exits without it.
@@ -14,7 +16,7 @@ const GRACE: Duration = Duration::from_millis(1_500);
 /// process if it is still there a moment later.
 pub(crate) fn on_signal(stop: impl FnOnce(i32) + Send + 'static) -> io::Result<()> {
     let mut signals = Signals::new([SIGINT, SIGTERM])?;
-    if !is_hangup_ignored() {
+    if !is_ignored(SIGHUP) {
         signals.add_signal(SIGHUP)?;
     }
     let wait = move || {
@@ -28,11 +30,25 @@ pub(crate) fn on_signal(stop: impl FnOnce(i32) + Send + 'static) -> io::Result<(
     Ok(())
 }
 
-/// Returns whether SIGHUP is ignored, as `nohup` does.
-fn is_hangup_ignored() -> bool {
-    // Only Linux reports it; elsewhere a closed terminal stops the command.
+/// Runs `before` when a signal ends this process, which it then does as without this call.
+pub(crate) fn before_end(before: impl FnOnce() + Send + 'static) -> io::Result<()> {
+    let signals = [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|signal| !is_ignored(*signal));
+    let mut signals = Signals::new(signals)?;
+    let wait = move || {
+        if let Some(signal) = signals.forever().next() {
+            before();
+            let _ = emulate_default_handler(signal);
+        }
+    };
+    std::thread::Builder::new().name("signals".to_owned()).spawn(wait)?;
+    Ok(())
+}
+
+/// Returns whether a signal is ignored, as `nohup` ignores SIGHUP.
+fn is_ignored(signal: i32) -> bool {
+    // Only Linux reports it; elsewhere the signal ends the command.
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     let ignored = ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
-    ignored.is_some_and(|mask| mask & (1 << (SIGHUP - 1)) != 0)
+    ignored.is_some_and(|mask| mask & (1 << (signal - 1)) != 0)
 }

@@ -1,12 +1,13 @@
 //! A program as a model: the prompt on its standard input, the answer on its standard output.
 //!
 //! It runs in its own process group, which is ended whole when the program exits, takes too long or
-//! prints too much. Its errors go to quipu's standard error.
+//! prints too much, and when a signal ends quipu: Ctrl-C in a terminal does not reach other groups.
+//! Its errors go to quipu's standard error.
 
 use std::io::{Read, Write};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
-use std::sync::mpsc;
+use std::sync::{Mutex, MutexGuard, Once, PoisonError, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -16,6 +17,10 @@ use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, wa
 use super::{Asks, Model};
 use crate::config::SummariserConfig;
 use crate::error::{CommandError, Result};
+use crate::stopping;
+
+/// The group of the program that runs now.
+static RUNNING: Mutex<Option<Pid>> = Mutex::new(None);
 
 /// The time that a program has, unless the configuration sets another.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(120);
@@ -52,6 +57,9 @@ impl Model for Program {
 impl Program {
     fn run(&self, input: Vec<u8>) -> Result<String, String> {
         let (program, arguments) = self.words.split_first().ok_or("there is no program")?;
+        end_with_quipu();
+        // A signal waits until the group is known.
+        let mut group = running();
         let mut child = Command::new(program)
             .args(arguments)
             .stdin(Stdio::piped())
@@ -59,6 +67,8 @@ impl Program {
             .process_group(0)
             .spawn()
             .map_err(|error| format!("cannot run `{program}`: {error}"))?;
+        *group = pid(&child);
+        drop(group);
         let until = Instant::now() + self.timeout;
         let output = start_reading(&mut child, input);
         let is_ended = wait(&child, until);
@@ -67,7 +77,7 @@ impl Program {
             // It may hang because it has printed too much, and nothing reads the rest.
             printed = output.try_recv().ok();
         }
-        end_group(&child);
+        end_group();
         let status =
             child.wait().map_err(|error| format!("cannot wait for `{program}`: {error}"))?;
         let printed = match printed {
@@ -120,9 +130,23 @@ fn wait(child: &Child, until: Instant) -> bool {
     receiver.recv_timeout(until.saturating_duration_since(Instant::now())).is_ok()
 }
 
-/// Ends all processes of the program's group.
-fn end_group(child: &Child) {
-    if let Some(pid) = pid(child) {
+/// Lets the program's group end when a signal ends quipu.
+fn end_with_quipu() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        // If that fails, a program can only go on after quipu.
+        let _ = stopping::before_end(end_group);
+    });
+}
+
+fn running() -> MutexGuard<'static, Option<Pid>> {
+    RUNNING.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Ends all processes of the program's group. The program was not reaped yet, so that its id still
+/// names its group.
+fn end_group() {
+    if let Some(pid) = running().take() {
         let _ = kill_process_group(pid, Signal::KILL);
     }
 }

@@ -1,7 +1,10 @@
 //! `quipu session headroom` and `quipu session compact`.
 
-use std::fs;
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader, Read};
+use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
+use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
@@ -24,14 +27,20 @@ fn append(home: &Home, lines: &str) {
     assert_eq!(appended.code, 0, "{appended}");
 }
 
-/// Configures a program as the summariser, with a second to answer.
+/// Configures a program as the summariser.
 fn with_program(home: &Home, script: &str) {
     home.write("script.sh", script);
     let config = format!(
-        "[store.compaction]\nsummariser = 'command'\ncommand = ['sh', '{}']\ntimeout_seconds = 1\n",
+        "[store.compaction]\nsummariser = 'command'\ncommand = ['sh', '{}']\n",
         home.path("script.sh").display()
     );
     home.write(".config/quipu/config.toml", config);
+}
+
+/// Gives the program a second to answer.
+fn with_a_second(home: &Home) {
+    let config = fs::read_to_string(home.path(".config/quipu/config.toml")).unwrap();
+    home.write(".config/quipu/config.toml", format!("{config}timeout_seconds = 1\n"));
 }
 
 /// The page has the summary of its example; `documents.rs` compares the numbers.
@@ -126,6 +135,9 @@ fn a_program_that_fails_changes_nothing() {
         ("yes", "it printed more than 1048576 bytes"),
     ] {
         with_program(&home, script);
+        if why.starts_with("no answer") {
+            with_a_second(&home);
+        }
         let failed = home.run("session compact example --window 900");
         assert_eq!(failed.code, 2, "{script}: {failed}");
         assert!(failed.stderr.contains("the summariser `command` failed"), "{script}: {failed}");
@@ -143,6 +155,32 @@ fn a_program_that_fails_changes_nothing() {
     home.write(".config/quipu/config.toml", "[store.compaction]\nsummariser = 'command'\n");
     let none = home.run("session compact example --window 900");
     assert!(none.code == 2 && none.stderr.contains("has no program"), "{none}");
+}
+
+/// A signal that ends quipu ends the program too, although it is in another group.
+#[test]
+fn a_program_ends_with_quipu() {
+    let home = example();
+    let pipe = home.path("pipe");
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    // A child of the program has the pipe open too.
+    with_program(
+        &home,
+        "exec 3> \"$HOME/pipe\"; echo started >&3; (sleep 40; echo late >&3); echo late >&3",
+    );
+    let mut command = home.command(["session", "compact", "example", "--window", "900"]);
+    command.stdout(Stdio::null()).stderr(Stdio::null());
+    let mut quipu = command.spawn().unwrap();
+    let mut pipe = BufReader::new(File::open(&pipe).unwrap());
+    let mut line = String::new();
+    pipe.read_line(&mut line).unwrap();
+    assert_eq!(line, "started\n");
+    let id = quipu.id().to_string();
+    assert!(Command::new("kill").args(["-s", "TERM", &id]).status().unwrap().success());
+    assert_eq!(quipu.wait().unwrap().signal(), Some(15));
+    let mut rest = String::new();
+    pipe.read_to_string(&mut rest).unwrap();
+    assert_eq!(rest, "", "the program goes on");
 }
 
 #[test]

@@ -114,7 +114,7 @@ fn home() -> Home {
 fn configure(home: &Home, kind: &str, url: &str, more: &str) {
     let config = format!(
         "[store.compaction]\nsummariser = '{kind}'\nurl = '{url}'\nmodel = 'parrot-1'\n\
-         key_env = 'PARROT_KEY'\ntimeout_seconds = 2\n{more}\n"
+         key_env = 'PARROT_KEY'\n{more}\n"
     );
     home.write(".config/quipu/config.toml", config);
 }
@@ -258,7 +258,8 @@ fn a_slow_server_is_given_up() {
     });
     let home = home();
     for server in [in_body, in_head] {
-        configure(&home, "anthropic", &format!("http://{}/", server.address), OFF);
+        let more = format!("timeout_seconds = 2\n{OFF}");
+        configure(&home, "anthropic", &format!("http://{}/", server.address), &more);
         let failed = run(&home, COMPACT);
         assert!(failed.stderr.contains("no answer after 2 seconds"), "{failed}");
         assert_eq!(failed.code, 2);

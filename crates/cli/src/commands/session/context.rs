@@ -18,9 +18,9 @@ use crate::reading;
 /// OpenClaw. The last compaction replaces the entries before it, edits are
 /// applied, and every tool call is followed by its result.
 ///
-/// `--json` prints one object: leaf, model, thinkingLevel and messages. With
-/// --budget it also has tokens and shortened, the number of shortened results.
-/// If the messages do not fit anyway, the exit code is 1. Nothing is stored.
+/// `--json` prints one object: leaf, model, provider, thinking_level and messages.
+/// With --budget it also has context_tokens and shortened_results. If the messages
+/// do not fit anyway, the exit code is 1. Nothing is stored.
 ///
 /// Examples:
 ///   quipu session context 640a --json

@@ -12,11 +12,10 @@ use crate::output::{ID_LETTERS, ShortIds, Style, Text, count, number};
 ///
 /// The tokens are those that the last answer reports, plus an estimate for
 /// everything after it: one token for four characters. A compaction is due when
-/// they exceed the window minus the reserve. The window comes from --window, the session's
-/// contextTokens, [models] in the configuration, or a list in quipu.
+/// they exceed the window minus the reserve. The window comes from --window, the
+/// session's contextTokens, [models] in the configuration, or a list in quipu.
 ///
-/// `--json` prints one object: tokens, counted, messages, model, window, reserve,
-/// keep, windowFrom, limit, left, isDue.
+/// `--json` prints one object; `quipu schema session-headroom` describes it.
 ///
 /// Examples:
 ///   quipu session headroom agent:main:main
