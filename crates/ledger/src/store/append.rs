@@ -1,38 +1,26 @@
 //! Appends one entry to a session, on the leaf that the writer expects, at most once per key.
 //!
-//! Never changes a stored line. Waits for the projection only if it lags far behind, or if another
-//! process has appended to the session.
+//! Never changes a stored line. `append_all` makes the transactions.
 
 use std::collections::HashSet;
-use std::time::Duration;
 
 use quipu_transcript::native::{self, Entry, NewEntry, ParentRef};
 use quipu_transcript::time::Timestamp;
 use rusqlite::{Connection, OptionalExtension};
 
-use super::core::{Core, refresh};
 use super::session::Appender;
 use super::sessions::NativeSession;
 use super::tree::Node;
 use super::work::Work;
 use crate::base::clock;
 use crate::base::ids::Seq;
-use crate::project::rebuild::{self, CatchUpStep};
-use crate::store::unprojected::{AppendedEntry, View};
+use crate::store::unprojected::View;
 use crate::truth::chunks::RecordReader;
-use crate::truth::native_lines;
 use crate::wire::Appended;
 use crate::{Error, Result};
 
 /// The number of random short ids that are tried before a long id is taken.
 const MAX_SHORT_ID_TRIES: usize = 100;
-
-/// The number of records by which the projection may lag behind. From this number on, each append
-/// first projects for a moment, because readers have to wait for the same records.
-const MAX_UNPROJECTED: i64 = 1024;
-
-/// The longest time that an append projects records. It is short, because the writer waits.
-const MAX_CATCH_UP_STEP: Duration = Duration::from_millis(20);
 
 /// The leaf that the writer expects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -65,7 +53,7 @@ const MAX_KEY_BYTES: usize = 512;
 
 impl Append<'_> {
     /// Returns the key under which the append is stored.
-    fn stored_key(&self) -> Result<Option<String>> {
+    pub(super) fn stored_key(&self) -> Result<Option<String>> {
         let Some(key) = self.key else { return Ok(None) };
         if key.is_empty() || key.len() > MAX_KEY_BYTES || key.chars().any(char::is_control) {
             return Err(Error::refused(format!(
@@ -94,83 +82,6 @@ impl Appender<'_> {
     }
 }
 
-impl Core {
-    /// Appends without waiting for the projection. When this returns, the line and its key are on
-    /// disk; the projection follows later.
-    pub(super) fn append_unprojected(
-        &mut self,
-        session: &NativeSession,
-        request: &AppendRequest<'_>,
-    ) -> Result<Appended> {
-        let key = request.conditions.stored_key()?;
-        let key = key.as_deref();
-        let limit = self.limit();
-        loop {
-            let (unprojected, fold, known) =
-                (&mut self.unprojected, &mut self.fold, &mut self.data_version);
-            let done = self.ledger.write(|tx| {
-                check_not_forgotten(tx, session)?;
-                let Some(mut projected) = rebuild::projected(tx)? else { return Ok(None) };
-                let cursor = native_lines::cursor(tx, session.generation)?;
-                // An append does not wait until records of other sessions are projected.
-                let is_known = unprojected.is_complete_for(session, cursor, projected)
-                    || native_lines::last(tx, session.generation)?.0 <= projected.to;
-                if projected.lag() >= MAX_UNPROJECTED || (!is_known && projected.lag() > 0) {
-                    refresh(tx, fold, known)?;
-                    if rebuild::catch_up_step(tx, fold, MAX_CATCH_UP_STEP)?
-                        == CatchUpStep::SlicesNeeded
-                    {
-                        return Ok(None);
-                    }
-                    match rebuild::projected(tx)? {
-                        Some(now) if is_known || now.lag() == 0 => projected = now,
-                        _ => return Ok(None),
-                    }
-                }
-                let state = unprojected.state(tx, session, cursor, projected)?;
-                let view = View { conn: tx, session, state: Some(state) };
-                let CheckedEntry { id, parent, line, .. } = match check(&view, request, key)? {
-                    Ok(checked) => checked,
-                    Err(before) => return Ok(Some((before, 0, None))),
-                };
-                let from = cursor;
-                let is_at_leaf = state.leaf_id() == parent;
-                let (seq, start) =
-                    native_lines::append(tx, session.generation, line.as_bytes(), None, key)?;
-                let node = Node::appended(request.entry, id.clone(), parent, seq);
-                let leaf_target = request.entry.leaf_target.clone();
-                let cursor = start + line.len() as u64;
-                state.advance(tx, session, AppendedEntry { node, leaf_target, cursor })?;
-                let leaf = state.leaf_id();
-                let lag = seq.0 - projected.to;
-                let appended = Appended::new(id, seq, leaf);
-                Ok(Some((appended, lag, Some((from, cursor, line, is_at_leaf)))))
-            });
-            match done {
-                Ok(Some((mut appended, lag, written))) => {
-                    if lag > 0 {
-                        self.projector.schedule(&self.ledger, lag);
-                    }
-                    if let Some((from, to, line, is_at_leaf)) = written {
-                        self.sizes.advance(session, (from, to), &line, is_at_leaf);
-                        // The entry is stored, even if its session cannot be read now.
-                        let due = self.due(session, to).unwrap_or_default();
-                        (appended.compaction_due, appended.flush_due) =
-                            (due.is_compaction, due.is_flush);
-                    }
-                    return Ok(appended);
-                }
-                Ok(None) => drop(self.catch_up_until(limit)?),
-                Err(error) => {
-                    // The cached state describes a line that was not stored.
-                    self.drop_cached();
-                    return Err(error);
-                }
-            }
-        }
-    }
-}
-
 /// An entry to append, with its conditions.
 pub(super) struct AppendRequest<'a> {
     pub(super) entry: &'a NewEntry,
@@ -182,10 +93,10 @@ pub(super) struct AppendRequest<'a> {
 }
 
 /// An entry that passed every check.
-struct CheckedEntry {
-    id: String,
-    parent: Option<String>,
-    line: String,
+pub(super) struct CheckedEntry {
+    pub(super) id: String,
+    pub(super) parent: Option<String>,
+    pub(super) line: String,
 }
 
 /// Appends within an open transaction that has projected everything.
@@ -212,7 +123,7 @@ pub(super) fn append(
 }
 
 /// Returns the entry to write, or the result of an earlier append with the same key.
-fn check(
+pub(super) fn check(
     view: &View<'_>,
     request: &AppendRequest<'_>,
     key: Option<&str>,

@@ -76,7 +76,7 @@ struct PathLine {
 impl Session {
     /// Creates a new session from the path to an entry of this one, by default to its leaf.
     pub fn fork(&self, fork: &Fork<'_>) -> Result<Session> {
-        Ok(self.store.fork_row(self.native.row, fork)?.session)
+        Ok(self.store.fork_at(self.native.row, fork)?.session)
     }
 }
 
@@ -89,10 +89,11 @@ impl Store {
     /// [`Error::NoContext`] if the format of a collected session has no context reader.
     pub fn fork(&self, name: &str, fork: &Fork<'_>) -> Result<Forked> {
         let from = find_session(&self.core().ledger, name)?;
-        self.fork_row(from, fork)
+        self.fork_at(from, fork)
     }
 
-    fn fork_row(&self, from: SessionRow, fork: &Fork<'_>) -> Result<Forked> {
+    /// Creates a new session from a session that was found, like [`Store::fork`].
+    pub fn fork_at(&self, from: SessionRow, fork: &Fork<'_>) -> Result<Forked> {
         let (lines, unmapped) = self.read_caught_up(&mut |ledger| path(ledger, from, fork.at))?;
         let native = self.write(&mut |work| create(work, from, fork, &lines))?;
         Ok(Forked { session: self.open_session(native), unmapped })

@@ -7,6 +7,7 @@
 //! projection.
 
 mod append;
+mod append_all;
 mod compact;
 mod context;
 mod core;
@@ -40,6 +41,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 pub use self::append::{Append, Expect};
+pub use self::append_all::AppendCall;
 pub use self::compact::{
     Compact, CompactionPlan, CompactionSettings, headroom_of, plan_compaction_of,
 };
@@ -51,7 +53,7 @@ pub use self::look::{
     branches_of, has_all_sessions, labels_of, leaf_of, meta_of, open_for_lines, open_projected,
 };
 pub use self::repair::{Repair, Repaired, repair_of};
-pub use self::route::Routed;
+pub use self::route::{Routed, bootstrap_of};
 pub use self::session::{Appender, Session};
 pub use self::sessions::NewSession;
 pub use self::summarise::{Digest, MAX_SUMMARY_BYTES, Summariser};
@@ -115,6 +117,11 @@ impl Store {
             core.ledger.path().to_owned()
         };
         Ledger::open_read_only(&path)
+    }
+
+    /// Returns whether the ledger's path leads to another file now, or to none.
+    pub fn is_replaced(&self) -> bool {
+        self.core().ledger.is_replaced()
     }
 
     /// Projects everything that was appended, for readers that cannot project.

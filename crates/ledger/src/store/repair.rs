@@ -153,7 +153,11 @@ impl Repair {
 impl Store {
     /// Returns what is wrong with a session, also with a collected one.
     pub fn repair(&self, name: &str) -> Result<Repair> {
-        let row = find_session(&self.core().ledger, name)?;
+        self.repair_at(find_session(&self.core().ledger, name)?)
+    }
+
+    /// Returns what is wrong with a session that was found.
+    pub fn repair_at(&self, row: SessionRow) -> Result<Repair> {
         self.read_caught_up(&mut |ledger| repair_of(ledger, row))
     }
 

@@ -3,12 +3,17 @@
 //!
 //! Never writes the message itself, and never calls a model.
 
+use std::io::ErrorKind;
+use std::path::Path;
+
 use jiff::tz::TimeZone;
 use quipu_transcript::key::SessionKey;
 use quipu_transcript::native::NewEntry;
 use quipu_transcript::routing::command::{Command, switch_target};
 use quipu_transcript::routing::reset::Activity;
-use quipu_transcript::routing::{Admission, Inbound, Settings, Thread, is_due, key_for};
+use quipu_transcript::routing::{
+    Admission, Inbound, Settings, Thread, bootstrap_files, is_due, key_for,
+};
 use rusqlite::Connection;
 use serde_json::{Map, Value, json};
 
@@ -17,8 +22,9 @@ use super::session::Session;
 use super::sessions::{NativeSession, NewSession, bind, by_id, by_key, create};
 use super::work::Work;
 use super::{Fields, Store, meta};
-use crate::Result;
 use crate::read::query::native_keys::{index_of, stored_key_and_session};
+use crate::wire::RoutedMessage;
+use crate::{Error, Result};
 
 /// The metadata field of a chat's key that holds the key to which the chat was switched.
 const SWITCHED_TO_FIELD: &str = "quipu:switchedTo";
@@ -52,6 +58,43 @@ pub struct Routed {
     /// the files of the workspace to the model. Stays true until a message is appended, because an
     /// earlier caller may have stopped before that.
     pub starts: bool,
+}
+
+impl Routed {
+    /// Returns the shape of the answer, with the files of the workspace to show to the model.
+    pub fn message<'a>(&'a self, bootstrap: Vec<&'a str>) -> RoutedMessage<'a> {
+        RoutedMessage {
+            session_key: &self.key,
+            session_id: self.session.as_ref().map(Session::id),
+            is_created: self.created,
+            reset: self.reset,
+            is_admitted: self.admission.is_admitted(),
+            reason: self.admission.why(),
+            reply: self.reply.as_deref(),
+            is_beginning: self.starts,
+            bootstrap,
+            text: self.message.as_deref(),
+        }
+    }
+}
+
+/// Returns the files in a workspace that are shown to the model when a conversation begins; none if
+/// the folder does not exist.
+pub fn bootstrap_of(workspace: &Path) -> Result<Vec<&'static str>> {
+    let failed = || Error::io("list", workspace);
+    let entries = match std::fs::read_dir(workspace) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries.map_err(failed())?,
+    };
+    let mut names = Vec::new();
+    for entry in entries {
+        let entry = entry.map_err(failed())?;
+        // Only regular files are listed.
+        if std::fs::metadata(entry.path()).is_ok_and(|meta| meta.is_file()) {
+            names.extend(entry.file_name().into_string());
+        }
+    }
+    Ok(bootstrap_files(names.iter().map(String::as_str)))
 }
 
 impl Store {

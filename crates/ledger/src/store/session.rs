@@ -43,7 +43,7 @@ pub struct Session {
 /// Equality of handles: the same store and the same session.
 impl PartialEq for Session {
     fn eq(&self, other: &Session) -> bool {
-        self.native == other.native && Arc::ptr_eq(&self.store.core, &other.store.core)
+        self.native == other.native && self.is_of(&other.store)
     }
 }
 
@@ -75,6 +75,11 @@ impl Session {
     /// Returns the store that the session belongs to.
     pub fn store(&self) -> &Store {
         &self.store
+    }
+
+    /// Returns whether the session belongs to a store.
+    pub(super) fn is_of(&self, store: &Store) -> bool {
+        Arc::ptr_eq(&self.store.core, &store.core)
     }
 
     /// Returns the labels of the session's entries, in the order in which they were first given.

@@ -18,8 +18,8 @@ use crate::base::clock;
 use crate::base::ids::{GenerationId, SessionRow, SourceId};
 use crate::read::query::complete::complete;
 use crate::read::query::find::LAST;
-use crate::read::query::find_session;
 use crate::read::query::native_keys::{index_of, source_of, stored_key_and_session};
+use crate::read::query::{find_session, find_session_of_agent};
 use crate::truth::journal::Event;
 use crate::truth::{native_lines, sources};
 use crate::{Error, Result};
@@ -79,21 +79,30 @@ impl Store {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn session(&self, name: &str) -> Result<Session> {
-        let native = {
-            let core = self.core();
-            let row = find_session(&core.ledger, name)?;
-            complete(&core.ledger, &mut |conn| by_row(conn, row))?
-        };
+        self.session_at(self.find(name, None)?)
+    }
+
+    /// Returns the session with this name, also a collected one. With an agent, a session of another
+    /// agent is no match.
+    pub fn find(&self, name: &str, agent: Option<&str>) -> Result<SessionRow> {
+        let core = self.core();
+        match agent {
+            Some(agent) => find_session_of_agent(&core.ledger, name, agent),
+            None => find_session(&core.ledger, name),
+        }
+    }
+
+    /// Opens a session that was found.
+    pub fn session_at(&self, row: SessionRow) -> Result<Session> {
+        let native = complete(&self.core().ledger, &mut |conn| by_row(conn, row))?;
         Ok(self.open_session(native))
     }
 
     /// Opens the session that a key leads to, and creates one if there is none.
     pub fn session_or_new(&self, key: &str) -> Result<Session> {
-        let parsed = SessionKey::parse(key);
         loop {
-            let found = complete(&self.core().ledger, &mut |conn| by_key(conn, &parsed))?;
-            if let Some(native) = found {
-                return Ok(self.open_session(native));
+            if let Some(session) = self.session_of_key(key)? {
+                return Ok(session);
             }
             match self.create(&NewSession { key: Some(key), ..NewSession::default() }) {
                 // Another process has created the session in the meantime.
@@ -101,6 +110,13 @@ impl Store {
                 made => return made,
             }
         }
+    }
+
+    /// Opens the session that a key leads to; `None` if there is none.
+    pub fn session_of_key(&self, key: &str) -> Result<Option<Session>> {
+        let key = SessionKey::parse(key);
+        let found = complete(&self.core().ledger, &mut |conn| by_key(conn, &key))?;
+        Ok(found.map(|native| self.open_session(native)))
     }
 
     /// Creates a session with its header, and makes its key lead to it.

@@ -2,7 +2,7 @@
 //!
 //! Each one appends a line and never edits one.
 
-use quipu_transcript::native::{Entry, Refusal, mirror};
+use quipu_transcript::native::{Entry, NewEntry, Refusal, mirror};
 use serde_json::json;
 
 use super::session::Appender;
@@ -10,6 +10,14 @@ use super::tree;
 use crate::store::unprojected::View;
 use crate::wire::Appended;
 use crate::{Error, Result};
+
+/// Fails unless a turn can begin with the entry.
+pub(super) fn check_begins(entry: &NewEntry) -> Result<()> {
+    match entry.role {
+        Some("user") => Ok(()),
+        _ => Err(Refusal::Field("a turn must begin with a user message").into()),
+    }
+}
 
 impl Appender<'_> {
     /// Begins a turn with a user's message.
@@ -19,9 +27,7 @@ impl Appender<'_> {
     /// message that names its parent is attached there.
     pub fn begin_turn(&self, message: impl Into<Entry>) -> Result<Appended> {
         let entry = message.into().check()?;
-        if entry.role != Some("user") {
-            return Err(Refusal::Field("a turn must begin with a user message").into());
-        }
+        check_begins(&entry)?;
         self.append_checked(&entry, true)
     }
 
@@ -29,11 +35,12 @@ impl Appender<'_> {
     /// abandoned branch and is appended at the new leaf.
     pub fn branch(&self, to: Option<&str>, summary: Option<&str>) -> Result<Appended> {
         let entry = match summary {
-            None => json!({"type": "leaf", "targetId": to}),
+            None => Entry::leaf(to),
             Some(summary) => {
                 let left = self.session.leaf()?.map(|leaf| leaf.id);
                 let from = left.as_deref().unwrap_or("root");
                 json!({"type": "branch_summary", "parentId": to, "fromId": from, "summary": summary})
+                    .into()
             }
         };
         self.append(entry)
@@ -41,11 +48,7 @@ impl Appender<'_> {
 
     /// Sets the label of an entry, or removes it.
     pub fn label(&self, target: &str, label: Option<&str>) -> Result<Appended> {
-        let mut entry = json!({"type": "label", "targetId": target});
-        if let (Some(label), Some(entry)) = (label, entry.as_object_mut()) {
-            entry.insert("label".to_owned(), label.into());
-        }
-        self.append(entry)
+        self.append(Entry::label(target, label))
     }
 
     /// Empties the context, except for entries from `keep` on. All entries stay in the ledger.

@@ -11,7 +11,7 @@ use rusqlite::Connection;
 
 use super::sessions::NativeSession;
 use super::tree::{self, Node};
-use crate::base::ids::GenerationId;
+use crate::base::ids::{GenerationId, Seq};
 use crate::project::rebuild::Projected;
 use crate::{Error, Result};
 
@@ -78,9 +78,32 @@ impl Unprojected {
         }
         Ok(state)
     }
+
+    /// Returns the state of a session that was loaded in the same transaction.
+    pub(super) fn loaded(&mut self, session: &NativeSession) -> Result<&mut AppendState> {
+        self.states.get_mut(&session.generation).ok_or(Error::Vanished)
+    }
+}
+
+/// A state to which a session can go back.
+pub(super) struct Mark {
+    cursor: u64,
+    leaf: Option<Node>,
 }
 
 impl AppendState {
+    /// Returns the state now.
+    pub(super) fn mark(&self) -> Mark {
+        Mark { cursor: self.cursor, leaf: self.leaf.clone() }
+    }
+
+    /// Goes back to an earlier state: the entries from `first` on were not stored.
+    pub(super) fn undo(&mut self, mark: Mark, first: Seq) {
+        self.cursor = mark.cursor;
+        self.leaf = mark.leaf;
+        self.nodes.retain(|_, node| node.entry.seq().is_none_or(|seq| seq.0 < first.0));
+    }
+
     /// Adds an appended entry.
     pub(super) fn advance(
         &mut self,

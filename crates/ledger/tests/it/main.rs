@@ -56,6 +56,7 @@ mod sessions;
 mod spec;
 mod sql;
 mod store;
+mod store_append_all;
 mod store_compact;
 mod store_crowd;
 mod store_flush;

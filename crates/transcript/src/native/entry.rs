@@ -101,6 +101,19 @@ impl Entry {
         Entry { json: json.into() }
     }
 
+    /// Makes an entry that moves the leaf to another entry, or before the first one.
+    pub fn leaf(to: Option<&str>) -> Entry {
+        json!({"type": "leaf", "targetId": to}).into()
+    }
+
+    /// Makes an entry that sets the label of another entry, or removes it.
+    pub fn label(target: &str, label: Option<&str>) -> Entry {
+        match label {
+            Some(label) => json!({"type": "label", "targetId": target, "label": label}).into(),
+            None => json!({"type": "label", "targetId": target}).into(),
+        }
+    }
+
     /// Sets the id. Without one, the store chooses eight hex digits.
     #[must_use]
     pub fn id(self, id: &str) -> Entry {

@@ -72,6 +72,9 @@ pub enum What {
     Project(String),
     /// The agent.
     Agent(String),
+    /// The agent of a caller that may see no other: a rule beside every other one. No word of the
+    /// language means it.
+    OnlyAgent(String),
     /// The format, by its beginning.
     Format(String),
     /// The session, by the beginning of its id.

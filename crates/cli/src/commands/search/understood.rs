@@ -32,7 +32,7 @@ pub(super) fn understood(request: &SearchRequest) -> String {
 fn filter(filter: &Filter) -> String {
     let (key, value) = match &filter.what {
         What::Project(name) => ("project", name.clone()),
-        What::Agent(name) => ("agent", name.clone()),
+        What::Agent(name) | What::OnlyAgent(name) => ("agent", name.clone()),
         What::Format(name) => ("format", name.clone()),
         What::Session(id) => ("session", id.clone()),
         What::Role(role) => ("role", role.as_str().to_owned()),

@@ -1,10 +1,9 @@
 //! `quipu session route`: the session that a message belongs to.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use quipu_ledger::store::Store;
-use quipu_ledger::wire::RoutedMessage;
-use quipu_transcript::routing::{AgentId, Channel, Chat, Inbound, Thread, bootstrap_files};
+use quipu_ledger::store::{Store, bootstrap_of};
+use quipu_transcript::routing::{AgentId, Channel, Chat, Inbound, Thread};
 
 use super::super::Context;
 use super::append::text_input;
@@ -81,22 +80,10 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
     let (settings, now) = (&routing.settings, now_ms());
     let routed = store.route_in(cwd.as_deref(), settings, &inbound, now, &zone)?;
     let bootstrap = match &args.workspace {
-        Some(workspace) if routed.starts => file_names(workspace)?,
+        Some(workspace) if routed.starts => bootstrap_of(workspace)?,
         _ => Vec::new(),
     };
-    let bootstrap = bootstrap_files(bootstrap.iter().map(String::as_str));
-    Ok(context.output.json(&RoutedMessage {
-        session_key: &routed.key,
-        session_id: routed.session.as_ref().map(|session| session.id()),
-        is_created: routed.created,
-        reset: routed.reset,
-        is_admitted: routed.admission.is_admitted(),
-        reason: routed.admission.why(),
-        reply: routed.reply.as_deref(),
-        is_beginning: routed.starts,
-        bootstrap,
-        text: routed.message.as_deref(),
-    })?)
+    Ok(context.output.json(&routed.message(bootstrap))?)
 }
 
 fn inbound(args: &Args) -> Result<Inbound> {
@@ -124,25 +111,4 @@ fn inbound(args: &Args) -> Result<Inbound> {
             None => text_input()?,
         },
     })
-}
-
-/// Returns the names of the files in a workspace; none if it does not exist.
-fn file_names(workspace: &Path) -> Result<Vec<String>> {
-    let failed = |error: std::io::Error| {
-        let what = format!("cannot list the workspace {}", workspace.display());
-        CommandError::from_source(anyhow::Error::new(error).context(what))
-    };
-    let entries = match std::fs::read_dir(workspace) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
-        entries => entries.map_err(failed)?,
-    };
-    let mut names = Vec::new();
-    for entry in entries {
-        let entry = entry.map_err(failed)?;
-        // Only regular files are listed.
-        if std::fs::metadata(entry.path()).is_ok_and(|meta| meta.is_file()) {
-            names.extend(entry.file_name().into_string());
-        }
-    }
-    Ok(names)
 }

@@ -15,6 +15,7 @@ pub(crate) mod lost;
 mod names;
 pub(crate) mod native_keys;
 mod notes;
+pub(crate) mod of_agent;
 pub(crate) mod originals;
 mod parents;
 mod problems;
@@ -46,7 +47,7 @@ pub use problems::problems;
 pub use sessions::{Sessions, projects, session_rows, sessions, summary_of};
 pub use sql::{SqlAnswer, SqlLimits, sql};
 pub use story::{Choice, Story};
-pub use tree::tree;
+pub use tree::{tree, tree_of};
 pub use usage::{
     Costs, RecentRequest, UsageBy, UsageRequest, WindowLimits, cost_of, costs, mark_windows,
     recent, usage,
@@ -58,6 +59,12 @@ pub use waiting::{Waiting, waiting};
 /// up first, or [`crate::Error::Behind`] is returned.
 pub fn find_session(ledger: &Ledger, name: &str) -> Result<SessionRow> {
     complete::complete(ledger, &mut |conn| find::session(conn, name))
+}
+
+/// Returns the session with this name among those of an agent, like [`find_session`]. A session of
+/// another agent is no match.
+pub fn find_session_of_agent(ledger: &Ledger, name: &str, agent: &str) -> Result<SessionRow> {
+    complete::complete(ledger, &mut |conn| of_agent::session(conn, name, agent))
 }
 
 /// Returns the other sessions that `name` leads to in older indexes, if `name` is a key.

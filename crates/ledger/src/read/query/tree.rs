@@ -27,6 +27,11 @@ pub fn tree(ledger: &Ledger, name: &str) -> Result<Vec<TreeLine>> {
     complete(ledger, &mut |conn| draw(conn, find::session(conn, name)?))
 }
 
+/// Returns the lines of the tree of a session that was found.
+pub fn tree_of(ledger: &Ledger, session: SessionRow) -> Result<Vec<TreeLine>> {
+    complete(ledger, &mut |conn| draw(conn, session))
+}
+
 fn draw(conn: &Connection, session: SessionRow) -> Result<Vec<TreeLine>> {
     let nodes = Nodes::load(conn, session)?;
     let mut forks: HashMap<Option<EntryId>, Vec<String>> = HashMap::new();

@@ -419,6 +419,7 @@ enum Rule {
     /// The sessions of the project, and its name for entries without a session.
     Project(HashSet<SessionRow>, Name),
     Agent(String),
+    OnlyAgent(String),
     Format(String),
     Session(String),
     Compaction,
@@ -439,6 +440,7 @@ impl Rules {
                 Rule::Project(sessions.iter().map(|session| session.row).collect(), name)
             }
             What::Agent(name) => Rule::Agent(name.clone()),
+            What::OnlyAgent(name) => Rule::OnlyAgent(name.clone()),
             What::Format(name) => Rule::Format(name.to_lowercase()),
             What::Session(id) => Rule::Session(id.clone()),
             _ => Rule::Compaction,
@@ -473,6 +475,7 @@ impl Rule {
                 kind.eq_ignore_ascii_case(name)
                     || format::is_agent(name, &described.format, &described.agent)
             }
+            Rule::OnlyAgent(name) => format::is_agent(name, &described.format, &described.agent),
             Rule::Format(name) => described.format.starts_with(name.as_str()),
             Rule::Session(id) => described.session.starts_with(id.as_str()),
             Rule::Compaction => described.compactions > 0,
