@@ -10,13 +10,15 @@ use quipu_ledger::wire::{ServiceFile, ServiceState};
 use super::Context;
 use crate::error::{CommandError, Kind, Result};
 use crate::output::{Style, Text};
-use crate::service::{self, MARK, Manager, Program, Sandbox};
+use crate::service::{self, MARK, Manager, Program, Sandbox, Task};
 
 /// Keep `quipu watch` running in the background
 ///
 /// Installs a user service: a systemd user unit, or a launchd agent on macOS. It
 /// starts now and after each login, with the current ledger, configuration and
 /// roots.
+///
+/// With --serve, `quipu serve` runs instead, which collects too.
 ///
 /// Examples:
 ///   quipu service install
@@ -40,8 +42,13 @@ enum Action {
     /// Examples:
     ///   quipu service install
     ///   quipu service install --print
+    ///   quipu service install --serve
     #[command(verbatim_doc_comment)]
     Install {
+        /// Serve the ledger over HTTP too, at 127.0.0.1:4774
+        #[arg(long)]
+        serve: bool,
+
         /// Print the service's file without installing it
         #[arg(long)]
         print: bool,
@@ -74,15 +81,21 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
     let manager = Manager::here();
     let path = manager.path(context.settings.home.as_deref())?;
     match args.action {
-        Action::Install { print: true, .. } => print(context, manager, &path),
-        Action::Install { force, .. } => install(context, manager, &path, force),
+        Action::Install { print: true, serve, .. } => print(context, manager, &path, task(serve)),
+        Action::Install { force, serve, .. } => {
+            install(context, manager, &path, force, task(serve))
+        }
         Action::Remove { force } => remove(context, manager, &path, force),
         Action::Status => status(context, manager, &path),
     }
 }
 
-fn print(context: &mut Context, manager: Manager, path: &Path) -> Result<()> {
-    let unit = service::unit(&context.settings)?;
+fn task(serve: bool) -> Task {
+    if serve { Task::Serve } else { Task::Watch }
+}
+
+fn print(context: &mut Context, manager: Manager, path: &Path, task: Task) -> Result<()> {
+    let unit = service::unit(&context.settings, task)?;
     let text = manager.text(&unit, Sandbox::Strict)?;
     if context.is_json {
         let path = path.display().to_string();
@@ -93,9 +106,15 @@ fn print(context: &mut Context, manager: Manager, path: &Path) -> Result<()> {
     Ok(())
 }
 
-fn install(context: &mut Context, manager: Manager, path: &Path, force: bool) -> Result<()> {
+fn install(
+    context: &mut Context,
+    manager: Manager,
+    path: &Path,
+    force: bool,
+    task: Task,
+) -> Result<()> {
     refuse_foreign(path, force, "replaced")?;
-    let unit = service::unit(&context.settings)?;
+    let unit = service::unit(&context.settings, task)?;
     // The folder that the service may write to has to exist before it starts.
     create_folder(&unit.writes_to)?;
     let programs = manager.start(path);
@@ -130,8 +149,10 @@ fn install(context: &mut Context, manager: Manager, path: &Path, force: bool) ->
     match state.reason {
         None => Ok(()),
         Some(why) => {
-            let how =
-                "the file is installed; run the commands above, or start `quipu watch` yourself";
+            let how = format!(
+                "the file is installed; run the commands above, or start `quipu {}` yourself",
+                task.name()
+            );
             Err(CommandError::new(format!("the service was not started: {why}")).hint(how))
         }
     }

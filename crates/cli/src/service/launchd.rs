@@ -2,11 +2,20 @@
 
 use std::ffi::OsStr;
 
-use super::{MARK, Unit};
+use super::{MARK, Task, Unit};
 use crate::error::{CommandError, Result};
 
 /// The agent's name.
 pub(crate) const LABEL: &str = "io.github.quipu-ledger.quipu";
+
+/// Keys of an agent that runs only when nothing else needs the CPU or the disk.
+const BACKGROUND: &str = "  <key>ProcessType</key>
+  <string>Background</string>
+  <key>LowPriorityIO</key>
+  <true/>
+  <key>Nice</key>
+  <integer>10</integer>
+";
 
 /// Returns the domain of the user.
 pub(crate) fn domain() -> String {
@@ -30,6 +39,11 @@ pub(crate) fn text(unit: &Unit) -> Result<String> {
         let value = escaped(value)?;
         variables.push_str(&format!("    <key>{name}</key>\n    <string>{value}</string>\n"));
     }
+    // A server has to answer while other programs work.
+    let priority = match unit.task {
+        Task::Watch => BACKGROUND,
+        Task::Serve => "",
+    };
     Ok(format!(
         r#"<?xml version="1.0" encoding="UTF-8"?>
 <!-- {MARK}; run it again to change this. -->
@@ -53,13 +67,7 @@ pub(crate) fn text(unit: &Unit) -> Result<String> {
   </dict>
   <key>ThrottleInterval</key>
   <integer>30</integer>
-  <key>ProcessType</key>
-  <string>Background</string>
-  <key>LowPriorityIO</key>
-  <true/>
-  <key>Nice</key>
-  <integer>10</integer>
-  <key>Umask</key>
+{priority}  <key>Umask</key>
   <integer>63</integer>
 </dict>
 </plist>
@@ -100,6 +108,7 @@ mod tests {
             arguments: vec!["watch".into(), OsStr::from_bytes(argument).into()],
             variables: vec![("CLAUDE_CONFIG_DIR", "/a & b".into())],
             writes_to: "/d".into(),
+            task: crate::service::Task::Watch,
         }
     }
 

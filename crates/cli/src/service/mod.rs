@@ -1,4 +1,4 @@
-//! `quipu watch` as a user service: the service's file, its path, and the programs that start it.
+//! `quipu watch` or `quipu serve` as a user service: the service's file, its path, and the programs that start it.
 //! Programs are started by name and arguments, never through a shell.
 
 pub(crate) mod launchd;
@@ -26,6 +26,27 @@ pub(crate) struct Unit {
     pub(crate) variables: Vec<(&'static str, OsString)>,
     /// The only folder that it writes to.
     pub(crate) writes_to: PathBuf,
+    /// What it does.
+    pub(crate) task: Task,
+}
+
+/// What a service does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Task {
+    /// Collect continuously.
+    Watch,
+    /// Collect, and serve the ledger over HTTP.
+    Serve,
+}
+
+impl Task {
+    /// Returns the command.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Task::Watch => "watch",
+            Task::Serve => "serve",
+        }
+    }
 }
 
 /// The file system rights of a service.
@@ -138,14 +159,14 @@ impl Manager {
 }
 
 /// Returns the service for these settings: the same program, ledger, configuration and roots.
-pub(crate) fn unit(settings: &Settings) -> Result<Unit> {
+pub(crate) fn unit(settings: &Settings, task: Task) -> Result<Unit> {
     let program =
         std::env::current_exe().ok().filter(|program| program.is_file()).ok_or_else(|| {
             CommandError::new("cannot find the path of the running quipu")
                 .hint("it may have been replaced; run the new one")
         })?;
     let ledger = &settings.ledger.value;
-    let mut arguments: Vec<OsString> = vec!["watch".into(), "--ledger".into(), ledger.into()];
+    let mut arguments: Vec<OsString> = vec![task.name().into(), "--ledger".into(), ledger.into()];
     let mut variables = Vec::new();
     if let Some(config) = &settings.config {
         match config.origin {
@@ -172,7 +193,7 @@ pub(crate) fn unit(settings: &Settings) -> Result<Unit> {
         }
     }
     let writes_to = ledger.parent().unwrap_or(Path::new("/")).to_owned();
-    Ok(Unit { program, arguments, variables, writes_to })
+    Ok(Unit { program, arguments, variables, writes_to, task })
 }
 
 /// A program to run.

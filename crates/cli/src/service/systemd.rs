@@ -6,7 +6,7 @@
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use super::{MARK, Sandbox, Unit};
+use super::{MARK, Sandbox, Task, Unit};
 
 /// The unit's name.
 pub(crate) const NAME: &str = "quipu.service";
@@ -49,14 +49,32 @@ pub(crate) fn text(unit: &Unit, sandbox: Sandbox) -> String {
             "RestartMaxDelaySec=15min",
             "TimeoutStopSec=10",
             "",
+        ]
+        .map(str::to_owned),
+    );
+    let task: &[&str] = match unit.task {
+        Task::Watch => &[
             "# Run only when nothing else needs the CPU or the disk.",
             "Nice=10",
             "IOSchedulingClass=idle",
             "",
             "# The service writes only to the ledger's folder and uses no network.",
+            "RestrictAddressFamilies=AF_UNIX",
+        ],
+        Task::Serve => &[
+            "# The link that signs a browser in is in no log.",
+            "StandardOutput=null",
+            "",
+            "# The service writes only to the ledger's folder and to a folder for temporary files.",
+            "PrivateTmp=yes",
+            "RestrictAddressFamilies=AF_UNIX AF_INET AF_INET6",
+        ],
+    };
+    lines.extend(task.iter().map(|line| (*line).to_owned()));
+    lines.extend(
+        [
             "NoNewPrivileges=yes",
             "UMask=0077",
-            "RestrictAddressFamilies=AF_UNIX",
             "LockPersonality=yes",
             "RestrictRealtime=yes",
             "RestrictSUIDSGID=yes",
@@ -111,6 +129,7 @@ mod tests {
             arguments: vec!["watch".into(), OsStr::from_bytes(argument).into()],
             variables: vec![("CLAUDE_CONFIG_DIR", "/a b/$HOME%h".into())],
             writes_to: folder.into(),
+            task: Task::Watch,
         }
     }
 

@@ -111,6 +111,24 @@ fn the_unit_has_the_effective_settings() {
 }
 
 #[test]
+fn a_server_is_kept_running_too() {
+    let home = home("");
+    assert_eq!(service(&home, "install --serve").code, 0);
+    let text = unit(&home);
+    assert!(text.contains(&format!(" \"serve\" \"--ledger\" \"{}\"", home.ledger().display())));
+    // It answers over the network, keeps its link out of logs, and writes exports to files.
+    let lines: Vec<&str> = text.lines().collect();
+    let with = ["StandardOutput=null", "PrivateTmp=yes"];
+    assert!(with.iter().all(|line| lines.contains(line)), "{text}");
+    assert!(lines.contains(&"RestrictAddressFamilies=AF_UNIX AF_INET AF_INET6"), "{text}");
+    assert!(!text.contains("IOSchedulingClass"), "{text}");
+    // Installed without it, the service only collects again.
+    assert_eq!(service(&home, "install").code, 0);
+    let text = unit(&home);
+    assert!(text.contains(" \"watch\" ") && text.contains("RestrictAddressFamilies=AF_UNIX\n"));
+}
+
+#[test]
 fn a_file_of_another_program_is_not_changed() {
     let home = home("");
     home.write(UNIT, "[Service]\nExecStart=/bin/true\n");
