@@ -1,12 +1,13 @@
 //! Measures quipu on generated and real homes, and compares it with simple programs that only list
 //! or parse the same files.
 //!
-//! Runs the built binary, so the figures are those of the program that people run. Only `store`
-//! and `compact` also link `quipu-ledger`, as runtimes do. A missed target is printed; with `--check` the exit
-//! code is then 1.
+//! Runs the built binary, so the figures are those of the program that people run. Only `store`,
+//! `compact` and `gateway` also link `quipu-ledger`, as runtimes do. A missed target is printed; with
+//! `--check` the exit code is then 1.
 
 mod compact;
 mod corpus;
+mod gateway;
 mod generate;
 mod growth;
 mod import;
@@ -203,6 +204,22 @@ enum Task {
         #[arg(long, value_name = "PATH", default_value = "node")]
         node: PathBuf,
     },
+    /// Measure the HTTP server: durable appends of one client and of many
+    Gateway {
+        /// Number of appends of one client
+        #[arg(long, default_value_t = 2000)]
+        appends: usize,
+        /// Clients that append at the same time
+        #[arg(long, default_value_t = 64)]
+        clients: usize,
+        /// Seconds in which they append
+        #[arg(long, default_value_t = 10)]
+        seconds: u64,
+        /// Milliseconds by which strace delays each sync of the disk, for a second measurement; 0
+        /// leaves it out
+        #[arg(long, default_value_t = 0)]
+        fsync_ms: u64,
+    },
     /// List and stat every file below a folder: the baseline of the no-change sync
     #[command(hide = true)]
     Walk { folder: PathBuf },
@@ -293,6 +310,15 @@ fn run(cli: &Cli) -> Result<bool> {
                 node: node.clone(),
             };
             compact::run(&plan, &place()?)?
+        }
+        Task::Gateway { appends, clients, seconds, fsync_ms } => {
+            let plan = gateway::Plan {
+                appends: *appends,
+                clients: *clients,
+                seconds: *seconds,
+                fsync_ms: *fsync_ms,
+            };
+            gateway::run(&plan, &place()?)?
         }
         Task::Growth { rewrites } => growth::run(*rewrites, seed, &place()?)?,
         Task::Lines { lines, every } => lines::run(*lines, *every, seed, &place()?)?,

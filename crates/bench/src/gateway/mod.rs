@@ -1,0 +1,29 @@
+//! Measures the HTTP server as runtimes use it: durable appends of one client and of many at once,
+//! beside the same appends through the library.
+
+mod append;
+mod server;
+
+use anyhow::Result;
+
+use crate::measure::Workplace;
+use crate::report::Report;
+
+/// The sizes of the measurements.
+pub(crate) struct Plan {
+    /// The number of appends of one client.
+    pub(crate) appends: usize,
+    /// The number of clients that append at the same time.
+    pub(crate) clients: usize,
+    /// The seconds in which they append.
+    pub(crate) seconds: u64,
+    /// The milliseconds by which strace delays each sync of the disk; 0 leaves this out.
+    pub(crate) fsync_ms: u64,
+}
+
+/// Runs all measurements of the server.
+pub(crate) fn run(plan: &Plan, place: &Workplace) -> Result<Report> {
+    let mut report = Report::new("gateway");
+    append::run(plan, place, &mut report)?;
+    Ok(report)
+}
