@@ -1,10 +1,13 @@
 //! One request as a route sees it: a ledger to read from, and what was asked.
 
+use axum::extract::RawPathParams;
+use axum::extract::rejection::RawPathParamsRejection;
+use axum::http::Uri;
 use jiff::Zoned;
 use quipu_ledger::Ledger;
 use quipu_ledger::freshness::Freshness;
 use quipu_ledger::ids::SessionRow;
-use quipu_ledger::query::Filter;
+use quipu_ledger::query::{self, Filter};
 use quipu_transcript::format;
 use quipu_transcript::project::Name;
 use quipu_transcript::when;
@@ -28,6 +31,8 @@ pub(crate) struct Call<'c> {
     pub(crate) freshness: &'c Freshness,
     pub(crate) settings: &'c Settings,
     pub(crate) asked: &'c Asked,
+    /// The only agent whose sessions the caller may see; `None` for all agents.
+    pub(crate) agent: Option<&'c str>,
 }
 
 /// What was asked: the path with the names in it, and the options.
@@ -38,22 +43,76 @@ pub(crate) struct Asked {
     pub(crate) query: String,
 }
 
-impl Call<'_> {
-    /// Returns the options of the request. An unknown one is a mistake of the caller.
+impl Asked {
+    /// Returns what a request asks for.
+    pub(crate) fn of(
+        names: Result<RawPathParams, RawPathParamsRejection>,
+        uri: &Uri,
+    ) -> Result<Asked, Problem> {
+        let names = names.map_err(|_| Problem::bad_request("the path is not UTF-8"))?;
+        Ok(Asked {
+            path: uri.path().to_owned(),
+            names: names.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect(),
+            query: uri.query().unwrap_or_default().to_owned(),
+        })
+    }
+
+    /// Returns the options. An unknown one is a mistake of the caller.
     pub(crate) fn options<T: DeserializeOwned>(&self) -> Result<T, Problem> {
-        serde_urlencoded::from_str(&self.asked.query)
+        serde_urlencoded::from_str(&self.query)
             .map_err(|error| Problem::bad_request(error.to_string()))
     }
 
     /// Returns the text at a place of the path.
     pub(crate) fn name(&self, place: &str) -> &str {
-        let found = self.asked.names.iter().find(|(name, _)| name == place);
+        let found = self.names.iter().find(|(name, _)| name == place);
         found.map_or("", |(_, value)| value)
+    }
+}
+
+impl Call<'_> {
+    /// Returns the options of the request. An unknown one is a mistake of the caller.
+    pub(crate) fn options<T: DeserializeOwned>(&self) -> Result<T, Problem> {
+        self.asked.options()
+    }
+
+    /// Returns the text at a place of the path.
+    pub(crate) fn name(&self, place: &str) -> &str {
+        self.asked.name(place)
     }
 
     /// Returns the session that the path names.
     pub(crate) fn session(&self) -> Result<SessionRow, Problem> {
-        Ok(quipu_ledger::query::find_session(self.ledger, self.name("id"))?)
+        let (ledger, name) = (self.ledger, self.name("id"));
+        Ok(match self.agent {
+            Some(agent) => query::find_session_of_agent(ledger, name, agent)?,
+            None => query::find_session(ledger, name)?,
+        })
+    }
+
+    /// Returns the agent whose sessions are meant: the one that the caller asks for, or the only one
+    /// that it may see.
+    pub(crate) fn agent_or(&self, asked: Option<String>) -> Result<Option<String>, Problem> {
+        match (self.agent, asked) {
+            (None, asked) => Ok(asked),
+            (Some(own), Some(asked)) if !asked.eq_ignore_ascii_case(own) => {
+                Err(Problem::forbidden("this token is for another agent"))
+            }
+            (Some(own), _) => Ok(Some(own.to_owned())),
+        }
+    }
+
+    /// Returns whether the caller may see what belongs to an agent.
+    pub(crate) fn may_see(&self, agent: &str) -> bool {
+        self.agent.is_none_or(|own| own.eq_ignore_ascii_case(agent))
+    }
+
+    /// Fails if the caller may see the sessions of one agent only, for an answer about all of them.
+    pub(crate) fn refuse_bound(&self) -> Result<(), Problem> {
+        match self.agent {
+            None => Ok(()),
+            Some(_) => Err(Problem::forbidden("this token is for the sessions of one agent")),
+        }
     }
 
     /// Returns the list that cursors of this request belong to.

@@ -3,9 +3,10 @@
 //! A request passes `server` (connections and their limits), `access` (is it from where it may come
 //! from, and whose is it?) and `router` (which route is it, within which time?). A route is a plain
 //! function in `routes`: it gets a `call::Call` with a ledger to read from, and returns an answer
-//! or a problem. The shapes of answers are those of [`quipu_ledger::wire`], as `--json` prints them.
+//! or a problem. A route that writes (`routes::write`) gets a `write::given::Given` instead, and
+//! `write` brings its work to the one thread that owns the store. The shapes of answers are those of [`quipu_ledger::wire`], as `--json` prints them.
 //!
-//! This is the only crate with asynchronous code, and only `server` and `router` have any. It has no
+//! This is the only crate with asynchronous code, and only `server`, `router` and `write` have any. It has no
 //! SQL, and it never logs a text of a transcript, a token or a query.
 
 mod access;
@@ -23,9 +24,10 @@ mod server;
 mod settings;
 #[cfg(test)]
 mod tests;
+mod write;
 
 pub use access::origin::{BadOrigin, Origin};
 pub use access::tokens::{Scope, Token, TokenError, TokenFolder};
 pub use listener::{BindError, Listener};
 pub use server::{Server, Stop};
-pub use settings::Settings;
+pub use settings::{Settings, Summarisers};

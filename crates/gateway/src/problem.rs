@@ -21,6 +21,18 @@ pub(crate) struct Problem {
     /// The names that an ambiguous one may mean.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     candidates: Vec<String>,
+    #[serde(flatten)]
+    more: Option<Box<More>>,
+}
+
+/// What a caller needs to go on.
+#[derive(Debug, Clone, Serialize)]
+#[serde(untagged)]
+enum More {
+    /// The leaf that the session has now; `null` if it is before the first entry.
+    Leaf { leaf: Option<String> },
+    /// The entry that was stored under the idempotency key.
+    Entry { entry_id: String },
 }
 
 impl Problem {
@@ -30,7 +42,8 @@ impl Problem {
         title: &'static str,
         detail: impl Into<String>,
     ) -> Problem {
-        Problem { kind, title, status, detail: detail.into(), candidates: Vec::new() }
+        let detail = detail.into();
+        Problem { kind, title, status, detail, candidates: Vec::new(), more: None }
     }
 
     /// A request that cannot be understood.
@@ -72,6 +85,17 @@ impl Problem {
         Problem::new(405, "quipu:method-not-allowed", "The method is not allowed here", detail)
     }
 
+    /// A body that is not JSON.
+    pub(crate) fn not_json() -> Problem {
+        let detail = "send JSON in UTF-8, uncompressed, with `Content-Type: application/json`";
+        Problem::new(415, "quipu:not-json", "The body is not JSON", detail)
+    }
+
+    /// A server that ends.
+    pub(crate) fn stopping() -> Problem {
+        unavailable("the server ends; nothing was written".to_owned())
+    }
+
     /// A body above the limit.
     pub(crate) fn too_large() -> Problem {
         Problem::new(
@@ -110,6 +134,17 @@ impl Problem {
         Problem::new(500, "quipu:failed", "The server failed", detail)
     }
 
+    /// The reason why nothing was written. A name inside the request that nothing has is a mistake
+    /// in the request; only what the path names is not found.
+    pub(crate) fn of_write(error: Error) -> Problem {
+        match &error {
+            Error::NoMatch { what, .. } if what.starts_with("entry") => {
+                Problem::refused(error.to_string())
+            }
+            _ => error.into(),
+        }
+    }
+
     /// Returns the status of the response.
     #[cfg(test)]
     pub(crate) fn status(&self) -> u16 {
@@ -143,9 +178,27 @@ impl From<Error> for Problem {
             | Error::Sql { .. }
             | Error::Pattern { .. }
             | Error::NoContext { .. }
-            | Error::Collected { .. } => Problem::refused(detail),
+            | Error::Collected { .. }
+            | Error::Summary { .. }
+            | Error::TooLong { .. }
+            | Error::IsBackup { .. } => Problem::refused(detail),
+            Error::Conflict { leaf, .. } => {
+                let title = "The session has another leaf";
+                let problem = Problem::new(409, "quipu:conflict", title, detail);
+                Problem { more: Some(Box::new(More::Leaf { leaf })), ..problem }
+            }
+            Error::KeyUsed { entry, .. } => {
+                let title = "The idempotency key was used for something else";
+                let problem = Problem::new(422, "quipu:key-used", title, detail);
+                Problem { more: Some(Box::new(More::Entry { entry_id: entry })), ..problem }
+            }
+            Error::Exists { .. } => Problem::new(409, "quipu:exists", "The name is taken", detail),
             Error::Interrupted => Problem::too_slow(),
-            Error::Absent { .. } | Error::Replaced { .. } | Error::Vanished => unavailable(detail),
+            Error::Absent { .. }
+            | Error::Replaced { .. }
+            | Error::Vanished
+            | Error::Stopped
+            | Error::Upgraded => unavailable(detail),
             error => match error.trouble() {
                 Trouble::Busy => unavailable(detail),
                 Trouble::DiskFull => {
@@ -166,5 +219,5 @@ impl From<Error> for Problem {
 }
 
 fn unavailable(detail: String) -> Problem {
-    Problem::new(503, "quipu:unavailable", "The ledger cannot be read now", detail)
+    Problem::new(503, "quipu:unavailable", "The ledger cannot be used now", detail)
 }

@@ -1,12 +1,14 @@
 //! From a request to its answer: the checks, the route, the time limit, and the headers of every
 //! response.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{RawPathParams, Request, State};
+use axum::handler::Handler;
 use axum::http::header::{
     ALLOW, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG, HeaderMap,
     HeaderName, HeaderValue, IF_NONE_MATCH, REFERRER_POLICY, SET_COOKIE, X_CONTENT_TYPE_OPTIONS,
@@ -14,21 +16,21 @@ use axum::http::header::{
 };
 use axum::http::{Method, Response, StatusCode};
 use axum::middleware::{Next, from_fn_with_state};
-use axum::routing::{MethodFilter, MethodRouter, on};
+use axum::routing::{MethodFilter, MethodRouter};
 
-use crate::access::Access;
 use crate::access::sign_in::{SignIn, set_cookie};
+use crate::access::{Access, Caller};
 use crate::call::{Asked, Call};
 use crate::problem::Problem;
 use crate::readers::Readers;
+use crate::routes::write::WriteRoute;
 use crate::routes::{Changes, Route};
 use crate::settings::Settings;
+use crate::write::body::MAX_BODY_BYTES;
+use crate::write::{self, Writing};
 
 /// The path of the link that signs a browser in. It needs no token.
 pub(crate) const SIGN_IN: &str = "/sign-in";
-
-/// The largest size of a body, in bytes.
-const MAX_BODY_BYTES: u64 = 16 << 20;
 
 /// The longest time from the headers of a request to its answer.
 const MAX_REQUEST_TIME: Duration = Duration::from_secs(30);
@@ -46,6 +48,7 @@ pub(crate) struct Shared {
     pub(crate) access: Access,
     pub(crate) sign_in: SignIn,
     pub(crate) readers: Arc<Readers>,
+    pub(crate) writing: Arc<Writing>,
     /// True if browsers reach the server by https, so that cookies need it too.
     pub(crate) is_https: bool,
     /// Differs from start to start, because settings may differ too.
@@ -53,17 +56,33 @@ pub(crate) struct Shared {
 }
 
 /// Returns the service that answers requests.
-pub(crate) fn router(routes: &'static [Route], shared: Arc<Shared>) -> Router {
-    let mut router = Router::new();
+pub(crate) fn router(
+    routes: &'static [Route],
+    writes: &'static [WriteRoute],
+    shared: Arc<Shared>,
+) -> Router {
+    let mut paths: BTreeMap<&str, Methods> = BTreeMap::new();
     for route in routes {
         let reading = move |State(shared): State<Arc<Shared>>, names, request| {
             answer(route, shared, names, request)
         };
-        router = router.route(route.path, on(MethodFilter::GET, reading).fallback(no_method));
+        paths.entry(route.path).or_default().add("GET,HEAD", MethodFilter::GET, reading);
     }
-    let sign_in: MethodRouter<Arc<Shared>> = on(MethodFilter::GET, redeem).fallback(no_method);
+    for route in writes {
+        let writing = move |State(shared): State<Arc<Shared>>, names, request| {
+            write::answer(route, shared, names, request)
+        };
+        let filter = MethodFilter::try_from(route.method.clone()).unwrap_or(MethodFilter::POST);
+        paths.entry(route.path).or_default().add(route.method.as_str(), filter, writing);
+    }
+    let mut router = Router::new();
+    for (path, methods) in paths {
+        router = router.route(path, methods.router());
+    }
+    let mut sign_in = Methods::default();
+    sign_in.add("GET,HEAD", MethodFilter::GET, redeem);
     router
-        .route(SIGN_IN, sign_in)
+        .route(SIGN_IN, sign_in.router())
         .fallback(no_route)
         .layer(from_fn_with_state(Arc::clone(&shared), guard))
         .with_state(shared)
@@ -73,10 +92,37 @@ async fn no_route() -> Response<Body> {
     Problem::not_found("no route has this path").response()
 }
 
-async fn no_method() -> Response<Body> {
-    let mut response = Problem::method_not_allowed().response();
-    response.headers_mut().insert(ALLOW, HeaderValue::from_static("GET,HEAD"));
-    response
+/// The methods of one path.
+#[derive(Default)]
+struct Methods {
+    router: MethodRouter<Arc<Shared>>,
+    names: String,
+}
+
+impl Methods {
+    fn add<H, T>(&mut self, names: &str, filter: MethodFilter, handler: H)
+    where
+        H: Handler<T, Arc<Shared>>,
+        T: 'static,
+    {
+        self.router = std::mem::take(&mut self.router).on(filter, handler);
+        if !self.names.is_empty() {
+            self.names.push(',');
+        }
+        self.names.push_str(names);
+    }
+
+    /// Returns the router. It refuses every other method.
+    fn router(self) -> MethodRouter<Arc<Shared>> {
+        let allowed = HeaderValue::from_str(&self.names).ok();
+        self.router.fallback(move || {
+            let mut response = Problem::method_not_allowed().response();
+            if let Some(allowed) = &allowed {
+                response.headers_mut().insert(ALLOW, allowed.clone());
+            }
+            std::future::ready(response)
+        })
+    }
 }
 
 /// Checks a request before any route sees it.
@@ -89,7 +135,11 @@ async fn guard(State(shared): State<Arc<Shared>>, request: Request, next: Next) 
     response
 }
 
-async fn checked(shared: &Shared, request: Request, next: Next) -> Result<Response<Body>, Problem> {
+async fn checked(
+    shared: &Shared,
+    mut request: Request,
+    next: Next,
+) -> Result<Response<Body>, Problem> {
     let headers = request.headers();
     let length = headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());
     if request.uri().path() == SIGN_IN {
@@ -100,9 +150,11 @@ async fn checked(shared: &Shared, request: Request, next: Next) -> Result<Respon
     if length.is_some_and(|length: u64| length > MAX_BODY_BYTES) {
         return Err(Problem::too_large());
     }
+    let caller = Arc::new(caller);
+    request.extensions_mut().insert(Arc::clone(&caller));
     let mut response = next.run(request).await;
-    if let Some(value) = caller.renewed {
-        add_cookie(&mut response, shared, &value);
+    if let Some(value) = &caller.renewed {
+        add_cookie(&mut response, shared, value);
     }
     Ok(response)
 }
@@ -147,14 +199,13 @@ async fn answer(
     names: Result<RawPathParams, axum::extract::rejection::RawPathParamsRejection>,
     request: Request,
 ) -> Response<Body> {
-    let Ok(names) = names else {
-        return Problem::bad_request("the path is not UTF-8").response();
+    let asked = match Asked::of(names, request.uri()) {
+        Ok(asked) => asked,
+        Err(problem) => return problem.response(),
     };
-    let uri = request.uri();
-    let asked = Asked {
-        path: uri.path().to_owned(),
-        names: names.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect(),
-        query: uri.query().unwrap_or_default().to_owned(),
+    // Every request was admitted.
+    let Some(caller) = request.extensions().get::<Arc<Caller>>().cloned() else {
+        return Problem::failed().response();
     };
     let known = request.headers().get(IF_NONE_MATCH).cloned();
     let began = Instant::now();
@@ -163,7 +214,7 @@ async fn answer(
         let tag = match route.changes {
             Changes::WithLedger => {
                 let state = quipu_ledger::freshness::state(&reader.ledger)?;
-                Some(entity_tag(&state, shared.started, &asked))
+                Some(entity_tag(&state, shared.started, &asked, caller.agent.as_deref()))
             }
             Changes::Always => None,
         };
@@ -173,7 +224,8 @@ async fn answer(
             return Ok((None, Some(tag.clone())));
         }
         let (ledger, settings) = (&reader.ledger, &shared.settings);
-        let call = Call { ledger, freshness: &freshness, settings, asked: &asked };
+        let agent = caller.agent.as_deref();
+        let call = Call { ledger, freshness: &freshness, settings, asked: &asked, agent };
         Ok((Some((route.answer)(&call)?), tag))
     });
     let read = match route.is_unlimited {
@@ -210,9 +262,10 @@ fn unchanged() -> Response<Body> {
     response
 }
 
-/// Returns the tag of an answer that depends on the ledger and the request only.
-fn entity_tag(state: &str, started: i64, asked: &Asked) -> HeaderValue {
-    let text = format!("{state}\n{started}\n{}\n{}", asked.path, asked.query);
+/// Returns the tag of an answer that depends on the ledger, the request and what its caller may see.
+fn entity_tag(state: &str, started: i64, asked: &Asked, agent: Option<&str>) -> HeaderValue {
+    let Asked { path, query, .. } = asked;
+    let text = format!("{state}\n{started}\n{path}\n{query}\n{agent:?}");
     let hash = blake3::derive_key("quipu 2026 tag of an answer", text.as_bytes());
     let digits: String = blake3::Hash::from_bytes(hash).to_hex().chars().take(32).collect();
     // Digits in quotes are always a valid value.

@@ -24,7 +24,9 @@ use crate::listener::{Kind, Listener, RemovedAtEnd};
 use crate::readers::Readers;
 use crate::router::{SIGN_IN, Shared, router};
 use crate::routes::ROUTES;
+use crate::routes::write::WRITES;
 use crate::settings::Settings;
+use crate::write::Writing;
 
 /// The largest number of open connections. More of them wait in the queue of the system.
 const MAX_CONNECTIONS: usize = 4096;
@@ -80,11 +82,13 @@ impl Server {
             None => (Origins::of_socket(), None, String::new()),
         };
         let readers = Readers::new(settings.ledger.clone(), settings.may_project);
+        let writing = Arc::new(Writing::new(&settings));
         let shared = Shared {
             settings,
             access: Access { origins, tokens, cookie, running: Arc::default() },
             sign_in: SignIn::default(),
             readers: Arc::new(readers),
+            writing,
             is_https: listener.origin.as_ref().is_some_and(Origin::is_https),
             started: jiff::Timestamp::now().as_microsecond(),
         };
@@ -111,13 +115,14 @@ impl Server {
     /// Returns the service of these routes, to be called without a network.
     #[cfg(test)]
     pub(crate) fn router(self, routes: &'static [crate::routes::Route]) -> Router {
-        router(routes, self.shared)
+        router(routes, WRITES, self.shared)
     }
 
     /// Answers requests until it is stopped.
     pub fn run(self, stop: &Stop) -> io::Result<()> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let router = router(ROUTES, self.shared);
+        let writing = Arc::clone(&self.shared.writing);
+        let router = router(ROUTES, WRITES, self.shared);
         let ran = runtime.block_on(async {
             match self.listener.kind {
                 Kind::Tcp(listener) => {
@@ -134,6 +139,8 @@ impl Server {
             }
             Ok(())
         });
+        // Everything that was acknowledged is on disk.
+        writing.stop();
         // A query that does not end keeps its thread; it only reads.
         runtime.shutdown_background();
         ran

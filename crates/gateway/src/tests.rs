@@ -1,5 +1,6 @@
 //! Tests of the whole service, without a network: every check before every route.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use axum::Router;
@@ -18,9 +19,13 @@ use crate::access::tokens::{Scope, TokenFolder};
 use crate::answer::Answer;
 use crate::listener::Listener;
 use crate::problem::Problem;
+use crate::routes::write::WRITES;
 use crate::routes::{Changes, ROUTES, Route};
 use crate::server::Server;
 use crate::settings::Settings;
+
+mod scope;
+mod write;
 
 /// A service of a small ledger, and who may use it.
 struct Fixture {
@@ -41,6 +46,10 @@ impl Fixture {
     }
 
     fn with(routes: &'static [Route]) -> Fixture {
+        Fixture::of(routes, |settings| settings)
+    }
+
+    fn of(routes: &'static [Route], change: impl FnOnce(Settings) -> Settings) -> Fixture {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("ledger.db");
         let store = Store::open(&path).unwrap();
@@ -51,12 +60,12 @@ impl Fixture {
         }
         let listener = Listener::tcp("127.0.0.1:0".parse().unwrap(), None).unwrap();
         let port = listener.address().unwrap().port();
-        let server = Server::new(listener, settings(&path));
+        let server = Server::new(listener, change(settings(&path)));
         let link = server.sign_in_link().unwrap().unwrap();
         let tokens = TokenFolder::beside(&path);
         Fixture {
-            read: tokens.create("reader", Scope::Read).unwrap(),
-            write: tokens.create("writer", Scope::Write).unwrap(),
+            read: tokens.create("reader", Scope::Read, None).unwrap(),
+            write: tokens.create("writer", Scope::Write, None).unwrap(),
             cookie: tokens.create_cookie(Scope::Write).unwrap(),
             router: server.router(routes),
             folder,
@@ -95,6 +104,9 @@ fn settings(ledger: &Path) -> Settings {
     Settings {
         ledger: ledger.to_owned(),
         may_project: true,
+        may_write: true,
+        routing: Default::default(),
+        summariser: Default::default(),
         roots: Vec::new(),
         prices: Prices::default(),
         limits: quipu_ledger::query::WindowLimits::default(),
@@ -155,17 +167,24 @@ fn every_host_origin_method_and_token_meets_every_route() {
     let credentials =
         [Nothing, Wrong, Basic, Twice, Read, Write, Cookie, TokenAsCookie, CookieAsToken];
     let paths = ROUTES.iter().map(|route| route.path).chain(["/", "/v1/nothing"]);
-    let mut answered = 0;
+    let paths: BTreeSet<&str> = paths.chain(WRITES.iter().map(|route| route.path)).collect();
+    let (mut answered, mut writing) = (0, 0);
     for path in paths {
         let is_route = !matches!(path, "/" | "/v1/nothing");
+        let is_read = ROUTES.iter().any(|route| route.path == path);
+        let writes = |method: &str| {
+            WRITES.iter().any(|route| route.path == path && route.method.as_str() == method)
+        };
+        let writes = methods.map(writes);
         let path = path.replace("{id}", "last").replace("{name}", "n").replace("{job}", "j");
         // Each host with no origin, and each origin with the first host.
         let pairs = hosts.iter().map(|host| (host, &origins[0]));
         let pairs = pairs.chain(origins.iter().map(|origin| (&hosts[0], origin)));
         for ((host, is_host), (origin, is_origin)) in pairs {
-            for (method, credential) in methods
-                .iter()
-                .flat_map(|method| credentials.map(|credential| (*method, credential)))
+            for ((method, writes), credential) in methods
+                .into_iter()
+                .zip(writes)
+                .flat_map(|method| credentials.map(|credential| (method, credential)))
             {
                 let mut request = Request::builder().method(method).uri(&path);
                 for host in host {
@@ -198,7 +217,12 @@ fn every_host_origin_method_and_token_meets_every_route() {
                     Nothing | Wrong | Basic | Twice | TokenAsCookie | CookieAsToken => 401,
                     Read if !reads => 403,
                     _ if !is_route => 404,
-                    _ if !reads => 405,
+                    // The route is there, and wants JSON.
+                    _ if writes => {
+                        writing += 1;
+                        415
+                    }
+                    _ if !reads || !is_read => 405,
                     // The route itself decides.
                     _ => {
                         answered += 1;
@@ -210,7 +234,7 @@ fn every_host_origin_method_and_token_meets_every_route() {
             }
         }
     }
-    assert!(answered > 0);
+    assert!(answered > 0 && writing > 0);
 }
 
 #[test]

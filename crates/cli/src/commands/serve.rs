@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use quipu_gateway::{BindError, Listener, Origin, Server, Settings};
+use quipu_gateway::{BindError, Listener, Origin, Server, Settings, Summarisers};
 use quipu_ledger::collect::watch::{self, Timing};
 use quipu_ledger::freshness::{LedgerKind, RefreshLimit, open_to_read};
 use quipu_ledger::wire::ServerStarted;
@@ -19,13 +19,13 @@ use super::Context;
 use super::watch::warning;
 use crate::error::{CommandError, Result};
 use crate::output::{Style, Text};
-use crate::{machine, reading, stopping, zone};
+use crate::{machine, reading, stopping, summarisers, zone};
 
 /// Serve the ledger over HTTP, and collect continuously, until Ctrl-C
 ///
 /// Programs on this machine read the ledger at /v1 with a token (`quipu token
-/// new`). The printed link signs a browser in; it works once, within two
-/// minutes. Only this machine can connect, unless --origin names the address
+/// new`), and agent runtimes keep their sessions in it with one for writing. The
+/// printed link signs a browser in; it works once, within two minutes. Only this machine can connect, unless --origin names the address
 /// that other browsers use. docs/http.md describes every route.
 ///
 /// Meanwhile the ledger is kept up to date, as by `quipu watch`. The exit code
@@ -50,6 +50,10 @@ pub(crate) struct Args {
     #[arg(long)]
     no_collect: bool,
 
+    /// Answer no request that writes, whatever its token
+    #[arg(long)]
+    read_only: bool,
+
     /// Open the link in the browser
     #[arg(long)]
     open: bool,
@@ -64,11 +68,14 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
     let kind = open(context)?;
     let settings = Settings {
         ledger: context.settings.ledger.value.clone(),
-        may_project: kind == LedgerKind::Own,
+        may_project: kind == LedgerKind::Own && !args.read_only,
+        may_write: kind == LedgerKind::Own && !args.read_only,
         roots: context.roots(),
         prices: context.prices(),
         limits: context.settings.limits.value,
         compaction: super::session::compaction_settings(context, None)?,
+        routing: context.settings.store.routing()?.settings,
+        summariser: summarisers(context),
         zone: zone::zone(),
     };
     let server = Server::new(listener, settings);
@@ -119,6 +126,15 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
         true => Err(CommandError::stopped()),
         false => Ok(()),
     }
+}
+
+/// Returns what makes the configured summariser for each compaction.
+fn summarisers(context: &Context) -> Summarisers {
+    let config = context.settings.store.summariser.clone();
+    Summarisers::new(move || {
+        let reason = |error: CommandError| error.causes().collect::<Vec<_>>().join(": ");
+        summarisers::configured(&config).map_err(reason)
+    })
 }
 
 fn served(error: std::io::Error) -> CommandError {

@@ -10,10 +10,12 @@ use crate::output::{Column, Style, Text, elapsed};
 /// Create, list and revoke the tokens of `quipu serve`
 ///
 /// A program sends its token as `Authorization: Bearer TOKEN`, and can then read
-/// every session in the ledger. Browsers that signed in are listed too.
+/// every session in the ledger, or those of one agent. Browsers that signed in are
+/// listed too.
 ///
 /// Examples:
 ///   quipu token new phone
+///   quipu token new bot --scope write --agent main
 ///   quipu token list
 ///   quipu token revoke phone
 #[derive(Debug, clap::Args)]
@@ -31,10 +33,11 @@ enum Action {
     ///
     /// It is printed once: only its hash is kept.
     ///
-    /// Example:
+    /// Examples:
     ///   quipu token new phone
+    ///   quipu token new bot --scope write --agent main
     #[command(verbatim_doc_comment)]
-    New(NameArgs),
+    New(NewArgs),
     /// List tokens and signed-in browsers
     ///
     /// Example:
@@ -47,6 +50,29 @@ enum Action {
     ///   quipu token revoke phone
     #[command(verbatim_doc_comment)]
     Revoke(NameArgs),
+}
+
+#[derive(Debug, clap::Args)]
+#[group(skip)]
+struct NewArgs {
+    #[command(flatten)]
+    named: NameArgs,
+
+    /// What its holder may do
+    #[arg(long, value_name = "SCOPE", default_value = "read")]
+    scope: ScopeArg,
+
+    /// The only agent whose sessions its holder sees and writes to [default: all agents]
+    #[arg(long, value_name = "AGENT")]
+    agent: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, clap::ValueEnum)]
+enum ScopeArg {
+    /// Read sessions
+    Read,
+    /// Read sessions, and write those that agent runtimes keep in the ledger
+    Write,
 }
 
 #[derive(Debug, clap::Args)]
@@ -67,8 +93,12 @@ impl Args {
 pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
     let tokens = TokenFolder::beside(&context.settings.ledger.value);
     match &args.action {
-        Action::New(NameArgs { name }) => {
-            let token = tokens.create(name, Scope::Read).map_err(failed)?;
+        Action::New(NewArgs { named: NameArgs { name }, scope, agent }) => {
+            let scope = match scope {
+                ScopeArg::Read => Scope::Read,
+                ScopeArg::Write => Scope::Write,
+            };
+            let token = tokens.create(name, scope, agent.as_deref()).map_err(failed)?;
             match context.is_json {
                 true => context.output.json(&CreatedToken { name, token: &token })?,
                 false => context.output.line(token)?,
@@ -93,6 +123,7 @@ fn list(context: &mut Context, tokens: &[Token]) -> Result<()> {
             context.output.json(&ListedToken {
                 name: &token.name,
                 scope: token.scope.name(),
+                agent: token.agent.as_deref(),
                 kind: token.kind,
                 created_at: token.created_at,
             })
@@ -101,11 +132,19 @@ fn list(context: &mut Context, tokens: &[Token]) -> Result<()> {
     if tokens.is_empty() {
         return Ok(context.output.line("no tokens")?);
     }
-    let columns = [Column::words("name"), Column::words("kind"), Column::words("created")];
+    let columns = [
+        Column::words("name"),
+        Column::words("kind"),
+        Column::words("may"),
+        Column::words("agent"),
+        Column::words("created"),
+    ];
     let row = |token: &Token| {
         vec![
             Text::plain(&token.name),
             Text::plain(token.kind),
+            Text::plain(token.scope.name()),
+            Text::plain(token.agent.as_deref().unwrap_or("all")),
             Text::styled(Style::Dim, elapsed(token.created_at)),
         ]
     };

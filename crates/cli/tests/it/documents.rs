@@ -24,6 +24,8 @@ const NOT_RUN: &[(&str, &str, &str)] = &[
     ("http.md", "curl localhost:4774/v1/sessions?limit=1", "needs a server; `serve` compares it"),
     ("http.md", "curl localhost:4774/v1/search", "needs a server; `serve` compares it"),
     ("http.md", "curl localhost:4774/v1/sessions/last/entries", "the same"),
+    ("http.md", "curl --json", "needs a server; `serve` runs it"),
+    ("http.md", "curl --json", "the same"),
     ("http.md", "curl localhost:4774/v1/sessions/nothing", "the same"),
     ("reading.md", "quipu tail", "runs until Ctrl-C"),
     ("scripts.md", "quipu schema session leaf", "needs jq"),

@@ -42,6 +42,7 @@ mod search;
 mod secrets;
 mod senders;
 mod serve;
+mod serve_write;
 mod service;
 mod session;
 mod sessions;

@@ -12,22 +12,22 @@ use serde_json::{Map, Value};
 
 use crate::home::{Home, Run};
 
-/// A server that runs in a home.
-struct Server<'h> {
+/// A server that runs in a home. Its token is for writing.
+pub(crate) struct Server<'h> {
     home: &'h Home,
     child: Option<Child>,
     started: Value,
-    token: String,
+    pub(crate) token: String,
 }
 
 impl<'h> Server<'h> {
-    fn start(home: &'h Home, arguments: &[&str]) -> Server<'h> {
+    pub(crate) fn start(home: &'h Home, arguments: &[&str]) -> Server<'h> {
         Server::with_token(home, arguments, "")
     }
 
     /// Starts a server, with a token of the ledger that these options name.
-    fn with_token(home: &'h Home, arguments: &[&str], ledger: &str) -> Server<'h> {
-        let token = home.run(&format!("token new t{} {ledger}", fresh()));
+    pub(crate) fn with_token(home: &'h Home, arguments: &[&str], ledger: &str) -> Server<'h> {
+        let token = home.run(&format!("token new t{} --scope write {ledger}", fresh()));
         let all = ["serve", "--json"].iter().chain(arguments);
         let mut command = home.command(all);
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
@@ -41,12 +41,12 @@ impl<'h> Server<'h> {
         Server { home, child: Some(child), started, token: token.stdout.trim().to_owned() }
     }
 
-    fn address(&self) -> &str {
+    pub(crate) fn address(&self) -> &str {
         self.started["address"].as_str().unwrap()
     }
 
     /// Sends a GET with the token. Returns the status and the body, with `[HOME]` for the home.
-    fn get(&self, path: &str) -> (u16, String) {
+    pub(crate) fn get(&self, path: &str) -> (u16, String) {
         let address = self.address();
         let request = format!(
             "GET {path} HTTP/1.1\r\nHost: {address}\r\nAuthorization: Bearer {}\r\n\
@@ -58,6 +58,38 @@ impl<'h> Server<'h> {
         (status, body.replace(home.trim_end_matches('/'), "[HOME]"))
     }
 
+    /// Sends JSON with the token. Returns the status and the body.
+    pub(crate) fn send(
+        &self,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: &str,
+    ) -> (u16, String) {
+        let request = json_request(&self.token, self.address(), (method, path), headers, body);
+        exchange(TcpStream::connect(self.address()).unwrap(), &request)
+    }
+
+    /// Sends what `curl` sends with these arguments: `--json 'BODY'`, `-H 'NAME: VALUE'`, `-X METHOD`.
+    fn send_as_curl(&self, arguments: &str, path: &str) -> (u16, String) {
+        let (mut method, mut body, mut headers) = ("POST", "", Vec::new());
+        let mut rest = arguments.trim();
+        while let Some((option, after)) = rest.split_once(' ') {
+            let (value, after) = match after.strip_prefix('\'') {
+                Some(quoted) => quoted.split_once('\'').unwrap(),
+                None => after.split_once(' ').unwrap_or((after, "")),
+            };
+            match option {
+                "--json" => body = value,
+                "-H" => headers.push(value.split_once(": ").unwrap()),
+                "-X" => method = value,
+                other => panic!("{other}"),
+            }
+            rest = after.trim();
+        }
+        self.send(method, path, &headers, body)
+    }
+
     #[track_caller]
     fn json(&self, path: &str) -> Value {
         let (status, body) = self.get(path);
@@ -66,7 +98,7 @@ impl<'h> Server<'h> {
     }
 
     /// Sends a signal and returns the exit status and what was printed on stderr.
-    fn end(&mut self, signal: Signal) -> (Option<i32>, String) {
+    pub(crate) fn end(&mut self, signal: Signal) -> (Option<i32>, String) {
         let child = self.child.take().unwrap();
         kill_process(Pid::from_child(&child), signal).unwrap();
         let output = child.wait_with_output().unwrap();
@@ -83,6 +115,24 @@ impl Drop for Server<'_> {
         // A home is used by one server at a time.
         let _ = self.home;
     }
+}
+
+/// Returns a request with JSON, after which the connection is closed.
+pub(crate) fn json_request(
+    token: &str,
+    address: &str,
+    (method, path): (&str, &str),
+    headers: &[(&str, &str)],
+    body: &str,
+) -> String {
+    let headers: String =
+        headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
+    format!(
+        "{method} {path} HTTP/1.1\r\nHost: {address}\r\nAuthorization: Bearer {token}\r\n\
+         Content-Type: application/json\r\nContent-Length: {}\r\n{headers}Connection: close\r\n\r\n\
+         {body}",
+        body.len()
+    )
 }
 
 /// Returns a number that no other call returns.
@@ -375,16 +425,24 @@ fn the_examples_of_the_docs_are_true() {
     let mut examples = 0;
     let mut lines = page.lines();
     while let Some(line) = lines.next() {
-        let Some(path) = line.strip_prefix("$ curl localhost:4774") else { continue };
+        let request =
+            line.strip_prefix("$ curl ").and_then(|line| line.split_once("localhost:4774"));
+        let is_whole = |request: &str| request.is_empty() || request.starts_with("--json");
+        let Some((request, path)) = request.filter(|(request, _)| is_whole(request)) else {
+            continue;
+        };
         let shown = lines.next().unwrap().replace(":…", ":\"…\"");
         let shown: Value = serde_json::from_str(&shown).expect(path);
-        let (status, body) = server.get(path);
+        let (status, body) = match request {
+            "" => server.get(path),
+            request => server.send_as_curl(request, path),
+        };
         let body: Value = serde_json::from_str(&body).expect(path);
         assert_eq!(status, shown["status"].as_u64().map_or(200, |status| status as u16), "{path}");
         assert!(is_shown(&shown, &body), "{path}: {body}");
         examples += 1;
     }
-    assert_eq!(examples, 6);
+    assert_eq!(examples, 12);
     // Every route of the table is there, and no other.
     let routes: Vec<&str> =
         page.lines().filter_map(|line| line.strip_prefix("| `/v1/")?.split('`').next()).collect();
@@ -395,4 +453,18 @@ fn the_examples_of_the_docs_are_true() {
         assert!(!body.contains("no route has this path"), "{route}: {status}");
     }
     assert_eq!(routes.len(), 18);
+    let written: Vec<(&str, &str)> = page
+        .lines()
+        .filter_map(|line| line.strip_prefix("| ")?.split_once(" `/v1/"))
+        .filter_map(|(method, rest)| Some((method, rest.split('`').next()?)))
+        .filter(|(method, _)| matches!(*method, "POST" | "PATCH"))
+        .collect();
+    for (method, route) in &written {
+        // The route is there, and says what is wrong with the body.
+        let path = format!("/v1/{}", route.replace("{id}", "none"));
+        let (status, body) = server.send(method, &path, &[], "[7]");
+        assert!(matches!(status, 400 | 404 | 422), "{method} {route}: {status} {body}");
+        assert!(!body.contains("no route has this path"), "{method} {route}");
+    }
+    assert_eq!(written.len(), 14);
 }

@@ -39,6 +39,10 @@ pub(crate) struct Access {
 /// The holder of an admitted request.
 #[derive(Debug)]
 pub(crate) struct Caller {
+    /// What the caller may do.
+    pub(crate) scope: Scope,
+    /// The only agent whose sessions the caller may see; `None` for all agents.
+    pub(crate) agent: Option<String>,
     /// The value of the cookie, if it has to be sent again to stay valid.
     pub(crate) renewed: Option<String>,
     /// Counts the request until it is answered.
@@ -62,7 +66,8 @@ impl Access {
     ) -> Result<Caller, Problem> {
         self.origins.check(uri, headers)?;
         let Some(tokens) = &self.tokens else {
-            return Ok(Caller { renewed: None, _running: None });
+            // Only the owner of the ledger can open the socket.
+            return Ok(Caller { scope: Scope::Write, agent: None, renewed: None, _running: None });
         };
         let is_reading = method == Method::GET || method == Method::HEAD;
         let (token, renewed) = match bearer(headers)? {
@@ -81,7 +86,8 @@ impl Access {
             return Err(Problem::forbidden("this token may only read"));
         }
         let running = self.count(token.name)?;
-        Ok(Caller { renewed, _running: Some(running) })
+        let (scope, agent) = (token.scope, token.agent);
+        Ok(Caller { scope, agent, renewed, _running: Some(running) })
     }
 
     /// Returns the value of this server's cookie.

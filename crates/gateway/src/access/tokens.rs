@@ -57,6 +57,8 @@ pub struct Token {
     pub name: String,
     /// What its holder may do.
     pub scope: Scope,
+    /// The only agent whose sessions its holder sees and writes to; `None` for all agents.
+    pub agent: Option<String>,
     /// `token`, or `browser` for a browser that signed in.
     pub kind: &'static str,
     /// The time it was created, milliseconds UTC.
@@ -67,6 +69,9 @@ pub struct Token {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TokenError {
+    /// The name cannot be an agent's.
+    #[error("an agent's name has 1 to {MAX_NAME_BYTES} bytes without control characters")]
+    Agent,
     /// The name cannot be a token's.
     #[error("a token's name has 1 to {MAX_NAME_BYTES} letters, digits, `-` and `_`")]
     Name,
@@ -102,6 +107,8 @@ pub struct TokenFolder {
 struct Stored {
     hash: String,
     scope: Scope,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    agent: Option<String>,
     is_browser: bool,
     created_at: i64,
 }
@@ -114,9 +121,21 @@ impl TokenFolder {
         TokenFolder { path: name.into() }
     }
 
-    /// Creates a token and returns its text, which is not kept.
-    pub fn create(&self, name: &str, scope: Scope) -> Result<String, TokenError> {
-        self.create_of_kind(name, scope, false)
+    /// Creates a token and returns its text, which is not kept. With an agent, its holder sees that
+    /// agent's sessions alone, and writes to no other.
+    pub fn create(
+        &self,
+        name: &str,
+        scope: Scope,
+        agent: Option<&str>,
+    ) -> Result<String, TokenError> {
+        let is_agent = |name: &str| {
+            (1..=MAX_NAME_BYTES).contains(&name.len()) && !name.chars().any(char::is_control)
+        };
+        match agent {
+            Some(name) if !is_agent(name) => Err(TokenError::Agent),
+            agent => self.create_of_kind(name, scope, agent, false),
+        }
     }
 
     /// Creates the token of a browser that signed in. Removes those that are no longer used.
@@ -128,13 +147,14 @@ impl TokenFolder {
         }
         let random = Secret::new().map_err(TokenError::Random)?;
         let name: String = random.text().chars().take(8).collect();
-        self.create_of_kind(&format!("browser-{name}"), scope, true)
+        self.create_of_kind(&format!("browser-{name}"), scope, None, true)
     }
 
     fn create_of_kind(
         &self,
         name: &str,
         scope: Scope,
+        agent: Option<&str>,
         is_browser: bool,
     ) -> Result<String, TokenError> {
         if !is_name(name) {
@@ -153,6 +173,7 @@ impl TokenFolder {
         let stored = Stored {
             hash: secret.hash().to_hex(),
             scope,
+            agent: agent.map(str::to_owned),
             is_browser,
             created_at: jiff::Timestamp::now().as_millisecond(),
         };
@@ -250,7 +271,13 @@ impl TokenFolder {
 impl Stored {
     fn token(&self, name: String) -> Token {
         let kind = if self.is_browser { "browser" } else { "token" };
-        Token { name, scope: self.scope, kind, created_at: self.created_at }
+        Token {
+            name,
+            scope: self.scope,
+            agent: self.agent.clone(),
+            kind,
+            created_at: self.created_at,
+        }
     }
 }
 
@@ -275,11 +302,11 @@ mod tests {
     fn a_token_is_valid_until_it_is_revoked() {
         let (_folder, tokens) = folder();
         assert_eq!(tokens.list().unwrap(), []);
-        let text = tokens.create("phone", Scope::Read).unwrap();
-        let other = tokens.create("laptop", Scope::Write).unwrap();
+        let text = tokens.create("phone", Scope::Read, None).unwrap();
+        let other = tokens.create("laptop", Scope::Write, None).unwrap();
         assert_eq!(tokens.find(&text).unwrap().scope, Scope::Read);
         assert_eq!(tokens.find(&other).unwrap().name, "laptop");
-        assert!(matches!(tokens.create("phone", Scope::Write), Err(TokenError::Exists(_))));
+        assert!(matches!(tokens.create("phone", Scope::Write, None), Err(TokenError::Exists(_))));
         // The name of one token and the secret of another.
         let (_, secret) = other.split_once('.').unwrap();
         for wrong in ["", "quipu_phone", "quipu_phone.", &format!("quipu_phone.{secret}")] {
@@ -293,9 +320,24 @@ mod tests {
     }
 
     #[test]
+    fn r63_a_token_may_be_bound_to_one_agent() {
+        let (_folder, tokens) = folder();
+        let text = tokens.create("phone", Scope::Write, Some("main")).unwrap();
+        assert_eq!(tokens.find(&text).unwrap().agent.as_deref(), Some("main"));
+        for name in ["", "a\nb", &"a".repeat(65)] {
+            let refused = tokens.create("other", Scope::Read, Some(name));
+            assert!(matches!(refused, Err(TokenError::Agent)), "{name}");
+        }
+        // A file of an earlier version names no agent.
+        let old = tokens.create("old", Scope::Read, None).unwrap();
+        assert!(!fs::read_to_string(tokens.file("old")).unwrap().contains("agent"));
+        assert_eq!(tokens.find(&old).unwrap().agent, None);
+    }
+
+    #[test]
     fn only_the_owner_can_read_the_hash_and_nobody_the_secret() {
         let (_folder, tokens) = folder();
-        let text = tokens.create("phone", Scope::Read).unwrap();
+        let text = tokens.create("phone", Scope::Read, None).unwrap();
         let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
         let file = tokens.file("phone");
         assert_eq!((mode(&tokens.path), mode(&file)), (0o700, 0o600));
@@ -307,7 +349,10 @@ mod tests {
     fn a_name_cannot_leave_the_folder() {
         let (_folder, tokens) = folder();
         for name in ["", "..", "a/b", "a.b", "ä", &"a".repeat(65)] {
-            assert!(matches!(tokens.create(name, Scope::Read), Err(TokenError::Name)), "{name}");
+            assert!(
+                matches!(tokens.create(name, Scope::Read, None), Err(TokenError::Name)),
+                "{name}"
+            );
             assert!(matches!(tokens.revoke(name), Err(TokenError::NoMatch(_))), "{name}");
             assert_eq!(tokens.find(&format!("quipu_{name}.00")), None);
         }

@@ -8,6 +8,7 @@ mod sessions;
 mod sql;
 mod status;
 mod usage;
+pub(crate) mod write;
 
 use crate::answer::Answer;
 use crate::call::Call;

@@ -2,7 +2,7 @@
 
 use quipu_ledger::query;
 use quipu_ledger::store::senders::{self, SenderFilter};
-use quipu_ledger::wire::Note;
+use quipu_ledger::wire::{CronJob, Note};
 use quipu_transcript::routing::{AgentId, Channel};
 use quipu_transcript::when;
 use serde::Deserialize;
@@ -28,8 +28,7 @@ impl ListOptions {
 /// Answers like `quipu notes`.
 pub(crate) fn notes(call: &Call<'_>) -> Result<Answer, Problem> {
     let page = call.options::<ListOptions>()?.page();
-    let notes = query::notes(call.ledger)?;
-    refuse_empty(call, notes.len())?;
+    let notes = seen_notes(call)?;
     call.page(&notes, &page)
 }
 
@@ -43,8 +42,7 @@ pub(crate) fn note(call: &Call<'_>) -> Result<Answer, Problem> {
     let Options { at } = call.options()?;
     let at = at.map(|at| when::end(&at, &call.now())).transpose();
     let at = at.map_err(|error| Problem::bad_request(error.to_string()))?;
-    let notes = query::notes(call.ledger)?;
-    refuse_empty(call, notes.len())?;
+    let notes = seen_notes(call)?;
     let name = call.name("name");
     let note = match query::matching_notes(&notes, name).as_slice() {
         [note] => *note,
@@ -67,19 +65,33 @@ pub(crate) fn note(call: &Call<'_>) -> Result<Answer, Problem> {
     }
 }
 
+/// Returns the notes that the caller may see.
+fn seen_notes(call: &Call<'_>) -> Result<Vec<Note>, Problem> {
+    let mut notes = query::notes(call.ledger)?;
+    refuse_empty(call, notes.len())?;
+    notes.retain(|note| call.may_see(&note.agent));
+    Ok(notes)
+}
+
+/// Returns the jobs that the caller may see.
+fn seen_jobs(call: &Call<'_>) -> Result<Vec<CronJob>, Problem> {
+    let mut jobs = query::cron_jobs(call.ledger)?;
+    refuse_empty(call, jobs.len())?;
+    jobs.retain(|job| call.may_see(job.agent.as_deref().unwrap_or_default()));
+    Ok(jobs)
+}
+
 /// Answers like `quipu cron`.
 pub(crate) fn jobs(call: &Call<'_>) -> Result<Answer, Problem> {
     let page = call.options::<ListOptions>()?.page();
-    let jobs = query::cron_jobs(call.ledger)?;
-    refuse_empty(call, jobs.len())?;
+    let jobs = seen_jobs(call)?;
     call.page(&jobs, &page)
 }
 
 /// Answers like `quipu cron JOB`.
 pub(crate) fn runs(call: &Call<'_>) -> Result<Answer, Problem> {
     let page = call.options::<ListOptions>()?.page();
-    let jobs = query::cron_jobs(call.ledger)?;
-    refuse_empty(call, jobs.len())?;
+    let jobs = seen_jobs(call)?;
     let name = call.name("job");
     match query::matching_jobs(&jobs, name).as_slice() {
         [job] => call.page(&query::cron_runs(call.ledger, &job.job_id, None)?, &page),
@@ -105,7 +117,11 @@ pub(crate) fn senders(call: &Call<'_>) -> Result<Answer, Problem> {
     let Options { agent, channel, limit, cursor } = call.options()?;
     let bad = |error: &dyn std::error::Error| Problem::bad_request(error.to_string());
     let filter = SenderFilter {
-        agent: agent.map(|name| AgentId::parse(&name)).transpose().map_err(|error| bad(&error))?,
+        agent: call
+            .agent_or(agent)?
+            .map(|name| AgentId::parse(&name))
+            .transpose()
+            .map_err(|error| bad(&error))?,
         channel: channel
             .map(|name| Channel::parse(&name))
             .transpose()

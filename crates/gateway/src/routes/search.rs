@@ -40,12 +40,19 @@ pub(crate) fn search(call: &Call<'_>) -> Result<Answer, Problem> {
     let mut query = query::parse_or_literal(&asked.q, &call.now())
         .map_err(|error| Problem::bad_request(error.to_string()))?;
     let (since, until) = call.range(&asked.since, &asked.until)?;
-    let more = [asked.project.map(What::Project), since.map(What::Since), until.map(What::Until)];
+    let is_empty_query = query.is_empty() && since.is_none() && until.is_none();
+    let is_empty_query = is_empty_query && asked.project.is_none();
+    let more = [
+        asked.project.map(What::Project),
+        since.map(What::Since),
+        until.map(What::Until),
+        call.agent.map(|agent| What::OnlyAgent(agent.to_owned())),
+    ];
     let more = more.into_iter().flatten().map(|what| Filter { is_negated: false, what });
     query.filters.extend(more);
     let texts = [&asked.exact, &asked.regex];
     let is_empty_text = texts.into_iter().flatten().any(String::is_empty);
-    if is_empty_text || (query.is_empty() && texts.into_iter().all(Option::is_none)) {
+    if is_empty_text || (is_empty_query && texts.into_iter().all(Option::is_none)) {
         return Err(Problem::bad_request("nothing to search for: give `q`, `exact` or `regex`"));
     }
     let page = Page { limit: asked.limit, cursor: asked.cursor };

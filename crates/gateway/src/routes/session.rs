@@ -204,7 +204,7 @@ pub(crate) fn tree(call: &Call<'_>) -> Result<Answer, Problem> {
         cursor: Option<String>,
     }
     let Options { limit, cursor } = call.options()?;
-    let lines = query::tree(call.ledger, call.name("id"))?;
+    let lines = query::tree_of(call.ledger, call.session()?)?;
     call.page(&lines, &Page { limit, cursor })
 }
 

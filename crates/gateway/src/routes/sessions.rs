@@ -20,7 +20,8 @@ pub(crate) fn projects(call: &Call<'_>) -> Result<Answer, Problem> {
         cursor: Option<String>,
     }
     let Options { name, limit, cursor } = call.options()?;
-    let filter = Filter { project: name.as_deref().map(Name::new), ..Filter::default() };
+    let (project, agent) = (name.as_deref().map(Name::new), call.agent_or(None)?);
+    let filter = Filter { project, agent, ..Filter::default() };
     let projects = query::projects(call.ledger, &filter)?;
     refuse_empty(call, projects.len())?;
     call.page(&projects, &Page { limit, cursor })
@@ -49,7 +50,7 @@ pub(crate) fn list(call: &Call<'_>) -> Result<Answer, Problem> {
     let page = Page { limit: asked.limit, cursor: asked.cursor };
     let filter = Filter {
         project: asked.project.as_deref().map(Name::new),
-        agent: asked.agent,
+        agent: call.agent_or(asked.agent)?,
         format: format_named(&asked.format)?,
         since,
         until,

@@ -28,6 +28,7 @@ pub(crate) fn sql(call: &Call<'_>) -> Result<Answer, Problem> {
         limit: Option<usize>,
     }
     let Options { q, limit } = call.options()?;
+    call.refuse_bound()?;
     let _running = match RUNNING.try_lock() {
         Ok(running) => running,
         Err(TryLockError::Poisoned(panicked)) => panicked.into_inner(),

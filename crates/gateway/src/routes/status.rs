@@ -10,5 +10,6 @@ pub(crate) fn status(call: &Call<'_>) -> Result<Answer, Problem> {
     #[serde(deny_unknown_fields)]
     struct Options {}
     let Options {} = call.options()?;
+    call.refuse_bound()?;
     call.object(&quipu_ledger::status::status(call.ledger, &call.settings.roots)?)
 }

@@ -54,7 +54,8 @@ pub(crate) fn usage(call: &Call<'_>) -> Result<Answer, Problem> {
     if asked.by == Group::Block && format.is_none() && asked.agent.is_none() {
         format = format::window().map(|(name, _)| name.to_owned());
     }
-    let filter = chosen(&asked.project, &asked.agent, &format)?;
+    let agent = call.agent_or(asked.agent)?;
+    let filter = chosen(&asked.project, &agent, &format)?;
     let zone = &call.settings.zone;
     let request = UsageRequest {
         by: match asked.by {

@@ -40,6 +40,8 @@ pub struct ListedToken<'a> {
     pub name: &'a str,
     /// What its holder may do: `read` or `write`.
     pub scope: &'a str,
+    /// The only agent whose sessions it is for; `null` for all agents.
+    pub agent: Option<&'a str>,
     /// `token`, or `browser` for a browser that signed in.
     pub kind: &'a str,
     /// The time it was created, milliseconds UTC.
