@@ -29,14 +29,14 @@
 //! synchronous.
 //!
 //! The root has the types that most programs use. A program that reads uses [`query`] and
-//! [`search`]; one that collects agents' files uses [`collect`]; a runtime that writes sessions
+//! [`search`], and one that follows what happens uses [`events`]; one that collects agents' files uses [`collect`]; a runtime that writes sessions
 //! uses [`store`]. [`freshness`], [`answer`], [`status`], [`doctor`], [`backup`], [`restore`], [`export`],
 //! [`forget`] and [`rebuild`] work on a whole ledger. [`wire`] has the shapes of JSON output,
 //! [`ids`] the numbers of rows, [`files`] the access to files that a person named.
 //!
 //! Each folder of the source is a layer that uses only the layers before it. Read them in this
 //! order: `base`, `file` (the SQLite file), `truth` (raw bytes), `wire`, `project` (rows derived
-//! from raw bytes), `read` (`query` and `search`), `collect`, `store`, `ops` (work on a whole
+//! from raw bytes), `read` (`query`, `search` and `events`), `collect`, `store`, `ops` (work on a whole
 //! ledger).
 
 mod base;
@@ -51,10 +51,11 @@ pub mod wire;
 
 pub use base::error::{Error, Holder, Result, Trouble};
 pub use base::{files, ids};
+pub use file::commits::{Commits, CommitsEnd, Woken};
 pub use file::ledger::{Interrupter, Ledger};
 pub use ops::{answer, backup, doctor, export, forget, freshness, restore, status};
 pub use project::rebuild;
-pub use read::{query, search};
+pub use read::{events, query, search};
 pub use store::{Append, Appended, Context, Entry, Message, Session, Store};
 
 /// Servers and async runtimes keep these in tasks that move between threads.

@@ -5,6 +5,7 @@
 mod backup;
 mod compaction;
 mod doctor;
+mod events;
 mod export;
 mod forget;
 mod import;
@@ -38,6 +39,7 @@ pub use compaction::{
     Reason, WindowFrom,
 };
 pub use doctor::{CheckReport, Diagnosis, Finding, Severity};
+pub use events::{EventChange, EventFrame, EventPhase, StreamNote};
 pub use export::{DamagedSession, ExportReport, ExportedFile, RespelledKey};
 pub use forget::{ForgetReport, ForgottenSession};
 pub use import::{ImportedFile, LeftRow};

@@ -5,13 +5,14 @@ use std::collections::BTreeMap;
 use quipu_ledger::wire::schema::{Shape, document, fresh, plain};
 use quipu_ledger::wire::{
     Appended, AppendedAndMore, BackupReport, BackupRestored, CompactionResult, CountedHit,
-    CreatedToken, CronJob, CronRun, Cursor, DemoReport, Diagnosis, ErrorReport, ExportReport,
-    FilePatch, Flush, ForgetReport, FoundProblem, Headroom, ImportedFile, Label, Leaf, ListedToken,
-    ModelContext, NotAppended, Note, NoteChange, NoteVersion, Overview, PlannedCompaction,
-    PlannedFlush, Project, RebuildReport, RegisteredKey, RepairReport, RestoreReport, Resumption,
-    RevokedToken, RoutedMessage, SchemaName, Sender, ServerStarted, ServiceFile, ServiceState,
-    Session, SessionBranch, Setting, ShownEntry, SqlValue, Status, StoredSession, StoryCounts,
-    SupportedFormat, SyncReport, TreeLine, UsageLine, WatchReport, WrittenPicture,
+    CreatedToken, CronJob, CronRun, Cursor, DemoReport, Diagnosis, ErrorReport, EventFrame,
+    ExportReport, FilePatch, Flush, ForgetReport, FoundProblem, Headroom, ImportedFile, Label,
+    Leaf, ListedToken, ModelContext, NotAppended, Note, NoteChange, NoteVersion, Overview,
+    PlannedCompaction, PlannedFlush, Project, RebuildReport, RegisteredKey, RepairReport,
+    RestoreReport, Resumption, RevokedToken, RoutedMessage, SchemaName, Sender, ServerStarted,
+    ServiceFile, ServiceState, Session, SessionBranch, Setting, ShownEntry, SqlValue, Status,
+    StoredSession, StoryCounts, SupportedFormat, SyncReport, TreeLine, UsageLine, WatchReport,
+    WrittenPicture,
 };
 use serde_json::{Map, Value};
 
@@ -107,7 +108,7 @@ const SCHEMAS: &[(&str, &[Shape])] = &[
     ("sql", &[plain::<BTreeMap<String, SqlValue>>]),
     ("status", &[plain::<Status>]),
     ("sync", &[plain::<SyncReport>]),
-    ("tail", &[plain::<ShownEntry<'static>>]),
+    ("tail", &[plain::<ShownEntry<'static>>, plain::<EventFrame>]),
     ("token-list", &[plain::<ListedToken<'static>>]),
     ("token-new", &[plain::<CreatedToken<'static>>]),
     ("token-revoke", &[plain::<RevokedToken<'static>>]),

@@ -4,6 +4,8 @@
 //! times of the ledger's files, like what any other process stores there. So an idle `tail` opens no
 //! file.
 
+mod events;
+
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -11,6 +13,7 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::time::{Duration, SystemTime};
 
 use quipu_ledger::collect::watch::{self, Stop, Timing};
+use quipu_ledger::events::Start;
 use quipu_ledger::freshness::LedgerKind;
 use quipu_ledger::ids::SessionRow;
 use quipu_ledger::query::{Choice, Story, Waiting};
@@ -41,10 +44,15 @@ const PAUSE: Duration = Duration::from_millis(200);
 /// QUIPU_SESSION (the id), QUIPU_EVENT (`turn_ended` or `question`) and
 /// QUIPU_TITLE.
 ///
+/// --events prints what happens in the whole ledger instead, or in SESSION: new
+/// sessions and entries, moves of the leaf, labels, compactions, session keys,
+/// senders, files, problems. docs/events.md describes them.
+///
 /// Examples:
 ///   quipu tail
 ///   quipu tail b20f -n 0 --thinking
 ///   quipu tail --notify 'notify-send "$QUIPU_TITLE" "$QUIPU_EVENT"'
+///   quipu tail --events --json --after start
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct Args {
@@ -59,6 +67,14 @@ pub(crate) struct Args {
     /// Run this command when the session waits for a person
     #[arg(long, value_name = "CMD")]
     notify: Option<String>,
+
+    /// Print what happens in the ledger instead of entries
+    #[arg(long, conflicts_with_all = ["lines", "notify"])]
+    events: bool,
+
+    /// With --events, begin after this cursor, or with `start` at the first event
+    #[arg(long, value_name = "CURSOR", requires = "events", default_value = "now")]
+    after: Start,
 
     #[command(flatten)]
     detail: detail::Args,
@@ -75,6 +91,9 @@ struct Followed {
 pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
     let cannot = |error| CommandError::new(format!("cannot follow: {error}"));
     let signals = stop_on_signals().map_err(cannot)?;
+    if args.events {
+        return events::run(args, context, &signals);
+    }
     let path = context.settings.ledger.value.clone();
     let mut ledger_state = state(&path);
     let mut reading = reading::open(context, reading::Args::default())?;

@@ -252,6 +252,7 @@ fn on_the_demo(checked: &mut Checked) {
         checked.run(&home, name, arguments);
     }
     checked.first_line(&home, "tail", "tail b20f");
+    checked.first_line(&home, "tail", "tail --events --after start");
     let query = ["sql", "--json", "SELECT s.*, x'00' AS bytes, 1.5 AS real FROM sessions s"];
     checked.output("sql", &home.finish(home.command(query)));
     checked.run(&home, "rebuild", "rebuild");

@@ -127,3 +127,52 @@ fn new_entries_are_printed_and_a_command_runs_when_the_agent_waits() {
     kill_process(Pid::from_child(&child), Signal::INT).unwrap();
     assert_eq!(child.wait().unwrap().code(), Some(130));
 }
+
+/// Reads lines of `tail --events` until one has the text.
+fn wait_for_event(lines: &mut impl Iterator<Item = String>, text: &str) -> String {
+    lines.find(|line| line.contains(text)).unwrap_or_else(|| panic!("no line with {text}"))
+}
+
+#[test]
+fn events_go_on_after_a_cursor() {
+    let home = home();
+    home.run("sync -q");
+    home.run("session new --id example");
+    let follow = |arguments: &[&str]| {
+        let mut command = home.command(["tail", "--events"].iter().chain(arguments));
+        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
+        (child, lines)
+    };
+    let end = |mut child: std::process::Child| {
+        kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+        assert_eq!(child.wait().unwrap().code(), Some(130));
+    };
+    // What an agent writes, and what another process appends.
+    let (child, mut lines) = follow(&["--after", "start"]);
+    wait_for_event(&mut lines, "session.created native");
+    append(
+        &home,
+        FIRST,
+        &line(&home, FIRST, "assistant", 3, r#"[{"type":"text","text":"Herring."}]"#),
+    );
+    let shown = wait_for_event(&mut lines, "entry.appended message assistant");
+    assert!(shown.contains("11111111") && shown.ends_with("leaf.moved"), "{shown}");
+    home.feed(&["session", "append", "example"], "{\"role\":\"user\",\"content\":\"walrus\"}\n");
+    wait_for_event(&mut lines, "entry.appended message user, leaf.moved");
+    end(child);
+    // One session, as JSON, from a cursor on.
+    let (child, mut lines) = follow(&["example", "--json", "--after", "start"]);
+    let first = wait_for_event(&mut lines, "session.created");
+    let first: serde_json::Value = serde_json::from_str(&first).unwrap();
+    let second = lines.next().unwrap();
+    end(child);
+    let (child, mut lines) =
+        follow(&["example", "--json", "--after", first["cursor"].as_str().unwrap()]);
+    assert_eq!(lines.next().unwrap(), second);
+    end(child);
+    let refused = home.run("tail --events --after 0123456789ab.1");
+    assert!(refused.stderr.contains("of another ledger"), "{refused}");
+    let wrong = home.run("tail --events --after yesterday");
+    assert_eq!(wrong.code, 2, "{wrong}");
+}

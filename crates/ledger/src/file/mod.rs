@@ -3,6 +3,7 @@
 //! Knows nothing of sessions or records.
 
 pub(crate) mod building;
+pub(crate) mod commits;
 pub(crate) mod companions;
 pub(crate) mod free_space;
 pub(crate) mod ledger;

@@ -196,7 +196,7 @@ fn names_parent(name: &str) -> bool {
 }
 
 /// Returns the format and the agent of an index.
-fn index_format_and_agent(
+pub(crate) fn index_format_and_agent(
     conn: &Connection,
     source: SourceId,
 ) -> Result<Option<(&'static dyn Format, String)>> {

@@ -23,6 +23,7 @@ mod cron;
 mod damaged;
 mod doctor;
 mod doors;
+mod events;
 mod faults;
 mod files;
 mod forget;
