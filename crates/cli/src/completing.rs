@@ -1,7 +1,8 @@
 //! Completes words in a shell: sessions, projects, agents, tools and filters.
 //!
 //! A shell runs `quipu` with `QUIPU_COMPLETE` set. Arguments are recognised by their names, so that
-//! new commands are completed too. Never collects, writes or prints an error: without a ledger
+//! new commands are completed too. Options are offered once a dash is typed, or where nothing else
+//! can come. Never collects, writes or prints an error: without a ledger
 //! there are no values. A shell inserts a value unquoted, and a name in a ledger comes from a
 //! transcript, so only values without special characters are offered.
 
@@ -13,6 +14,7 @@ use clap_complete::env::CompleteEnv;
 use quipu_ledger::Ledger;
 use quipu_ledger::query::Filter;
 use quipu_transcript::format::FORMATS;
+use quipu_transcript::problem::ProblemKind;
 use quipu_transcript::search::query;
 use quipu_transcript::story::one_line;
 
@@ -29,10 +31,21 @@ const MAX_SESSIONS: usize = 200;
 /// Limit for the width of a session's description, in columns.
 const MAX_TITLE_WIDTH: usize = 60;
 
+/// Times that `--since` takes. There are others.
+const TIMES: &[&str] =
+    &["today", "yesterday", "3d", "2h", "monday", "this-week", "last-week", "last-month"];
+
 /// Prints completions if a shell asks for them. Returns false for an ordinary command.
 pub(crate) fn complete(arguments: &[OsString]) -> bool {
     let here = std::env::current_dir().ok();
-    let engine = CompleteEnv::with_factory(|| with_completers(args::Args::command()));
+    let typed = Typed::of(arguments);
+    if typed.is_value_without_letter() {
+        return true;
+    }
+    let engine = CompleteEnv::with_factory(|| {
+        let command = with_completers(args::Args::command(), &typed);
+        if typed.has_dash { command } else { without_options(command) }
+    });
     engine
         .var(VARIABLE)
         .bin("quipu")
@@ -41,19 +54,88 @@ pub(crate) fn complete(arguments: &[OsString]) -> bool {
         .unwrap_or(true)
 }
 
-/// Adds completers to the arguments of a command and of all its subcommands.
-fn with_completers(command: Command) -> Command {
-    command.mut_args(with_completer).mut_subcommands(with_completers)
+/// What the shell says was typed so far.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Typed {
+    /// True if the word to complete begins with a dash.
+    has_dash: bool,
+    /// In bash, which splits words at colons: the key of the filter whose value is completed.
+    key: Option<String>,
+    /// In bash: true if the word before is the key of a filter, and this one is empty. The colon may
+    /// or may not be between them.
+    is_after_key: bool,
 }
 
-fn with_completer(arg: Arg) -> Arg {
+impl Typed {
+    fn of(arguments: &[OsString]) -> Typed {
+        let variable = |name: &str| std::env::var(name).ok();
+        let index = variable("_CLAP_COMPLETE_INDEX").and_then(|index| index.parse().ok());
+        let is_bash = variable(VARIABLE).is_some_and(|shell| shell == "bash");
+        let words = arguments.iter().skip_while(|word| *word != "--").skip(1);
+        let words: Vec<_> = words.map(|word| word.to_string_lossy()).collect();
+        Typed::at(&words, index.unwrap_or(words.len().saturating_sub(1)), is_bash)
+    }
+
+    fn at(words: &[impl AsRef<str>], index: usize, is_bash: bool) -> Typed {
+        let word = |back: usize| {
+            let word = index.checked_sub(back).and_then(|index| words.get(index));
+            word.map(AsRef::as_ref).unwrap_or_default()
+        };
+        let is_key = |word: &str| {
+            let word = word.strip_prefix('-').unwrap_or(word);
+            query::filters().any(|(key, _)| key == word)
+        };
+        let is_search = is_bash && words.iter().any(|word| word.as_ref() == "search");
+        let key = (is_search && word(1) == ":" && is_key(word(2))).then(|| word(2).to_owned());
+        Typed {
+            has_dash: word(0).starts_with('-'),
+            key,
+            is_after_key: is_search && word(0).is_empty() && is_key(word(1)),
+        }
+    }
+
+    /// Returns whether nothing can be offered: for `role:`, bash passes the same words as for
+    /// `role` and a space.
+    fn is_value_without_letter(&self) -> bool {
+        self.is_after_key
+    }
+}
+
+/// Hides the options of a command and of all its subcommands. The engine still offers them where
+/// there is nothing else.
+fn without_options(command: Command) -> Command {
+    command
+        .mut_args(|arg| if arg.is_positional() { arg } else { arg.hide(true) })
+        .disable_help_flag(true)
+        .disable_version_flag(true)
+        .mut_subcommands(without_options)
+}
+
+/// Adds completers to the arguments of a command and of all its subcommands.
+fn with_completers(command: Command, typed: &Typed) -> Command {
+    command
+        .mut_args(|arg| with_completer(arg, typed))
+        .mut_subcommands(|command| with_completers(command, typed))
+}
+
+fn with_completer(arg: Arg, typed: &Typed) -> Arg {
     let name = arg.get_value_names().and_then(|names| names.first()).map(|name| name.to_string());
     let complete = match (name.as_deref().unwrap_or_default(), arg.get_id().as_str()) {
         ("SESSION" | "ID", _) if arg.is_positional() => sessions,
         ("NAME", "project" | "name") => projects,
         ("AGENT", _) => agents,
         ("FORMAT", _) => formats,
-        ("WORDS", _) => query_words,
+        ("WHEN", _) => times,
+        ("KIND", "kind") => kinds,
+        ("PATH", "path") if arg.is_positional() => notes,
+        ("JOB", _) => jobs,
+        ("WORDS", _) => match typed.key.clone() {
+            Some(key) => {
+                let values = move |typed: &OsStr| values_of(&key, "", typed);
+                return arg.add(ArgValueCompleter::new(values));
+            }
+            None => query_words,
+        },
         ("COMMAND", "command") => schemas,
         _ => return arg,
     };
@@ -113,12 +195,39 @@ fn formats(typed: &OsStr) -> Vec<CompletionCandidate> {
     matching(formats.collect(), typed)
 }
 
+fn times(typed: &OsStr) -> Vec<CompletionCandidate> {
+    let times = TIMES.iter().enumerate();
+    matching(times.map(|(at, time)| candidate(*time).display_order(Some(at))).collect(), typed)
+}
+
+fn kinds(typed: &OsStr) -> Vec<CompletionCandidate> {
+    let kinds = ProblemKind::ALL.iter();
+    let kind =
+        |kind: &ProblemKind| candidate(kind.as_str()).help(Some(kind.meaning().to_owned().into()));
+    matching(kinds.map(kind).collect(), typed)
+}
+
+fn notes(typed: &OsStr) -> Vec<CompletionCandidate> {
+    let found = || quipu_ledger::query::notes(&ledger()?).ok();
+    let notes = found().unwrap_or_default();
+    matching(notes.into_iter().map(|note| candidate(note.name)).collect(), typed)
+}
+
+/// Completes the ids of jobs, with their names, which often have spaces.
+fn jobs(typed: &OsStr) -> Vec<CompletionCandidate> {
+    let found = || quipu_ledger::query::cron_jobs(&ledger()?).ok();
+    let jobs = found().unwrap_or_default().into_iter().map(|job| {
+        let name = safe(job.name.as_deref().unwrap_or_default()).into_owned();
+        candidate(job.job_id).help(Some(name.into()))
+    });
+    matching(jobs.collect(), typed)
+}
+
 fn schemas(typed: &OsStr) -> Vec<CompletionCandidate> {
     matching(schema::names().map(candidate).collect(), typed)
 }
 
-/// Completes a filter of a query: first its key, then its value. bash splits words at colons, so it
-/// completes only keys.
+/// Completes a filter of a query: first its key, then its value.
 fn query_words(typed: &OsStr) -> Vec<CompletionCandidate> {
     let Some(text) = typed.to_str() else { return Vec::new() };
     let (dash, text) = match text.strip_prefix('-') {
@@ -130,6 +239,12 @@ fn query_words(typed: &OsStr) -> Vec<CompletionCandidate> {
         // Without a letter every filter would be offered for every word.
         return if text.is_empty() { Vec::new() } else { matching(keys.collect(), typed) };
     };
+    values_of(key, &format!("{dash}{key}:"), typed)
+}
+
+/// Completes the value of a filter. `prefix` is the part of the typed word before the value.
+fn values_of(key: &str, prefix: &str, typed: &OsStr) -> Vec<CompletionCandidate> {
+    let key = key.strip_prefix('-').unwrap_or(key);
     let Some((key, values)) = query::filters().find(|(known, _)| *known == key) else {
         return Vec::new();
     };
@@ -139,9 +254,10 @@ fn query_words(typed: &OsStr) -> Vec<CompletionCandidate> {
         "tool" => names().unwrap_or_default().tools,
         "agent" => names().unwrap_or_default().agents,
         "format" => FORMATS.iter().map(|format| format.name().to_owned()).collect(),
+        "since" | "until" => TIMES.iter().map(|time| (*time).to_owned()).collect(),
         _ => values.into_iter().map(str::to_owned).collect(),
     };
-    let values = values.into_iter().map(|value| candidate(format!("{dash}{key}:{value}")));
+    let values = values.into_iter().map(|value| candidate(format!("{prefix}{value}")));
     matching(values.collect(), typed)
 }
 
@@ -177,6 +293,20 @@ mod tests {
         assert_eq!(values(&query_words("role:a".as_ref())), ["role:assistant"]);
         assert_eq!(values(&query_words("is:".as_ref())), ["is:error"]);
         assert!(query_words("".as_ref()).is_empty() && query_words("x:y".as_ref()).is_empty());
+    }
+
+    #[test]
+    fn bash_splits_a_filter_at_its_colon() {
+        let typed = |words: &[&str]| Typed::at(words, words.len() - 1, true);
+        let value = typed(&["quipu", "search", "tide", "role", ":", "as"]);
+        assert_eq!(value.key.as_deref(), Some("role"));
+        assert_eq!(values(&values_of("role", "", "as".as_ref())), ["assistant"]);
+        assert!(typed(&["quipu", "search", "-role", ""]).is_value_without_letter());
+        assert_eq!(typed(&["quipu", "search", "roles", ":", "a"]), Typed::default());
+        assert_eq!(typed(&["quipu", "show", "role", ""]), Typed::default());
+        assert!(typed(&["quipu", "show", "--fu"]).has_dash);
+        let words = ["quipu", "search", "role", ":", "as"];
+        assert_eq!(Typed::at(&words, 4, false).key, None, "only bash does");
     }
 
     #[test]

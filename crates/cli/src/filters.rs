@@ -59,6 +59,11 @@ impl Args {
         })
     }
 
+    /// Returns whether an agent was given.
+    pub(crate) fn has_agent(&self) -> bool {
+        self.agent.is_some()
+    }
+
     /// Returns whether no option was given.
     pub(crate) fn is_empty(&self) -> bool {
         self.project.is_none()

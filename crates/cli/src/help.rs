@@ -45,7 +45,35 @@ pub(crate) fn add(command: Command) -> Command {
         heading("Options"),
         exit_codes(),
     );
-    command.help_template(StyledStr::from(template))
+    command.help_template(StyledStr::from(template)).mut_subcommands(reflowed)
+}
+
+/// Joins the lines of paragraphs in the help of a command and of its subcommands, so that they are
+/// wrapped to the width of the screen.
+fn reflowed(command: Command) -> Command {
+    let command = match command.get_long_about() {
+        Some(about) => {
+            let about = joined_lines(&about.to_string());
+            command.long_about(about)
+        }
+        None => command,
+    };
+    command.mut_subcommands(reflowed)
+}
+
+/// Joins the lines of each paragraph. Indented lines stay as they are.
+fn joined_lines(text: &str) -> String {
+    let mut joined = String::with_capacity(text.len());
+    let mut is_prose = false;
+    for line in text.lines() {
+        let continues = is_prose && !line.is_empty() && !line.starts_with(' ');
+        if !joined.is_empty() {
+            joined.push(if continues { ' ' } else { '\n' });
+        }
+        joined.push_str(line);
+        is_prose = !line.is_empty() && !line.starts_with(' ');
+    }
+    joined
 }
 
 fn groups(command: &Command) -> String {
@@ -102,4 +130,15 @@ fn heading(title: &str) -> String {
     let styles = Styles::styled();
     let header = styles.get_header();
     format!("{header}{title}:{header:#}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::joined_lines;
+
+    #[test]
+    fn only_lines_of_prose_are_joined() {
+        assert_eq!(joined_lines("Show\n\na\nb\n\nc"), "Show\n\na b\n\nc");
+        assert_eq!(joined_lines("a:\n  b\n  c\nd\ne"), "a:\n  b\n  c\nd e");
+    }
 }

@@ -119,7 +119,20 @@ fn unexpected(command_path: &[&str], argument: &str) -> Option<CommandError> {
         ["sessions"] if argument == "--sort" => {
             "`quipu usage session -n 10` lists the sessions with the highest cost".to_owned()
         }
+        ["usage"] if super::commands::is_usage_group(argument.trim_start_matches('-')) => {
+            format!("`quipu usage {}` sums by it", argument.trim_start_matches('-'))
+        }
+        ["export"] if is_export_format(argument) => {
+            let format = argument.trim_start_matches('-');
+            format!("for example `quipu export last --format {format} --to page.{format}`")
+        }
+        ["show"] if argument == "--format" || is_export_format(argument) => {
+            "`quipu export last --format html --to page.html` writes a session as a page".to_owned()
+        }
         _ if argument.starts_with('-') => return None,
+        ["show"] if argument.parse::<u64>().is_ok() => {
+            format!("`quipu show last -n {argument}` shows the last {argument} messages")
+        }
         ["export"] if is_like_an_id(argument) => {
             format!("for example `quipu export {word} --format html --to page.html`")
         }
@@ -135,6 +148,13 @@ fn unexpected(command_path: &[&str], argument: &str) -> Option<CommandError> {
         _ => return None,
     };
     Some(error.hint(hint))
+}
+
+/// Returns whether an option is the name of a format of `export`, such as `--html`.
+fn is_export_format(option: &str) -> bool {
+    option
+        .strip_prefix("--")
+        .is_some_and(|name| ["md", "html", "json", "jsonl", "csv"].contains(&name))
 }
 
 /// Explains a word that is no group of `usage`, if it is a time.

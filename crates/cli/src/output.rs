@@ -207,6 +207,19 @@ impl Output {
         Ok(())
     }
 
+    /// Writes one line of a result, wrapped; all lines but the first are indented by two more columns.
+    pub(crate) fn hanging(&mut self, indent: usize, text: &Text) -> io::Result<()> {
+        let Some(width) = self.width else {
+            return self.write(&Text::plain(" ".repeat(indent)).join(text.clone()));
+        };
+        let mut start = " ".repeat(indent);
+        for line in text.wrap_sentence(width.saturating_sub(indent + 2)) {
+            self.write(&Text::plain(&start).join(line))?;
+            start = " ".repeat(indent + 2);
+        }
+        Ok(())
+    }
+
     /// Writes a command for the user to run: alone on its line and never broken, so that it can be
     /// copied.
     pub(crate) fn command(&mut self, indent: &str, command: &str) -> io::Result<()> {

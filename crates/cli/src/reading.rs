@@ -23,8 +23,11 @@ use crate::{filters, machine};
 const MAX_PROJECTS: usize = 8;
 
 /// The hint of an empty ledger.
-pub(crate) const NOTHING_YET: &str =
-    "nothing was collected yet; `quipu status` lists where quipu looks";
+pub(crate) const NOTHING_YET: &str = "nothing was collected yet; `quipu status` lists where quipu \
+                                      looks, `quipu demo` creates sessions to try";
+
+/// Width of a choice below which a session's age is left out, for the sake of its title.
+const ROOM_FOR_AGE: usize = 48;
 
 /// Limit for the number of sessions of this folder to choose from.
 const MAX_SESSIONS: usize = 9;
@@ -239,9 +242,12 @@ impl Reading {
             return Ok(newest.clone());
         }
         let ids = self.short_ids()?;
+        let has_ages = context.output.choice_width() >= ROOM_FOR_AGE;
         let described = found.sessions.iter().map(|session| {
+            let age = session.updated_at.filter(|_| has_ages).map(elapsed);
             Text::styled(Style::Good, ids.of(&session.session_id))
-                .and(format!("  {}  ", session.updated_at.map(elapsed).unwrap_or_default()))
+                .and(age.map(|age| format!("  {age}")).unwrap_or_default())
+                .and("  ")
                 .join(title(session))
         });
         let described = described.collect();

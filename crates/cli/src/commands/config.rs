@@ -171,8 +171,8 @@ pub(super) fn run_on_file(args: &Args, global: &Global, output: &mut Output) -> 
     match args.action {
         Action::Show => None,
         Action::Path => Some(edit::path(global).and_then(|path| {
-            let path = path.display().to_string();
-            Ok(output.line(path)?)
+            // Not wrapped, so that it can be copied.
+            Ok(output.verbatim(&path.display().to_string())?)
         })),
         Action::Edit => Some(edit::path(global).and_then(|path| edit::run(&path, output))),
     }

@@ -66,7 +66,7 @@ pub(crate) struct Args {
     format: Option<KindArg>,
 
     /// Write to this folder, or for one session to this file; `-` is standard output
-    #[arg(long, value_name = "PATH")]
+    #[arg(long, alias = "output", short_alias = 'o', value_name = "PATH")]
     to: Option<PathBuf>,
 
     /// Overwrite existing files
@@ -239,9 +239,13 @@ fn print_report(
             0 => count(report.subagents, "sub-agent"),
             found => sessions(found, report.subagents),
         };
-        let to = context.show(to);
-        let line = format!(" written to {to}: {files} ({size})");
-        context.output.line(Text::styled(Style::Good, sessions).and(line))?;
+        // A single file in a folder is named.
+        let to = match report.written.as_slice() {
+            [only] => context.linked(&only.path),
+            _ => context.linked(to),
+        };
+        let line = Text::styled(Style::Good, sessions).and(" written to ").join(to);
+        context.output.line(line.and(format!(": {files} ({size})")))?;
         if let Some(redacted) = &report.masked_secrets {
             let kinds = redacted.iter().map(|(kind, count)| (kind.as_str(), *count));
             context.output.line(Text::styled(Style::Dim, masked_kinds(kinds)))?;

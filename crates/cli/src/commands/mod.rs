@@ -50,7 +50,7 @@ pub(crate) use sessions::title;
 
 use crate::args::{self, ColorWhen, Global};
 use crate::error::{CommandError, Kind, Result};
-use crate::output::{Output, Style, Text, Verbosity};
+use crate::output::{Output, ShortIds, Style, Text, Verbosity};
 use crate::settings::{self, Settings};
 use crate::shell::Shell;
 use crate::{logging, machine, mistakes, paths, reading, roots};
@@ -96,6 +96,11 @@ pub(crate) enum Command {
     Demo(demo::Args),
     Completions(completions::Args),
     Man(man::Args),
+}
+
+/// Returns whether `quipu usage` sums by that word.
+pub(crate) fn is_usage_group(word: &str) -> bool {
+    usage::is_group(word)
 }
 
 impl Command {
@@ -205,6 +210,12 @@ impl Context {
         }
     }
 
+    /// Returns whether nothing was collected yet.
+    fn is_empty(&self) -> bool {
+        let ledger = Ledger::open_read_only(&self.settings.ledger.value).ok();
+        ledger.is_none_or(|ledger| ledger.is_empty().unwrap_or(false))
+    }
+
     /// Returns the time when the ledger was last collected into; `None` if it cannot be read.
     fn collected_at(&self) -> Option<i64> {
         let ledger = Ledger::open_read_only(&self.settings.ledger.value).ok()?;
@@ -228,6 +239,16 @@ impl Context {
     pub(crate) fn linked(&self, path: impl AsRef<Path>) -> Text {
         let link = self.output.link(path.as_ref());
         Text::path(self.show(path), link)
+    }
+
+    /// Returns a session's short id, with a link to its transcript if that is there and the terminal
+    /// has links.
+    pub(crate) fn linked_session(&self, ledger: &Ledger, ids: &ShortIds, id: &str) -> Text {
+        let row = match self.output.has_links() {
+            true => quipu_ledger::query::find_session(ledger, id).ok(),
+            false => None,
+        };
+        self.linked_id(ledger, row, &ids.of(id))
     }
 
     /// Returns a session's id, with a link to its transcript if that is there and the terminal has
@@ -283,12 +304,16 @@ pub(crate) fn main(arguments: Vec<OsString>) -> ExitCode {
     let is_list = args.command.as_ref().is_some_and(Command::is_list);
     let ran = match ran {
         Ok(()) if global.json && is_list && !context.output.has_json() => {
-            if !context.output.has_freshness() {
+            let mut none = CommandError::new("nothing found");
+            none.kind = Kind::NoMatch;
+            if context.output.has_freshness() {
+                if context.is_empty() {
+                    none = none.hint(reading::NOTHING_YET);
+                }
+            } else {
                 let fresh_as_of = context.collected_at();
                 context.output.set_freshness(fresh_as_of, None);
             }
-            let mut none = CommandError::new("nothing found");
-            none.kind = Kind::NoMatch;
             Err(none)
         }
         ran => ran,

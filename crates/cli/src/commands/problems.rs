@@ -96,9 +96,9 @@ fn show(context: &mut Context, problems: &[FoundProblem], limit: usize) -> Resul
     let heading = Text::styled(Style::Bold, &first.kind)
         .with(Style::Warning, format!("  {}", count(problems.len() as u64, "time")))
         .and(format!("  {}", first.meaning));
-    context.output.line(heading)?;
+    context.output.hanging(0, &heading)?;
     for problem in problems.iter().take(limit) {
-        context.output.line(Text::plain("  ").join(place(context, problem)))?;
+        context.output.hanging(2, &place(context, problem))?;
         if let Some(command) = command(context, problem) {
             context.output.command("    ", &command)?;
         }

@@ -78,15 +78,28 @@ pub(super) fn name(project: &Project) -> &str {
     if project.project.is_empty() { "(none)" } else { &project.project }
 }
 
+/// Returns names that `--agent` takes, as the list of sessions shows them: `OpenClaw/helper`.
 fn agents(project: &Project) -> String {
-    let formats = project.formats.iter().map(|name| {
+    let title = |name: &String| {
         format::by_name(name).map_or(name.as_str(), |format| format.title()).to_owned()
-    });
-    let mut agents: Vec<String> = formats.collect();
-    if project.agents.iter().any(|agent| agent != "main") {
-        agents.push(format!("({})", project.agents.join(", ")));
-    }
-    agents.join(" ")
+    };
+    let titles: Vec<String> = project.formats.iter().map(title).collect();
+    let agents: &[String] = match project.agents.as_slice() {
+        [agent] if agent == "main" => &[],
+        agents => agents,
+    };
+    let names = match titles.as_slice() {
+        [title] if !agents.is_empty() => {
+            let full = |agent: &String| match agent.as_str() {
+                "main" => title.clone(),
+                agent => format!("{title}/{agent}"),
+            };
+            agents.iter().map(full).collect()
+        }
+        // The agents of several formats are one list.
+        titles => [titles, agents].concat(),
+    };
+    names.join(", ")
 }
 
 /// Reports that no project was found: with that name, or at all.

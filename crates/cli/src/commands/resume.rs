@@ -29,9 +29,9 @@ use crate::shell::{self, Shell, quote};
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct Args {
-    /// A session id or an unambiguous beginning of one, a session key, or `last`; without it, the
-    /// last session of this folder
-    #[arg(value_name = "ID", allow_hyphen_values = true)]
+    /// The session to resume: an id or the beginning of one, a session key, or `last`; without it,
+    /// the last session of this folder
+    #[arg(value_name = "SESSION", allow_hyphen_values = true)]
     id: Option<String>,
 
     /// Run the command instead of printing it

@@ -4,6 +4,7 @@ mod command;
 mod page;
 mod understood;
 
+use std::borrow::Cow;
 use std::ffi::OsString;
 use std::ops::ControlFlow;
 use std::time::Instant;
@@ -51,6 +52,7 @@ const DEFAULT_HITS: usize = 20;
 ///   quipu search low water
 ///   quipu search '"low water" -tonight project:tidepool since:2w'
 ///   quipu search --recent is:error tool:Bash
+///   quipu search file:tide.js tool:edit tool:write since:last-week
 ///   quipu search --regex 'v\d+\.\d+' project:tidepool
 ///   quipu search -- --tags
 #[derive(Debug, clap::Args)]
@@ -93,6 +95,10 @@ pub(crate) struct Args {
     #[arg(long, short = 'p', value_name = "NAME")]
     project: Option<String>,
 
+    /// Only sessions of this agent: `claude`, `openclaw`, `openclaw/main`, `main`
+    #[arg(long, value_name = "AGENT")]
+    agent: Option<String>,
+
     /// Only entries since then: `3d`, `yesterday`, `2026-11-01`
     #[arg(long, short = 's', value_name = "WHEN", allow_hyphen_values = true)]
     since: Option<String>,
@@ -111,7 +117,7 @@ pub(crate) struct Args {
 
 /// Options that take the next argument, even if it begins with a dash.
 const WITH_VALUE: &[&str] =
-    &["--exact", "--regex", "--since", "--until", "--project", "-n", "-C", "-p", "-s"];
+    &["--exact", "--regex", "--since", "--until", "--project", "--agent", "-n", "-C", "-p", "-s"];
 
 /// Puts a space before each excluded word (`-test`), so that clap does not read it as an option.
 /// The query means the same with it.
@@ -232,9 +238,27 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
     page::show(context, &opener, &answer, (&understood(&request), &gaps(&answer)))
 }
 
+/// Quotes the time of `since:last week`: the shell has removed the quotes of `since:"last week"`.
+fn with_quotes(word: &str) -> Cow<'_, str> {
+    // `with_excluded_words` has put a space before a dash.
+    let (dash, filter) = match word.trim_start().strip_prefix('-') {
+        Some(filter) => ("-", filter),
+        None => ("", word),
+    };
+    match filter.split_once(':') {
+        Some((key @ ("since" | "until"), time))
+            if time.contains(' ') && !time.contains('"') && filters::until(time).is_ok() =>
+        {
+            Cow::Owned(format!("{dash}{key}:\"{time}\""))
+        }
+        _ => Cow::Borrowed(word),
+    }
+}
+
 /// Builds the query from the arguments.
 fn query(args: &Args, context: &Context) -> Result<Query> {
-    let text = args.words.join(" ");
+    let words: Vec<Cow<'_, str>> = args.words.iter().map(|word| with_quotes(word)).collect();
+    let text = words.join(" ");
     let mut query = query::parse_or_literal(&text, &zone::now()).map_err(|error| {
         let hint = match &error {
             QueryError::TooManyWords | QueryError::TooLong => {
@@ -250,6 +274,9 @@ fn query(args: &Args, context: &Context) -> Result<Query> {
     let mut also = |what| query.filters.push(Filter { is_negated: false, what });
     if let Some(project) = &args.project {
         also(What::Project(project.clone()));
+    }
+    if let Some(agent) = &args.agent {
+        also(What::Agent(agent.clone()));
     }
     let (since, until) = filters::range(args.since.as_deref(), args.until.as_deref())?;
     for what in [since.map(What::Since), until.map(What::Until)].into_iter().flatten() {

@@ -219,9 +219,12 @@ fn nothing(args: &Args, context: &mut Context, reading: &Reading) -> Result<()> 
     if args.filters.is_empty() {
         return if context.is_json { Ok(()) } else { super::sync::no_sessions(context, reading) };
     }
-    let hint = match &args.filters.project {
-        Some(_) => "`quipu projects` lists all projects; --all adds sub-agents and empty sessions",
-        None => "`quipu sessions` lists the newest; --all adds sub-agents and empty sessions",
+    let hint = match args.filters.project.is_some() || args.filters.has_agent() {
+        true => {
+            "`quipu projects` lists all projects and their agents; --all adds sub-agents and empty \
+             sessions"
+        }
+        false => "`quipu sessions` lists the newest; --all adds sub-agents and empty sessions",
     };
     let what = format!("no sessions match these filters{}", reading.missing_note());
     let mut error = CommandError::new(what).hint(hint);

@@ -211,7 +211,7 @@ pub(super) fn nothing_found(context: &mut Context, report: Option<&SyncReport>) 
         out.line(format!("To collect it, list both folders in {config}:"))?;
         out.gap()?;
         out.line("  [roots]")?;
-        return Ok(out.line(format!("  {name} = [{root:?}, {target:?}]"))?);
+        return Ok(out.verbatim(&format!("  {name} = [{root:?}, {target:?}]"))?);
     }
     out.line(format!(
         "If they are elsewhere, set {}, or list their folders in {}:",
@@ -220,7 +220,7 @@ pub(super) fn nothing_found(context: &mut Context, report: Option<&SyncReport>) 
     ))?;
     out.gap()?;
     out.line("  [roots]")?;
-    out.line(format!("  {example} = [\"/path/to/folder\"]"))?;
+    out.verbatim(&format!("  {example} = [\"/path/to/folder\"]"))?;
     out.gap()?;
     out.line("To try quipu on invented sessions first, run `quipu demo`.")?;
     Ok(())

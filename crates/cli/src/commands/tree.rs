@@ -57,7 +57,8 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
     let story = Story::find(&reading.ledger, &session)?;
     let width = context.output.width().unwrap_or(WIDEST_IN_PIPE);
     context.output.line(Text::styled(Style::Bold, page::title(story.head(), width)))?;
-    context.output.line(Text::styled(Style::Dim, &story.head().session_id))?;
+    let id = &story.head().session_id;
+    context.output.laid_out(&context.linked_id(&reading.ledger, Some(story.row()), id))?;
     context.output.gap()?;
     let ids = reading.short_ids()?;
     let clashes = clashes(&lines);

@@ -13,7 +13,7 @@ use quipu_transcript::format;
 
 use super::Context;
 use crate::error::{CommandError, Kind, Result};
-use crate::output::{Column, ShortIds, Style, Text, count, day, dollars, now_ms, short};
+use crate::output::{Column, Style, Text, count, day, dollars, now_ms, short};
 use crate::{filters, reading, zone};
 
 /// Show tokens and cost
@@ -93,16 +93,29 @@ enum By {
     Today,
     /// Only yesterday
     Yesterday,
+    #[value(aliases = ["day", "days"])]
     Daily,
     /// Weeks from Monday
+    #[value(aliases = ["week", "weeks"])]
     Weekly,
+    #[value(aliases = ["month", "months"])]
     Monthly,
     /// Windows of 5 hours, as Claude Code's plans limit them
+    #[value(aliases = ["block", "windows"])]
     Blocks,
+    #[value(alias = "sessions")]
     Session,
+    #[value(alias = "models")]
     Model,
+    #[value(alias = "projects")]
     Project,
+    #[value(alias = "agents")]
     Agent,
+}
+
+/// Returns whether `quipu usage` sums by that word.
+pub(crate) fn is_group(word: &str) -> bool {
+    By::from_str(word, true).is_ok()
 }
 
 /// What a group is split by.
@@ -161,11 +174,10 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
         reading.refuse_if_behind()?;
     }
     let Some(mut report) = report else {
-        let what = format!("no sessions match these filters{}", reading.missing_note());
-        let mut error =
-            CommandError::new(what).hint("`quipu projects` lists all projects and their agents");
-        error.kind = Kind::NoMatch;
-        return Err(error);
+        if reading.ledger.is_empty()? && !context.is_json && !args.csv {
+            return super::sync::no_sessions(context, &reading);
+        }
+        return Err(no_sessions(args, &reading));
     };
     if args.by == By::Blocks {
         mark_windows(&mut report, &context.settings.limits.value, now_ms());
@@ -190,17 +202,40 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
         }
         context.output.line(format!("no usage {}", period.words))?;
         if period.is_recent {
-            let all = format!("`{}` shows all days", context.shell.plain("usage --all"));
+            let (command, what) = match args.by {
+                By::Today => ("usage", "the last days"),
+                By::Blocks => ("usage blocks --all", "all windows"),
+                _ => ("usage --all", "all days"),
+            };
+            let all = format!("`{}` shows {what}", context.shell.plain(command));
             context.output.line(Text::styled(Style::Dim, all))?;
         }
         return Ok(());
     }
-    show(context, args.by, &report, &period, &reading.short_ids()?)?;
+    show(context, args.by, &report, &period, &reading)?;
     if args.by == By::Blocks {
         blocks::show(context, &report)?;
     }
     let own = own_priced(&reading, &request, &report)?;
     notes::show(context, &report, args.by, hidden, &own, &zone)
+}
+
+/// Returns the error for a report without any session.
+fn no_sessions(args: &Args, reading: &reading::Reading) -> CommandError {
+    let is_default = [&args.project, &args.agent, &args.format].iter().all(|it| it.is_none());
+    let so_far = reading.missing_note();
+    let window = format::window().and_then(|(name, _)| format::by_name(name));
+    let mut error = match window {
+        Some(format) if is_default => {
+            let what =
+                format!("no sessions of {}, whose plans have windows{so_far}", format.title());
+            CommandError::new(what).hint("--agent or --format chooses sessions of another agent")
+        }
+        _ => CommandError::new(format!("no sessions match these filters{so_far}"))
+            .hint("`quipu projects` lists all projects and their agents"),
+    };
+    error.kind = Kind::NoMatch;
+    error
 }
 
 /// Usage that was priced by the configuration.
@@ -255,8 +290,9 @@ fn show(
     by: By,
     report: &UsageReport,
     period: &period::Period,
-    ids: &ShortIds,
+    reading: &reading::Reading,
 ) -> Result<()> {
+    let ids = reading.short_ids()?;
     let heading =
         Text::styled(Style::Bold, "Usage").with(Style::Dim, format!("  {}", period.words));
     context.output.line(heading)?;
@@ -298,9 +334,11 @@ fn show(
         let mut row = vec![name];
         if layout.has_last {
             let is_session = line.by == "session";
-            let id = if is_session { ids.of(&line.group) } else { String::new() };
             let last = line.session.as_ref().and_then(|session| session.updated_at).map(day);
-            row.push(Text::styled(Style::Good, id));
+            row.push(match is_session {
+                true => context.linked_session(&reading.ledger, &ids, &line.group),
+                false => Text::default(),
+            });
             row.push(Text::styled(Style::Dim, last.unwrap_or_default()));
         }
         row.push(cost(line, style));
@@ -344,7 +382,7 @@ fn show(
 
 fn name(context: &Context, by: By, line: &UsageLine) -> Text {
     match (by, &line.session) {
-        (By::Project, _) if line.group.starts_with('/') => Text::plain(context.show(&line.group)),
+        (By::Project, _) if line.group.starts_with('/') => context.linked(&line.group),
         (By::Session, Some(session)) => match session.title.as_deref().map(first_line) {
             Some(title) if !title.is_empty() => Text::plain(title),
             _ => Text::styled(Style::Dim, "(no title)"),

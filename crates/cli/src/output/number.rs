@@ -157,6 +157,15 @@ pub(crate) fn short_id(id: &str) -> String {
 /// Letters of a UUID that are nearly always unique.
 pub(crate) const ID_LETTERS: usize = 8;
 
+/// Returns a short id without the signs at its end, if it is not the whole id and stays long enough.
+fn without_signs(short: String, id: &str) -> String {
+    let cut = short.trim_end_matches(|last: char| !last.is_alphanumeric());
+    match short == id || cut.chars().count() < ID_LETTERS {
+        true => short,
+        false => cut.to_owned(),
+    }
+}
+
 /// Shortens ids so that each still matches one session.
 #[derive(Debug, Default)]
 pub(crate) struct ShortIds {
@@ -196,9 +205,10 @@ impl ShortIds {
             }
             // The session is named after a file. Its folder is needed only if that name is
             // ambiguous.
-            Some((_, own)) => own.chars().take(MAX_ID_CHARS).collect(),
+            Some((_, own)) => without_signs(own.chars().take(MAX_ID_CHARS).collect(), own),
             None if is_uuid(id) => first(id, ID_LETTERS),
-            None => first(id, MAX_ID_CHARS),
+            None if self.is_ambiguous(id) => first(id, MAX_ID_CHARS),
+            None => without_signs(first(id, MAX_ID_CHARS), id),
         }
     }
 
@@ -285,5 +295,9 @@ mod tests {
         assert_eq!(short_id(&format!("{id}-topic-a/b")), short_id(&format!("{id}-topic-7")));
         assert_eq!(short_id(&format!("{id}/agent-1")), "44444444/agent-1");
         assert_eq!(short_id("folder/file"), "file");
+        assert_eq!(short_id("p/2026-01-22-be437104-4a61-49d9"), "2026-01-22-be437104");
+        assert_eq!(short_id("2026-01-22-be437104-4a61-49d9"), "2026-01-22-be437104");
+        assert_eq!(short_id("a-------------------------b"), "a-------------------");
+        assert_eq!(short_id("ends-with-a-sign-"), "ends-with-a-sign-");
     }
 }

@@ -140,14 +140,18 @@ fn blocks(columns: &[Column], rows: Vec<Vec<Text>>, available: usize) -> Vec<Tex
     let indent = titles.max().unwrap_or(0) + 2 * GAP;
     let mut lines = Vec::new();
     for row in rows {
+        // The cells of an indented row are indented, too.
+        let name = row.first().map(|cell| cell.render(false)).unwrap_or_default();
+        let nested = name.len() - name.trim_start_matches(' ').len();
         for (index, (column, cell)) in columns.iter().zip(row).enumerate() {
             if cell.is_empty() {
                 continue;
             }
             let (mut start, indent) = match index {
-                0 => (Text::default(), GAP),
+                0 => (Text::default(), nested + GAP),
                 _ => {
-                    let title = format!("{:GAP$}{}", "", column.title);
+                    let indent = nested + indent;
+                    let title = format!("{:1$}{2}", "", nested + GAP, column.title);
                     (Text::styled(Style::Dim, format!("{title:indent$}")), indent)
                 }
             };
@@ -225,6 +229,15 @@ mod tests {
                 "long  1,000",
             ],
         );
+    }
+
+    #[test]
+    fn blocks_of_indented_rows_are_indented() {
+        let columns = [Column::words("day"), Column::numbers("cost")];
+        let rows = vec![vec!["2026-11-01".into(), "$2".into()], vec!["  opus".into(), "$1".into()]];
+        let lines = lay_out(&columns, rows, Some(13));
+        let lines: Vec<String> = lines.iter().map(|line| line.render(false)).collect();
+        assert_eq!(lines, ["2026-11-01", "  cost  $2", "  opus", "    cost  $1"]);
     }
 
     #[test]

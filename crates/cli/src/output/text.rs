@@ -90,16 +90,51 @@ impl Text {
     /// Adds styled text.
     pub(crate) fn with(mut self, style: Style, text: impl AsRef<str>) -> Text {
         let text = safe(text.as_ref());
-        if !text.is_empty() {
-            self.pieces.push((style, text.into_owned()));
+        match self.pieces.last_mut() {
+            _ if text.is_empty() => {}
+            Some((last, before)) if *last == style => before.push_str(&text),
+            _ => self.pieces.push((style, text.into_owned())),
         }
         self
     }
 
     /// Adds all pieces of another text.
     pub(crate) fn join(mut self, other: Text) -> Text {
-        self.pieces.extend(other.pieces);
+        let mut pieces = other.pieces.into_iter();
+        if let (Some((last, before)), Some((style, text))) =
+            (self.pieces.last_mut(), pieces.as_slice().first())
+            && last == style
+        {
+            before.push_str(text);
+            pieces.next();
+        }
+        self.pieces.extend(pieces);
         self
+    }
+
+    /// Joins facts with dots into as few lines as fit. Lines end between facts; a fact that is longer
+    /// than a line is broken between its words.
+    pub(crate) fn joined(facts: impl IntoIterator<Item = Text>, width: Option<usize>) -> Vec<Text> {
+        const BETWEEN: &str = " · ";
+        let mut lines: Vec<Text> = Vec::new();
+        for fact in facts {
+            match (lines.last_mut(), width) {
+                (Some(line), None) => {
+                    *line = std::mem::take(line).with(Style::Dim, BETWEEN).join(fact)
+                }
+                (Some(line), Some(width))
+                    if line.width() + Text::plain(BETWEEN).width() + fact.width() <= width =>
+                {
+                    *line = std::mem::take(line).with(Style::Dim, BETWEEN).join(fact);
+                }
+                // An id stays whole, so that it can be copied.
+                (_, Some(width)) if fact.pieces.iter().any(|(_, text)| text.contains(' ')) => {
+                    lines.extend(fact.wrap(width));
+                }
+                _ => lines.push(fact),
+            }
+        }
+        lines
     }
 
     /// Returns the same text in one style.

@@ -58,6 +58,15 @@ fn bash_completes_sessions_and_filters() {
     assert!(sessions.iter().any(|id| id.starts_with("00000001")), "{sessions:?}");
     assert!(complete(&["quipu", "sho"]).contains(&"show".to_owned()));
     assert_eq!(complete(&["quipu", "search", "ro"]), ["role:"]);
+    assert_eq!(complete(&["quipu", "search", "role", ":", "as"]), ["assistant"]);
+    assert_eq!(complete(&["quipu", "search", "role", ""]), [""; 0], "bash: `role:`");
+    assert!(!complete(&["quipu", "show", ""]).iter().any(|word| word.starts_with('-')));
+    assert!(complete(&["quipu", "show", "-"]).contains(&"--full".to_owned()));
+    assert!(complete(&["quipu", "sync", ""]).contains(&"--json".to_owned()), "nothing else comes");
+    assert_eq!(complete(&["quipu", "sessions", "--since", "last-w"]), ["last-week"]);
+    assert!(complete(&["quipu", "problems", "--kind", ""]).contains(&"welded".to_owned()));
+    let agents = complete(&["quipu", "sessions", "--agent", ""]);
+    assert_eq!(agents, ["claude-code", "main", "openclaw", "openclaw/main"]);
     let projects = complete(&["quipu", "sessions", "--project", ""]);
     assert!(!projects.is_empty());
     assert_eq!(complete(&["quipu", "sessions", "--format", "op"]), ["openclaw"]);

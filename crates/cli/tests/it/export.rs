@@ -190,9 +190,18 @@ fn one_session_is_a_file() {
     snapshot!(home.run("export 00000001 --to folder/ --format json"), @"
     exit 0
     --- stdout
-    1 session written to ~/folder: 1 file (6.66 kB)
+    1 session written to ~/folder/2026-03-02-00000001-0000-4000-8000-000000000001.json: 1 file (6.66 kB)
     ");
     assert_eq!(files(&home.path("folder")).len(), 1);
+}
+
+#[test]
+fn a_single_file_in_a_folder_is_named() {
+    let home = synced();
+    let run = home.run("export 00000001 --format html -o pages/");
+    let written = run.stdout.split(" written to ").nth(1).unwrap();
+    let path = written.split(": 1 file").next().unwrap().replace('~', "");
+    assert!(home.path(path.trim_start_matches('/')).is_file(), "{run}");
 }
 
 #[test]

@@ -59,6 +59,27 @@ fn help_is_as_wide_as_the_screen() {
     }
 }
 
+/// The sentences above the options are wrapped to the width of the screen.
+#[test]
+fn paragraphs_of_help_fill_the_screen() {
+    let home = Home::empty();
+    for (columns, line) in [
+        ("60", "Shows what the user and the agent wrote, and one line for"),
+        (
+            "100",
+            "Shows what the user and the agent wrote, and one line for each tool call. `✗` marks a call that",
+        ),
+    ] {
+        let help = home.run_with("show --help", &[("COLUMNS", columns)]).stdout;
+        let mut lines = help.lines().skip_while(|it| *it != line);
+        assert!(lines.next().is_some(), "{columns}: {help}");
+        let next = lines.next().unwrap();
+        let word = next.split(' ').next().unwrap().chars().count();
+        assert!(line.chars().count() + word >= columns.parse().unwrap(), "{columns}: {next}");
+        assert!(help.contains("\n  quipu show last --prompts\n"), "{help}");
+    }
+}
+
 #[test]
 fn the_version_is_printed() {
     let run = Home::empty().run("--version");

@@ -63,6 +63,22 @@ fn a_hint_names_what_was_meant() {
     error: `3d` is a time, and `quipu usage` sums by groups
     hint: `quipu usage --since 3d` shows it by day
     ");
+    insta::assert_snapshot!(said("usage --today"), @"
+    error: `quipu usage` takes no argument `--today`
+    hint: `quipu usage today` sums by it
+    ");
+    insta::assert_snapshot!(said("export b20f --html"), @"
+    error: `quipu export` takes no argument `--html`
+    hint: for example `quipu export last --format html --to page.html`
+    ");
+    insta::assert_snapshot!(said("show b20f --html"), @"
+    error: `quipu show` takes no argument `--html`
+    hint: `quipu export last --format html --to page.html` writes a session as a page
+    ");
+    insta::assert_snapshot!(said("last 5"), @"
+    error: `quipu show` takes no argument `5`
+    hint: `quipu show last -n 5` shows the last 5 messages
+    ");
     // clap's own message is good enough.
     assert!(said("sessions --projcet x").contains("--project"));
 }

@@ -26,6 +26,20 @@ fn an_empty_home_lists_the_folders_that_were_searched() {
     "#);
 }
 
+/// What is to be copied is not broken.
+#[test]
+fn an_empty_home_fits_a_narrow_terminal() {
+    let home = Home::empty();
+    let run = home.run_with("", &[("COLUMNS", "30")]);
+    assert!(run.stdout.contains("\n  claude-code = [\"/path/to/folder\"]\n"), "{run}");
+    let path = home.run_with("config path", &[("COLUMNS", "20")]);
+    assert_eq!(path.stdout, "[HOME]/.config/quipu/config.toml\n");
+    for command in ["show", "search herring", "resume", "export last"] {
+        let run = home.run(command);
+        assert!(run.code == 1 && run.stderr.contains("`quipu demo`"), "{command}: {run}");
+    }
+}
+
 #[test]
 fn the_first_run_collects_and_prints_an_overview() {
     let home = Home::small();

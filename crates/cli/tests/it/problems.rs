@@ -30,6 +30,17 @@ fn each_problem_has_its_line_and_a_command_for_its_bytes() {
 }
 
 #[test]
+fn a_long_place_is_indented() {
+    let home = Home::small();
+    home.run("sync -q");
+    let run = home.run_with("problems --kind welded", &[("COLUMNS", "50")]);
+    let lines: Vec<&str> = run.stdout.lines().collect();
+    assert_eq!(lines[1], "  line.", "{run}");
+    assert_eq!(lines[2], "  ~/.openclaw/agents/main/sessions/odd.jsonl:2", "{run}");
+    assert_eq!(lines[3], "    2 records", "{run}");
+}
+
+#[test]
 fn the_printed_command_restores_the_file() {
     let home = Home::small();
     home.run("sync -q");

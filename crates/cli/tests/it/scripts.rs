@@ -74,6 +74,12 @@ fn an_empty_list_is_an_error_with_its_freshness() {
         assert!(error["fresh_as_of"].as_i64().unwrap() > 1_700_000_000_000, "{command}: {error}");
         assert_eq!(error["pending_bytes"], 0, "{command}");
     }
+    // Nothing was ever collected.
+    for command in ["sessions", "projects", "search herring", "notes"] {
+        let run = Home::empty().run(&format!("{command} --json"));
+        let error = error(&run);
+        assert!(error["hint"].as_str().unwrap().contains("`quipu demo`"), "{command}: {error}");
+    }
     // These collect nothing.
     let id = home.run("session new").stdout;
     let branch = format!("session branch {}", id.trim());

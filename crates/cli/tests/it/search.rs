@@ -94,8 +94,8 @@ fn narrow_terminals_get_narrow_lines() {
     exit 0
     --- stdout
     Why does the checkout time out?
-    640ab4c7 · /home/alice/shop · Claude
-    Code · 2026-01-12
+    640ab4c7 · /home/alice/shop
+    Claude Code · 2026-01-12
       turn 1 · assistant · [MINUTE]
         The payment gateway does not answer.
         I raised the limit of the checkout
@@ -106,6 +106,26 @@ fn narrow_terminals_get_narrow_lines() {
 
     1 hit for checkout AND gateway
     ");
+}
+
+/// A shell removes the quotes of `since:"last week"`; and sessions of an agent are chosen with the
+/// same option as elsewhere.
+#[test]
+fn filters_are_what_one_would_type() {
+    let home = home();
+    home.run("sync");
+    let words = |words: &[&str]| {
+        let run = home.finish(home.command([&["search"], words].concat()));
+        (run.code, run.stdout.lines().last().unwrap_or_default().to_owned())
+    };
+    let (code, last) = words(&["checkout", "since:2 years ago", "-n", "1"]);
+    assert!(code == 0 && last.contains("for checkout, since 20"), "{last}");
+    assert_eq!(words(&["checkout", "-since:2 years ago"]).0, 1);
+    let (code, last) = words(&["checkout", "--agent", "Claude Code"]);
+    assert_eq!((code, last.as_str()), (0, "4 hits for checkout, agent:Claude Code"));
+    assert_eq!(words(&["checkout", "--agent", "openclaw/helper"]).0, 1);
+    let run = home.finish(home.command(["search", "note:last week"]));
+    assert_eq!(run.code, 1, "text: {run}");
 }
 
 #[test]

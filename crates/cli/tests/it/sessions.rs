@@ -126,7 +126,7 @@ fn filters_that_match_nothing_are_an_error() {
     exit 1
     --- stderr
     error: no sessions match these filters
-    hint: `quipu projects` lists all projects; --all adds sub-agents and empty sessions
+    hint: `quipu projects` lists all projects and their agents; --all adds sub-agents and empty sessions
     ");
     snapshot!(home.run("sessions --since soon"), @"
     exit 2
@@ -165,15 +165,15 @@ fn projects_are_listed() {
     exit 0
     --- stdout
     project  sessions  last  agents  path
-    workspace  2  (age)  OpenClaw  /home/demo/openclaw/st71b/workspace
-    proj  1  (age)  OpenClaw (pi)  /home/demo/openclaw/proj
-    project  21  (age)  OpenClaw (oc71, pi73, pi87)  /home/alice/project
-    alice  12  (age)  OpenClaw (spec)  /home/alice
+    workspace  2  (age)  OpenClaw  /home/dem…/workspace
+    proj  1  (age)  OpenClaw/pi  /home/dem…nclaw/proj
+    project  21  (age)  OpenClaw/oc71, OpenClaw/pi73, OpenClaw/pi87  /home/alice/project
+    alice  12  (age)  OpenClaw/spec  /home/alice
     shop  6  (age)  Claude Code  /home/alice/shop
-    (none)  1  (age)  OpenClaw (spec)
-    workspace  1  (age)  OpenClaw (spec)  /Users/tyler/workspace
-    clawd  1  (age)  OpenClaw (spec)  /home/alice/clawd
-    project-dir  1  (age)  OpenClaw (spec)  /Users/bob/project-dir
+    (none)  1  (age)  OpenClaw/spec
+    workspace  1  (age)  OpenClaw/spec  /Users/ty…/workspace
+    clawd  1  (age)  OpenClaw/spec  /home/alice/clawd
+    project-dir  1  (age)  OpenClaw/spec  /Users/bo…roject-dir
     ");
     snapshot!(home.run("projects alice-sh --json").timeless(), @r#"
     exit 0

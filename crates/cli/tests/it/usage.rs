@@ -193,7 +193,7 @@ fn json_is_one_object_per_group() {
     snapshot!(home.run("usage session --json --no-sync --project garden"), @r#"
     exit 0
     --- stdout
-    {"by":"session","group":"s1","responses":1,"input_tokens":2000,"output_tokens":300,"cache_read_tokens":0,"cache_write_tokens":0,"total_tokens":2300,"cost_usd":1.25,"recorded_usd":1.25,"unpriced_tokens":0,"unpriced_models":[],"models":["gemini-2.5-pro"],"format":"openclaw","agent":"main","cwd":"/home/alice/garden","title":"Water the tomatoes","updated_at":1770287401000,"fresh_as_of":"[TIME]","pending_bytes":null}
+    {"by":"session","group":"s1","responses":1,"input_tokens":2000,"output_tokens":300,"cache_read_tokens":0,"cache_write_tokens":0,"total_tokens":2300,"cost_usd":1.25,"recorded_usd":1.25,"unpriced_tokens":0,"unpriced_models":[],"models":["gemini-2.5-pro"],"session_id":"s1","format":"openclaw","agent":"main","cwd":"/home/alice/garden","title":"Water the tomatoes","updated_at":1770287401000,"fresh_as_of":"[TIME]","pending_bytes":null}
     {"by":"total","group":"total","responses":1,"input_tokens":2000,"output_tokens":300,"cache_read_tokens":0,"cache_write_tokens":0,"total_tokens":2300,"cost_usd":1.25,"recorded_usd":1.25,"unpriced_tokens":0,"unpriced_models":[],"models":["gemini-2.5-pro"],"fresh_as_of":"[TIME]","pending_bytes":null}
     "#);
     let lines = home.run("usage agent --json").json_lines();
@@ -280,6 +280,30 @@ fn no_usage_is_no_error() {
     "#);
 }
 
+/// Windows are those of Claude Code's plans, unless another agent is named.
+#[test]
+fn windows_need_sessions_of_an_agent_that_has_them() {
+    let home = Home::empty();
+    assert_eq!(home.run("usage blocks").to_string(), Home::empty().run("").to_string());
+    home.fixture("openclaw/agents/main", ".openclaw/agents/main");
+    home.run("sync -q");
+    snapshot!(home.run("usage blocks"), @"
+    exit 1
+    --- stderr
+    error: no sessions of Claude Code, whose plans have windows
+    hint: --agent or --format chooses sessions of another agent
+    ");
+    assert_eq!(home.run("usage blocks --agent openclaw").code, 0);
+    home.write(SESSION, PROMPT);
+    home.run("sync -q");
+    snapshot!(home.run("usage blocks"), @"
+    exit 0
+    --- stdout
+    no usage in the last 3 days
+    `quipu usage blocks --all` shows all windows
+    ");
+}
+
 /// Claude Code's own total includes a compaction that no transcript records.
 #[test]
 fn requests_that_no_transcript_records_are_counted() {
@@ -355,11 +379,19 @@ fn the_first_groups_and_one_day() {
     };
     assert_eq!(groups("session -n 1"), ["00000000-0000-4000-8000-00000000000a", "total"]);
     assert_eq!(groups("daily -n 1"), ["2026-02-05", "total"], "the last day");
+    for (word, command) in [("day", "daily"), ("weeks", "weekly"), ("sessions", "session")] {
+        assert_eq!(groups(word), groups(command), "{word}");
+    }
+    let line = home.run("usage session -n 1 --json").json_lines().remove(0);
+    assert_eq!(line["session_id"], line["group"]);
     assert_eq!(home.run("usage session -n 1 --csv").stdout.lines().count(), 2);
     let shown = home.run("usage session -n 1").stdout;
-    assert!(shown.contains("and 1 session with a lower cost; --all shows it"), "{shown}");
+    assert!(
+        shown.contains("the total includes 1 session with a lower cost; --all shows it"),
+        "{shown}"
+    );
     let shown = home.run("usage -n 1 --since 2026-02-01").stdout;
-    assert!(shown.contains("and 2 days before that; --all shows them"), "{shown}");
+    assert!(shown.contains("the total includes 2 days before; --all shows them"), "{shown}");
     home.write(SESSION.replace("a.jsonl", "b.jsonl").as_str(), answer_now(7));
     home.run("sync -q");
     assert_eq!(home.run("cost yesterday").stdout, "no usage yesterday\n");
@@ -373,7 +405,7 @@ fn csv_has_one_row_per_group() {
     let rows: Vec<&str> = run.stdout.lines().collect();
     assert_eq!(
         rows[0],
-        "by,group,model,responses,input,output,cache_read,cache_write,total_tokens,cost_usd,recorded_usd,unpriced_tokens,title"
+        "by,group,model,responses,input_tokens,output_tokens,cache_read_tokens,cache_write_tokens,total_tokens,cost_usd,recorded_usd,unpriced_tokens,title"
     );
     assert_eq!(rows[1], "day,2026-02-03,,2,2000000,200000,3000,0,2203000,9.0007,0,0,");
     assert_eq!(rows.len(), 3);

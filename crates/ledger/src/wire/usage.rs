@@ -109,6 +109,8 @@ pub struct RecentWindow {
 #[derive(Debug, Clone, Default, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct UsageSession {
+    /// Its id.
+    pub session_id: String,
     /// The format: `claude-code`, `openclaw`.
     pub format: String,
     /// The agent; empty where the format has no agents, and `null` in JSON.

@@ -9,7 +9,7 @@ use quipu_transcript::story::one_line;
 use super::command::Opener;
 use crate::commands::Context;
 use crate::error::Result;
-use crate::output::{ShortIds, Style, Text, WIDEST_IN_PIPE, bytes, count, elapsed, minute, number};
+use crate::output::{Style, Text, WIDEST_IN_PIPE, bytes, count, elapsed, minute, number};
 
 /// Prints hits, and then what the answer may be missing.
 pub(super) fn show(
@@ -106,7 +106,9 @@ impl GroupKey<'_> {
 fn group(context: &mut Context, opener: &Opener<'_>, hits: &[&SearchHit]) -> Result<()> {
     let Some(first) = hits.first() else { return Ok(()) };
     context.output.line(headline(first))?;
-    context.output.line(origin(context, opener.ids, first))?;
+    for line in Text::joined(origin(context, opener, first), context.output.width()) {
+        context.output.laid_out(&line)?;
+    }
     for (hit, more) in folded(hits) {
         show_hit(context, hit)?;
         if let Some(command) = opener.entry(hit) {
@@ -186,27 +188,33 @@ fn marks(hit: &SearchHit) -> Vec<&str> {
 }
 
 /// Returns the id, project, agent and day of the session, note or job that the hits are in.
-fn origin(context: &Context, ids: &ShortIds, hit: &SearchHit) -> Text {
+fn origin(context: &Context, opener: &Opener<'_>, hit: &SearchHit) -> Vec<Text> {
     let mut parts = Vec::new();
     if let Some(session) = &hit.session_id {
-        parts.push(ids.of(session));
+        parts.push(context.linked_session(opener.ledger, opener.ids, session));
     }
+    let dim = |text: String| Text::styled(Style::Dim, text);
+    let width = context.output.width().unwrap_or(WIDEST_IN_PIPE).min(WIDEST_IN_PIPE);
     let place = hit.cwd.as_deref().or(hit.slug.as_deref()).or(hit.project.as_deref());
-    parts.extend(place.map(|place| one_line(&context.show(place), WIDEST_IN_PIPE)));
+    parts.extend(place.map(|place| dim(one_line(&context.show(place), width))));
     let program = format::by_name(&hit.format).map_or(hit.format.as_str(), |format| format.title());
-    parts.push(match hit.agent.as_deref() {
+    parts.push(dim(match hit.agent.as_deref() {
         None | Some("" | "main") => program.to_owned(),
         Some(agent) => format!("{program}/{agent}"),
-    });
-    parts.extend(hit.time.map(elapsed));
-    Text::styled(Style::Dim, parts.join(" · "))
+    }));
+    parts.extend(hit.time.map(|time| dim(elapsed(time))));
+    parts
 }
 
 fn show_hit(context: &mut Context, hit: &SearchHit) -> Result<()> {
     for near in hit.around.iter().filter(|near| near.is_before) {
         nearby(context, near)?;
     }
-    context.output.line(Text::styled(Style::Dim, format!("  {}", label(hit))))?;
+    let room = context.output.width().map(|width| width.saturating_sub(2));
+    let parts = label(hit).into_iter().map(|part| Text::styled(Style::Dim, part));
+    for line in Text::joined(parts, room) {
+        context.output.laid_out(&Text::plain("  ").join(line))?;
+    }
     let width = context.output.width().map(|width| width.saturating_sub(4));
     for text in snippet(hit) {
         let lines = match width {
@@ -232,7 +240,7 @@ fn nearby(context: &mut Context, near: &quipu_ledger::wire::Nearby) -> Result<()
 }
 
 /// Describes where in the session a hit is, and its role.
-fn label(hit: &SearchHit) -> String {
+fn label(hit: &SearchHit) -> Vec<String> {
     let mut parts = Vec::new();
     parts.extend(hit.turn_number.map(|turn| format!("turn {}", number(turn))));
     let tool = hit.tool.as_deref();
@@ -261,7 +269,7 @@ fn label(hit: &SearchHit) -> String {
         parts.push("older version".to_owned());
     }
     parts.extend(hit.time.map(minute));
-    parts.join(" · ")
+    parts
 }
 
 /// Returns the lines of a hit's text, with the matches marked.

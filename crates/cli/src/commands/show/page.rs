@@ -103,20 +103,25 @@ impl<'c> Page<'c> {
         let facts: Vec<String> = facts.into_iter().flatten().collect();
         let cost = cost.filter(|cost| *cost > 0.0).map(dollars);
         let about = [Some(count(head.turns, "turn")), took(head), cost];
-        let about: String = about.into_iter().flatten().map(|it| format!(" · {it}")).collect();
-        let about = id.with(Style::Dim, about);
-        let about = match head.state {
-            SessionState::Live => about,
-            SessionState::Lost => {
-                about.with(Style::Warning, format!(" · lost: {}", known_of_lost(head)))
-            }
-            state => about.with(Style::Warning, format!(" · {state}")),
+        let about = about.into_iter().flatten().map(|fact| Text::styled(Style::Dim, fact));
+        let warning = match head.state {
+            SessionState::Live => None,
+            SessionState::Lost => Some(format!("lost: {}", known_of_lost(head))),
+            state => Some(state.to_string()),
         };
+        let warning = warning.map(|warning| Text::styled(Style::Warning, warning));
+        let about = std::iter::once(id).chain(about).chain(warning);
         self.context.output.line(Text::styled(Style::Bold, title(head, self.width())))?;
-        for line in joined(&facts, self.room(0)) {
-            self.context.output.laid_out(&Text::styled(Style::Dim, line))?;
+        let room = self.room(0);
+        let fact = |fact: String| {
+            Text::styled(Style::Dim, one_line(&fact, room.unwrap_or(WIDEST_IN_PIPE)))
+        };
+        for line in Text::joined(facts.into_iter().map(fact), room)
+            .into_iter()
+            .chain(Text::joined(about, self.context.output.width()))
+        {
+            self.context.output.laid_out(&line)?;
         }
-        self.context.output.line(about)?;
         for (word, other) in [
             ("sub-agent of", &head.parent_session_id),
             ("forked from", &head.fork_of),
@@ -481,27 +486,6 @@ impl<'c> Page<'c> {
 pub(in crate::commands) fn title(head: &StoryHead, width: usize) -> String {
     let text = head.title.as_deref().unwrap_or("untitled");
     one_line(text, width.min(MAX_WIDTH))
-}
-
-/// Joins facts into as few lines as fit. A fact is broken only if it is longer than a line.
-fn joined(facts: &[String], room: Option<usize>) -> Vec<String> {
-    const BETWEEN: &str = " · ";
-    let mut lines: Vec<String> = Vec::new();
-    for fact in facts {
-        let fact = one_line(fact, room.unwrap_or(WIDEST_IN_PIPE));
-        match lines.last_mut() {
-            Some(line)
-                if room.is_none_or(|room| {
-                    Text::plain(&*line).width() + BETWEEN.len() + Text::plain(&fact).width() <= room
-                }) =>
-            {
-                line.push_str(BETWEEN);
-                line.push_str(&fact);
-            }
-            _ => lines.push(fact),
-        }
-    }
-    lines
 }
 
 /// Returns the time between the first and the last entry.

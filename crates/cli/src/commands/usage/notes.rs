@@ -25,9 +25,14 @@ pub(super) fn show(
     context.output.gap()?;
     let total = &report.total;
     if hidden > 0 {
-        let which = if by.is_time() { "before that" } else { "with a lower cost" };
+        let which = match (by.is_time(), hidden) {
+            (true, _) => "before",
+            (false, 1) => "with a lower cost",
+            (false, _) => "with lower costs",
+        };
         let them = if hidden == 1 { "it" } else { "them" };
-        let text = format!("and {} {which}; --all shows {them}", groups(by, hidden));
+        let hidden = groups(by, hidden);
+        let text = format!("the total includes {hidden} {which}; --all shows {them}");
         context.output.line(Text::styled(Style::Dim, text))?;
     }
     if total.unpriced_tokens > 0 {

@@ -8,7 +8,7 @@ use crate::file::ledger::Ledger;
 pub struct Names {
     /// Tools that were called.
     pub tools: Vec<String>,
-    /// Agents of sessions.
+    /// Agents of sessions, by every name that filters take: `openclaw`, `openclaw/main`, `main`.
     pub agents: Vec<String>,
 }
 
@@ -21,6 +21,11 @@ pub fn names(ledger: &Ledger) -> Result<Names> {
     };
     Ok(Names {
         tools: read("SELECT DISTINCT name FROM tools WHERE name <> '' ORDER BY name")?,
-        agents: read("SELECT DISTINCT agent FROM sessions WHERE agent <> '' ORDER BY agent")?,
+        agents: read(
+            "SELECT format FROM sessions
+              UNION SELECT agent FROM sessions WHERE agent <> ''
+              UNION SELECT format || '/' || agent FROM sessions WHERE agent <> ''
+              ORDER BY 1",
+        )?,
     })
 }

@@ -47,7 +47,6 @@ pub(super) struct Groups {
 
 /// The fields of a session that groups need.
 struct Session {
-    id: String,
     /// The session that it works for.
     parent: Option<i64>,
     project: Option<String>,
@@ -154,7 +153,9 @@ impl Groups {
             return *group;
         }
         let group = self.names.len();
-        self.names.push(self.sessions.get(&head).map_or(UNKNOWN.to_owned(), |s| s.id.clone()));
+        self.names.push(
+            self.sessions.get(&head).map_or(UNKNOWN.to_owned(), |s| s.wire.session_id.clone()),
+        );
         self.heads.push(head);
         self.known.insert(head, group);
         group
@@ -286,10 +287,10 @@ fn sessions(conn: &Connection) -> Result<HashMap<i64, Session>> {
     while let Some(row) = rows.next()? {
         let cwd: Option<String> = row.get(4)?;
         let session = Session {
-            id: row.get(1)?,
             parent: row.get(6)?,
             project: None,
             wire: UsageSession {
+                session_id: row.get(1)?,
                 format: row.get(2)?,
                 agent: row.get(3)?,
                 cwd,
