@@ -261,3 +261,85 @@ fn paths_are_found_in_source_text() {
     ];
     assert_eq!(found, expected);
 }
+
+/// Returns the dependencies of each crate of the workspace, without those of its tests.
+fn dependencies() -> BTreeMap<String, Vec<String>> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let mut found = BTreeMap::new();
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        let manifest = fs::read_to_string(path.join("Cargo.toml")).unwrap();
+        let (mut names, mut is_dependency) = (Vec::new(), false);
+        for line in manifest.lines() {
+            if line.starts_with('[') {
+                is_dependency = line.ends_with("dependencies]") && line != "[dev-dependencies]";
+            } else if let (true, Some(end)) = (is_dependency, line.find(['.', ' ', '='])) {
+                names.push(line[..end].to_owned());
+            }
+        }
+        found.insert(path.file_name().unwrap().to_str().unwrap().to_owned(), names);
+    }
+    found
+}
+
+/// The crates, each with those that it may use. ARCHITECTURE.md describes them.
+const CRATES: [(&str, &[&str]); 7] = [
+    ("transcript", &[]),
+    ("fts5", &[]),
+    ("ledger", &["quipu-fts5", "quipu-transcript"]),
+    ("gateway", &["quipu-ledger", "quipu-transcript"]),
+    ("cli", &["quipu-gateway", "quipu-ledger", "quipu-transcript"]),
+    ("bench", &["quipu-ledger"]),
+    ("torture", &[]),
+];
+
+#[test]
+fn no_crate_uses_a_later_one() {
+    let dependencies = dependencies();
+    let known: Vec<&str> = CRATES.iter().map(|(name, _)| *name).collect();
+    assert!(dependencies.keys().all(|name| known.contains(&name.as_str())), "{dependencies:?}");
+    for (name, allowed) in CRATES {
+        let own = dependencies[name].iter().filter(|used| used.starts_with("quipu-"));
+        let own: Vec<&str> = own.map(String::as_str).collect();
+        assert_eq!(own, allowed, "{name}");
+    }
+}
+
+/// SQL is only in the ledger and its index, and asynchronous code only in the gateway.
+#[test]
+fn sql_and_async_code_stay_in_their_crates() {
+    let homes: [(&str, &[&str]); 3] = [
+        ("rusqlite", &["fts5", "ledger", "torture"]),
+        ("tokio", &["gateway"]),
+        ("clap", &["bench", "cli", "torture"]),
+    ];
+    let dependencies = dependencies();
+    for (used, allowed) in homes {
+        let users = dependencies.iter().filter(|(_, names)| names.iter().any(|name| name == used));
+        let users: Vec<&str> = users.map(|(name, _)| name.as_str()).collect();
+        assert_eq!(users, allowed, "{used}");
+    }
+}
+
+/// The table of dependencies in ARCHITECTURE.md names every crate from elsewhere, and no other.
+#[test]
+fn every_dependency_has_a_reason() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let page = fs::read_to_string(folder.join("ARCHITECTURE.md")).unwrap();
+    let table = page.split("## Dependencies").nth(1).unwrap().split("\n## ").next().unwrap();
+    let mut explained: Vec<&str> = Vec::new();
+    for row in table.lines().filter(|line| line.starts_with("| `")) {
+        let cell = row.split('|').nth(1).unwrap();
+        explained.extend(cell.split('`').skip(1).step_by(2));
+    }
+    explained.retain(|name| *name != "quipu-ledger" && *name != "schema");
+    let manifest = fs::read_to_string(folder.join("Cargo.toml")).unwrap();
+    let list = manifest.split("[workspace.dependencies]").nth(1).unwrap();
+    let list = list.split("\n[").next().unwrap();
+    let is_name = |line: &&str| line.starts_with(|c: char| c.is_ascii_lowercase());
+    let names = list.lines().filter(is_name).filter_map(|line| line.split(' ').next());
+    let mut used: Vec<&str> = names.filter(|name| !name.starts_with("quipu-")).collect();
+    explained.sort_unstable();
+    used.sort_unstable();
+    assert_eq!(explained, used);
+}
