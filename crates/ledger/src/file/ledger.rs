@@ -3,6 +3,7 @@
 //! Never prints and never retries a failed transaction. All rows of a ledger at its path are
 //! written through [`Ledger::write`], except by migrations.
 
+mod connect;
 mod staging;
 
 use std::fs;
@@ -16,16 +17,19 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
 
 use crate::base::foreign::FileId;
-use crate::base::sidecar::{beside, log_length};
+use crate::base::sidecar::beside;
 use crate::file::building::create;
-use crate::file::ledger_path::{
-    FoundAtPath, in_real_folder, inspect, make_room, name_for_log, set_log_aside,
-};
-use crate::file::lock::{self, WriteLock};
+use crate::file::ledger_path::{FoundAtPath, inspect, make_room, name_for_log, set_log_aside};
+use crate::file::lock::WriteLock;
 use crate::file::open_files::OpenFile;
-use crate::file::{companions, free_space, read_only, schema};
-use crate::{Error, Result, Trouble};
+use crate::file::{companions, read_only, schema};
+use crate::{Error, Result};
+use connect::{
+    assert_sqlite, busy, connect, connect_to_read, or_no_room, refuse_newer, user_version,
+};
 use staging::Staging;
+
+pub(crate) use connect::set_up;
 
 /// The shortest wait for SQLite's own lock, even if the wait in the queue took the whole limit.
 const MIN_LOCK_WAIT: Duration = Duration::from_millis(50);
@@ -36,9 +40,6 @@ pub(crate) const MAX_LOCK_WAIT: Duration = Duration::from_secs(10);
 /// The time limit for a call that needs a complete projection. The call projects missing records
 /// itself, in turns with other processes. A million records take about a minute.
 const MAX_CATCH_UP_TIME: Duration = Duration::from_secs(600);
-
-/// The number of attempts to open a ledger that is replaced while it is opened.
-const MAX_OPEN_ATTEMPTS: usize = 8;
 
 /// The time that a checkpoint waits for readers if it can also be done later.
 const SHORT_LOCK_WAIT: Duration = Duration::from_millis(100);
@@ -539,81 +540,6 @@ impl Drop for Ledger {
     }
 }
 
-/// Opens the file at `path`. If another file is moved there at the same time, opens it again:
-/// SQLite finds the log by name, and the log would belong to the other file.
-fn connect(path: &Path, access: OpenFlags, longest: Duration) -> Result<(Connection, OpenFile)> {
-    free_space::check(path)?;
-    let (conn, opened) = connect_as(path, &in_real_folder(path), access, longest)?;
-    match opened.back_shared_memory(path) {
-        Ok(()) => Ok((conn, opened)),
-        Err(error) => {
-            // The connection closes before the file's entry in the registry is removed.
-            drop(conn);
-            Err(error)
-        }
-    }
-}
-
-/// Opens the file at `path` for reading only, and returns whether it was opened as immutable. A
-/// file is opened as immutable if no file can be created beside it and its log is empty.
-fn connect_to_read(path: &Path, longest: Duration) -> Result<(Connection, OpenFile, bool)> {
-    let access = OpenFlags::SQLITE_OPEN_READ_ONLY;
-    let open_immutable = || {
-        let name = read_only::immutable(&in_real_folder(path));
-        let access = access | OpenFlags::SQLITE_OPEN_URI;
-        let (conn, opened) = connect_as(path, &name, access, longest)?;
-        Ok((conn, opened, true))
-    };
-    let is_unwritable = read_only::is_unwritable(path);
-    if is_unwritable && read_only::is_quiescent(path) {
-        return open_immutable();
-    }
-    let error = match connect(path, access, longest) {
-        Err(error) => error,
-        Ok((conn, opened)) => return Ok((conn, opened, false)),
-    };
-    // SQLite does not name the file that it may not open.
-    companions::check_readable(path)?;
-    // A disk that cannot be written to may also be full.
-    let is_stopped = matches!(error.trouble(), Trouble::ReadOnly | Trouble::DiskFull);
-    match log_length(path) {
-        0 if error.trouble() == Trouble::DiskFull => open_immutable(),
-        0 if is_stopped && is_unwritable => open_immutable(),
-        _ if is_stopped && is_unwritable => Err(Error::HiddenLog { path: path.to_owned() }),
-        _ => Err(error),
-    }
-}
-
-/// Opens the file at `path`. SQLite opens it by `name`, which may be a URI.
-fn connect_as(
-    path: &Path,
-    name: &Path,
-    access: OpenFlags,
-    longest: Duration,
-) -> Result<(Connection, OpenFile)> {
-    for _ in 0..MAX_OPEN_ATTEMPTS {
-        let opened = OpenFile::at(path)?;
-        let conn = Connection::open_with_flags(
-            name,
-            access | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_NOFOLLOW,
-        );
-        let conn = conn.map_err(Error::from).and_then(|conn| {
-            set_up_waiting(&conn, longest)?;
-            // The first read opens the log.
-            user_version(&conn)?;
-            Ok(conn)
-        });
-        let conn = conn.map_err(|error| match or_no_room(error, path) {
-            Error::Sqlite(error) => busy(error, path, longest),
-            error => error,
-        });
-        if opened.is_at(path) {
-            return Ok((conn?, opened));
-        }
-    }
-    Err(Error::Replaced { path: path.to_owned() })
-}
-
 /// A second connection that only checkpoints, while the first one writes.
 pub(crate) struct Checkpointer {
     conn: Connection,
@@ -635,82 +561,4 @@ impl Checkpointer {
         self.conn.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()))?;
         Ok(())
     }
-}
-
-/// Applies the settings of every connection.
-pub(crate) fn set_up(conn: &Connection) -> Result<()> {
-    set_up_waiting(conn, MAX_LOCK_WAIT)
-}
-
-/// Applies the settings of every connection. Some of them read the file, and wait at most `longest`
-/// for another writer.
-fn set_up_waiting(conn: &Connection, longest: Duration) -> Result<()> {
-    conn.busy_timeout(longest)?;
-    conn.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
-    conn.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
-    // Without this setting, a statement that could use a partial index is planned again for every
-    // value.
-    conn.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
-    // The projection is written in any order; `quipu doctor` checks the references.
-    conn.pragma_update(None, "foreign_keys", false)?;
-    conn.pragma_update(None, "cell_size_check", true)?;
-    conn.pragma_update(None, "mmap_size", 0)?;
-    conn.pragma_update(None, "temp_store", "MEMORY")?;
-    // A cache three times as large makes reads no faster and an import slower: it touches new
-    // memory.
-    conn.pragma_update(None, "cache_size", -8192)?;
-    conn.pragma_update(None, "journal_size_limit", 64 << 20)?;
-    conn.pragma_update(None, "wal_autocheckpoint", 8192)?;
-    conn.set_prepared_statement_cache_capacity(128);
-    Ok(())
-}
-
-fn user_version(conn: &Connection) -> Result<i64> {
-    Ok(conn.prepare_cached("PRAGMA user_version")?.query_row([], |row| row.get(0))?)
-}
-
-/// Refuses a file with a newer schema.
-fn refuse_newer(conn: &Connection, path: &Path) -> Result<()> {
-    let (found, known) = (user_version(conn)?, schema::truth_version());
-    if found > known {
-        return Err(Error::Newer { path: path.to_owned(), found, known });
-    }
-    Ok(())
-}
-
-/// Turns an error into [`Error::NoRoom`] if a full disk may have caused it.
-fn or_no_room(error: Error, path: &Path) -> Error {
-    match error {
-        Error::Sqlite(error) if is_about_disk(&error) && free_space::is_nearly_full(path) => {
-            Error::NoRoom { path: path.to_owned() }
-        }
-        error => error,
-    }
-}
-
-/// Returns whether a full disk may have caused the error. SQLite reports it in several ways.
-fn is_about_disk(error: &rusqlite::Error) -> bool {
-    use rusqlite::ErrorCode::{CannotOpen, DiskFull, SystemIoFailure};
-    matches!(error.sqlite_error_code(), Some(CannotOpen | DiskFull | SystemIoFailure))
-}
-
-/// Turns a lock timeout of SQLite after `longest` into [`Error::Busy`].
-fn busy(error: rusqlite::Error, path: &Path, longest: Duration) -> Error {
-    match error.sqlite_error_code() {
-        Some(rusqlite::ErrorCode::DatabaseBusy | rusqlite::ErrorCode::DatabaseLocked) => {
-            let holder = lock::holder(path);
-            Error::Busy { path: path.to_owned(), waited: longest, holder }
-        }
-        _ => Error::Sqlite(error),
-    }
-}
-
-fn assert_sqlite() -> Result<()> {
-    if rusqlite::version_number() < schema::OLDEST_SQLITE {
-        return Err(Error::damaged(format!(
-            "built with SQLite {}, which can corrupt files; 3.51.3 or newer is required",
-            rusqlite::version()
-        )));
-    }
-    Ok(())
 }

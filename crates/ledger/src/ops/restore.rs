@@ -49,6 +49,46 @@ pub enum Generations {
     All,
 }
 
+/// Selects every generation that has bytes to restore, with its source, by source and number.
+const GENERATIONS: &str = "
+    SELECT s.id, s.format, s.root, s.path, g.id, g.number, g.mtime_ns, g.id = s.generation,
+           s.kind = 'rows', g.cursor > 0, s.first_path, coalesce(d.is_kept, 0)
+      FROM sources s JOIN generations g ON g.source = s.id
+      LEFT JOIN damaged d ON d.generation = g.id
+     WHERE s.refused IS NULL
+       AND (s.kind IN ('file', 'native')
+            -- A database itself has no bytes; its sessions have, and its index may.
+            OR s.kind = 'rows' AND (g.cursor > 0 OR d.is_kept OR EXISTS (
+                   SELECT 1 FROM indexes i WHERE i.source = s.id)))
+     ORDER BY s.id, g.number";
+
+impl RestoreScope<'_> {
+    /// Returns the sources to restore; `None` for all.
+    fn sources(&self, ledger: &Ledger) -> Result<Option<Vec<SourceId>>> {
+        Ok(match *self {
+            RestoreScope::All => None,
+            RestoreScope::Session(name) => {
+                Some(complete(ledger, &mut |conn| match find::session(conn, name) {
+                    Err(Error::Empty { .. }) => empty::sources(conn, name),
+                    session => sources_of(conn, session?),
+                })?)
+            }
+            RestoreScope::Source(path) => Some(sources_at(ledger.conn(), path)?),
+        })
+    }
+}
+
+impl Generations {
+    /// Returns whether the generation with this number is restored.
+    fn include(self, number: i64, is_newest: bool) -> bool {
+        match self {
+            Generations::Newest => is_newest,
+            Generations::Number(wanted) => number == wanted,
+            Generations::All => true,
+        }
+    }
+}
+
 /// The suffix of a compressed file, which its decompressed form lacks.
 const COMPRESSED: &[u8] = b".zst";
 
@@ -79,32 +119,12 @@ pub fn restore(
     generations: Generations,
 ) -> Result<RestoreReport> {
     let conn = ledger.conn();
-    let sources = match scope {
-        RestoreScope::All => None,
-        RestoreScope::Session(name) => {
-            Some(complete(ledger, &mut |conn| match find::session(conn, name) {
-                Err(Error::Empty { .. }) => empty::sources(conn, name),
-                session => sources_of(conn, session?),
-            })?)
-        }
-        RestoreScope::Source(path) => Some(sources_at(conn, path)?),
-    };
+    let sources = scope.sources(ledger)?;
     let mut report = RestoreReport::default();
     let mut names = Names::new(conn)?;
     let mut target = None;
     let forgotten = Forgotten::load(conn)?;
-    let mut statement = conn.prepare(
-        "SELECT s.id, s.format, s.root, s.path, g.id, g.number, g.mtime_ns, g.id = s.generation,
-                s.kind = 'rows', g.cursor > 0, s.first_path, coalesce(d.is_kept, 0)
-           FROM sources s JOIN generations g ON g.source = s.id
-           LEFT JOIN damaged d ON d.generation = g.id
-          WHERE s.refused IS NULL
-            AND (s.kind IN ('file', 'native')
-                 -- A database itself has no bytes; its sessions have, and its index may.
-                 OR s.kind = 'rows' AND (g.cursor > 0 OR d.is_kept OR EXISTS (
-                        SELECT 1 FROM indexes i WHERE i.source = s.id)))
-          ORDER BY s.id, g.number",
-    )?;
+    let mut statement = conn.prepare(GENERATIONS)?;
     let mut rows = statement.query([])?;
     while let Some(row) = rows.next()? {
         let source: SourceId = row.get(0)?;
@@ -115,12 +135,9 @@ pub fn restore(
         let folder = names.folder(&format, &root);
         let (generation, number): (GenerationId, i64) = (row.get(4)?, row.get(5)?);
         let is_newest: bool = row.get(7)?;
-        let is_wanted = match generations {
-            Generations::Newest => is_newest,
-            Generations::Number(wanted) => number == wanted,
-            Generations::All => true,
-        };
-        if !is_wanted || sources.as_ref().is_some_and(|sources| !sources.contains(&source)) {
+        if !generations.include(number, is_newest)
+            || sources.as_ref().is_some_and(|sources| !sources.contains(&source))
+        {
             continue;
         }
         let from_rows: bool = row.get(8)?;

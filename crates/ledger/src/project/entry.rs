@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use quipu_fts5::PendingPostings;
-use quipu_transcript::entry::Role;
+use quipu_transcript::entry::{Role, Usage};
 use quipu_transcript::format::Part;
 use quipu_transcript::problem::{Problem, ProblemKind};
 use rusqlite::{OptionalExtension, Transaction};
@@ -56,22 +56,11 @@ impl Fold {
         }
         let mut problems = store_facts(tx, position, session, &entry)?;
 
-        // An entry with a known id is a repetition if its content is the same; otherwise it is a
-        // newer version. A line that the session has elsewhere is a repetition too, even without an
-        // id.
         let older = match &entry.uuid {
             Some(uuid) => session.find(tx, uuid)?,
             None => None,
         };
-        let seen = match older.filter(|known| known.content == entry.content) {
-            Some(known) => Some(known),
-            None => match first_sighting(tx, same_as, Some(row))? {
-                None if begins_source(position, state, &entry) => {
-                    first_entry(tx, row)?.filter(|known| known.content == entry.content)
-                }
-                seen => seen,
-            },
-        };
+        let seen = repeated(tx, position, state, &entry, older, same_as, row)?;
         if let Some(known) = seen {
             insert_sighting(tx, id, known.id)?;
             state.has_header |= matches!(entry.detail, Detail::Header);
@@ -111,21 +100,8 @@ impl Fold {
             session.columns.automatic_turns += i64::from(is_automatic);
             tree_position.turn = Some(id);
         }
-        if entry.marks.is_queued && session.columns.turns == 0 {
-            // A later prompt replaces it.
-            session.set_first_prompt(None, entry.text.prose.as_str(), false);
-        }
-        if entry.marks.is_command && session.columns.first_prompt.is_none() {
-            // A session of nothing but commands is named by its first one.
-            session.set_first_prompt(None, entry.text.prose.as_str(), false);
-        }
-        if is_prompt {
-            session.set_first_prompt(
-                tree_position.turn,
-                entry.text.prose.as_str(),
-                entry.marks.is_automatic,
-            );
-        }
+        let turn_of_prompt = is_prompt.then_some(tree_position.turn);
+        note_first_prompt(session, &entry, turn_of_prompt);
 
         let at = tools::CallContext {
             conn: tx,
@@ -161,32 +137,10 @@ impl Fold {
             state.last_entry = Some(id);
             state.last_turn = tree_position.turn;
         }
-        if let Some(draft) = &entry.usage {
-            let usage_entry = usage::UsageEntry {
-                session: row,
-                is_complete: session.is_complete,
-                entry: id,
-                turn: tree_position.turn,
-                time: entry.time,
-                is_sidechain: entry.marks.is_sidechain,
-                model: draft.model.or(state.model.as_deref()),
-            };
-            let grown = session.usage.add(tx, &mut self.models, &usage_entry, draft)?;
-            if let Some((turn, before, after)) = grown {
-                self.turns.add_usage(tx, turn, &before, &after)?;
-            }
-        }
-        for fact in &entry.facts {
-            if let Fact::UsageTotal(total) = fact {
-                let at = usage::TotalEntry {
-                    session: row,
-                    is_complete: session.is_complete,
-                    entry: id,
-                    leaf: session.columns.leaf,
-                    time: session.columns.last_entry_at,
-                };
-                session.usage.add_total(tx, &mut self.models, &at, total)?;
-            }
+        let model = state.model.as_deref();
+        let grown = add_usage(at, session, &mut self.models, &entry, model, tree_position.turn)?;
+        if let Some((turn, before, after)) = grown {
+            self.turns.add_usage(tx, turn, &before, &after)?;
         }
         session.bound_memory(tx)?;
         if let Some(turn) = tree_position.turn {
@@ -316,6 +270,83 @@ impl Fold {
             _ => Ok(named_session.map(Arc::new)),
         }
     }
+}
+
+/// Returns the entry that this one repeats. An entry with a known id is a repetition if its content
+/// is the same; otherwise it is a newer version of `older`. A line that the session has elsewhere is
+/// a repetition too, even without an id.
+fn repeated(
+    tx: &Transaction<'_>,
+    position: &RecordPosition<'_>,
+    state: &SourceState,
+    entry: &DraftEntry,
+    older: Option<KnownEntry>,
+    same_as: Option<EntryId>,
+    session: SessionRow,
+) -> Result<Option<KnownEntry>> {
+    let is_same = |known: &KnownEntry| known.content == entry.content;
+    if let Some(known) = older.filter(is_same) {
+        return Ok(Some(known));
+    }
+    Ok(match first_sighting(tx, same_as, Some(session))? {
+        None if begins_source(position, state, entry) => first_entry(tx, session)?.filter(is_same),
+        seen => seen,
+    })
+}
+
+/// Stores the text of an entry as the session's first prompt, if it may be that. `turn` is the turn
+/// of a prompt; `None` for any other entry.
+fn note_first_prompt(session: &mut Session, entry: &DraftEntry, turn: Option<Option<EntryId>>) {
+    let text = entry.text.prose.as_str();
+    // A later prompt replaces a queued one.
+    if entry.marks.is_queued && session.columns.turns == 0 {
+        session.set_first_prompt(None, text, false);
+    }
+    // A session of nothing but commands is named by its first one.
+    if entry.marks.is_command && session.columns.first_prompt.is_none() {
+        session.set_first_prompt(None, text, false);
+    }
+    if let Some(turn) = turn {
+        session.set_first_prompt(turn, text, entry.marks.is_automatic);
+    }
+}
+
+/// Adds the usage of an entry, and the totals that it states. Returns the turn of a response that
+/// has grown, with its usage before and after.
+fn add_usage(
+    at: tools::CallContext<'_>,
+    session: &mut Session,
+    models: &mut usage::Models,
+    entry: &DraftEntry,
+    model_in_effect: Option<&usage::Model>,
+    turn: Option<EntryId>,
+) -> Result<Option<(EntryId, Usage, Usage)>> {
+    let mut grown = None;
+    if let Some(draft) = &entry.usage {
+        let usage_entry = usage::UsageEntry {
+            session: at.session,
+            is_complete: at.is_complete,
+            entry: at.entry,
+            turn,
+            time: entry.time,
+            is_sidechain: entry.marks.is_sidechain,
+            model: draft.model.or(model_in_effect),
+        };
+        grown = session.usage.add(at.conn, models, &usage_entry, draft)?;
+    }
+    for fact in &entry.facts {
+        if let Fact::UsageTotal(total) = fact {
+            let total_entry = usage::TotalEntry {
+                session: at.session,
+                is_complete: at.is_complete,
+                entry: at.entry,
+                leaf: session.columns.leaf,
+                time: session.columns.last_entry_at,
+            };
+            session.usage.add_total(at.conn, models, &total_entry, total)?;
+        }
+    }
+    Ok(grown)
 }
 
 /// Returns the entry of the record with the same bytes, if it belongs to the same session.

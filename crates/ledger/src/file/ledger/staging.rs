@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, OpenFlags};
 
-use super::{Ledger, MAX_LOCK_WAIT, assert_sqlite, connect, set_up};
+use super::connect::{assert_sqlite, connect, set_up};
+use super::{Ledger, MAX_LOCK_WAIT};
 use crate::file::building::{Building, remove_unfinished, turn_off_journal};
 use crate::file::ledger_path::{FoundAtPath, inspect, make_room};
 use crate::file::lock::{Turn, WriteLock};
