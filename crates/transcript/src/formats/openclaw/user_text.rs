@@ -5,10 +5,10 @@
 //! every piece of the text is either the person's or attached, so nothing is dropped. A heading
 //! that is not followed by what OpenClaw writes there is the person's own text.
 
-use std::borrow::Cow;
+mod facts;
+
 use std::ops::Range;
 
-use crate::json::{self, Odd, Word, fields, non_empty};
 use crate::story::path_line;
 
 /// A user text, split into pieces.
@@ -389,7 +389,7 @@ impl<'t> Reader<'t> {
             Style::Marked if label == "Context" => text.len(),
             _ => match fence_end(text, body) {
                 Some(end) => {
-                    self.learn(label, text.get(body..end).unwrap_or_default());
+                    facts::learn(&mut self.found, label, text.get(body..end).unwrap_or_default());
                     end
                 }
                 None if style == Style::Fenced => return None,
@@ -398,34 +398,6 @@ impl<'t> Reader<'t> {
         };
         self.has_sender |= matches!(label, "Sender" | "Conversation info");
         Some((label, end))
-    }
-
-    /// Takes sender, channel and message id from the JSON of a block.
-    fn learn(&mut self, label: &str, block: &str) {
-        let json = block.trim().trim_start_matches("```json").trim_end_matches("```");
-        match label {
-            "Sender" => {
-                let Some(sender) = Sender::parse(json) else { return };
-                self.found.sender = sender.name().or(self.found.sender.take());
-            }
-            "Conversation info" => {
-                let Ok(info) =
-                    json::object::<Conversation<'_>>(json.as_bytes(), &mut Odd::default())
-                else {
-                    return;
-                };
-                let chat = info.chat_id.as_ref().and_then(|chat| chat.0.split_once(':'));
-                let chat = chat.map(|(channel, _)| channel.to_owned());
-                let channel = info.channel.or(info.provider).map(Cow::into_owned).or(chat);
-                self.found.channel = channel.or(self.found.channel.take());
-                let id = info.message_id.map(|id| id.0.into_owned());
-                self.found.message_id = id.or(self.found.message_id.take());
-                if self.found.sender.is_none() {
-                    self.found.sender = info.sender.and_then(|sender| sender.name());
-                }
-            }
-            _ => {}
-        }
     }
 
     fn finish(mut self) -> UserText<'t> {
@@ -443,7 +415,8 @@ impl<'t> Reader<'t> {
             }
             return self.found;
         };
-        // The first of these texts stands for a person's bare command, and may have a sender.
+        // OpenClaw sends the first of these texts in place of a person's bare command, so it may
+        // have a sender.
         self.found.is_automatic |= first_words.starts_with(AUTOMATIC[0]);
         if !self.has_sender {
             // Extensions may put their own text before it.
@@ -583,73 +556,6 @@ fn date_in(text: &str) -> Option<usize> {
 
 fn is_day(word: &str) -> bool {
     ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"].contains(&word)
-}
-
-fields! {
-    /// Facts about a conversation.
-    struct Conversation<'a> {
-        "sender" => sender: Sender<'a>,
-        "message_id" => message_id: Word<'a>,
-        "chat_id" => chat_id: Word<'a>,
-        "channel" => channel: Cow<'a, str>,
-        "provider" => provider: Cow<'a, str>,
-    }
-}
-
-fields! {
-    /// Facts about a sender.
-    struct SenderFields<'a> {
-        "label" => label: Cow<'a, str>,
-        "name" => name: Cow<'a, str>,
-        "username" => username: Cow<'a, str>,
-        "e164" => phone: Cow<'a, str>,
-        "id" => id: Word<'a>,
-    }
-}
-
-/// A sender: an object, or only a name.
-#[derive(Debug)]
-pub(crate) enum Sender<'a> {
-    Name(Cow<'a, str>),
-    Fields(Box<SenderFields<'a>>),
-}
-
-impl<'a> Sender<'a> {
-    fn parse(json: &'a str) -> Option<Sender<'a>> {
-        json::object(json.as_bytes(), &mut Odd::default()).ok().map(Sender::Fields)
-    }
-
-    /// Returns the name to show. A label that equals the id belongs to the program through which a
-    /// person writes; it is not the name of a person.
-    fn name(self) -> Option<String> {
-        let name = match self {
-            Sender::Name(name) => non_empty(Some(name)),
-            Sender::Fields(fields) => {
-                let id = non_empty(fields.id.map(|id| id.0));
-                let label = non_empty(fields.label);
-                let is_program = label.is_some() && label == id;
-                non_empty(fields.name)
-                    .or(label.filter(|_| !is_program))
-                    .or(non_empty(fields.username))
-                    .or(non_empty(fields.phone))
-                    .or(id.filter(|_| !is_program))
-            }
-        };
-        name.map(Cow::into_owned)
-    }
-}
-
-impl<'de> json::Lenient<'de> for Sender<'de> {
-    fn from_text(text: &str) -> Option<Self> {
-        Some(Sender::Name(Cow::Owned(text.to_owned())))
-    }
-
-    fn from_object<A: serde::de::MapAccess<'de>>(
-        object: A,
-        odd: &mut Odd,
-    ) -> Result<Option<Self>, A::Error> {
-        Ok(SenderFields::from_object(object, odd)?.map(|fields| Sender::Fields(Box::new(fields))))
-    }
 }
 
 #[cfg(test)]
