@@ -126,8 +126,9 @@ pub(crate) fn parse(arguments: &[OsString]) -> Result<Args, clap::Error> {
             .and_then(|matches| Args::from_arg_matches(&matches))
     };
     try_parse(Args::command(), arguments.to_vec()).map_err(|error| {
-        // The message quotes arguments. Parsing the escaped ones again makes it quote these.
-        // The help is laid out only now: that takes longer than parsing.
+        // The message quotes arguments, which may have control characters. Parsing escaped
+        // arguments makes it quote those instead. The help is laid out only now: that takes longer
+        // than parsing.
         let safe =
             arguments.iter().map(|argument| safe(&argument.to_string_lossy()).into_owned().into());
         try_parse(help::add(Args::command()), safe.collect()).err().unwrap_or(error)

@@ -25,11 +25,11 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FORMAT")]
     format: Option<String>,
 
-    /// Only sessions last active since then: `3d`, `monday`, `2026-11-01`, `2026-11-01..2026-11-07`
+    /// Only sessions last active at or after this time: `3d`, `monday`, `2026-11-01`, `2026-11-01..2026-11-07`
     #[arg(long, short = 's', value_name = "WHEN", allow_hyphen_values = true)]
     since: Option<String>,
 
-    /// Only sessions last active before or on that day
+    /// Only sessions last active on or before this day
     #[arg(long, value_name = "WHEN", allow_hyphen_values = true)]
     until: Option<String>,
 

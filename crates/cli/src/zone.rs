@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, Zoned};
 
-/// A link to the machine's zone in the zone database.
+/// The link to the machine's zone in the zone database.
 const LOCAL: &str = "/etc/localtime";
 
 /// Returns the zone of this process.
@@ -20,7 +20,8 @@ pub(crate) fn now() -> Zoned {
     Timestamp::now().to_zoned(zone())
 }
 
-/// Returns texts for times at or after `milliseconds`, from the shortest to the most precise.
+/// Returns texts whose end ([`filters::until`](crate::filters::until)) comes after `milliseconds`:
+/// a day, a second, a millisecond.
 pub(crate) fn just_after(milliseconds: i64) -> Vec<String> {
     let steps = [(0, "%Y-%m-%d"), (1000, "%Y-%m-%dT%H:%M:%S"), (1, "%Y-%m-%dT%H:%M:%S%.3f")];
     let texts = steps.into_iter().filter_map(|(later, form)| {

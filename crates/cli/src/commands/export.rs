@@ -166,8 +166,8 @@ fn names_a_file(to: &Path, args: &Args) -> bool {
     !ends_in_slash && !to.is_dir()
 }
 
-/// Passes everything to the redactor before anything is written: a secret may be recognisable by
-/// the words around it in one place only, and is masked in all places.
+/// Passes everything to the redactor before anything is written: a secret that the words around it
+/// reveal in one place is then masked in all places.
 fn learn(
     exporter: &mut Exporter<'_>,
     sessions: &[(SessionRow, Session)],

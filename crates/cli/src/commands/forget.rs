@@ -107,7 +107,7 @@ fn is_confirmed(context: &mut Context, preview: &ForgetReport) -> Result<bool> {
     Ok(context.output.ask("This cannot be undone. Forget it?")?.unwrap_or(false))
 }
 
-/// Whether a report describes what would be removed or what was removed.
+/// The tense of a report: a preview, or a result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Tense {
     Would,

@@ -235,14 +235,14 @@ impl Context {
 
 impl Context {
     /// Formats a path for people like [`show`](Context::show), with a link to it on terminals that
-    /// have links.
+    /// support links.
     pub(crate) fn linked(&self, path: impl AsRef<Path>) -> Text {
         let link = self.output.link(path.as_ref());
         Text::path(self.show(path), link)
     }
 
-    /// Returns a session's short id, with a link to its transcript if that is there and the terminal
-    /// has links.
+    /// Returns a session's short id, with a link to its transcript if that exists and the terminal
+    /// supports links.
     pub(crate) fn linked_session(&self, ledger: &Ledger, ids: &ShortIds, id: &str) -> Text {
         let row = match self.output.has_links() {
             true => quipu_ledger::query::find_session(ledger, id).ok(),
@@ -251,8 +251,8 @@ impl Context {
         self.linked_id(ledger, row, &ids.of(id))
     }
 
-    /// Returns a session's id, with a link to its transcript if that is there and the terminal has
-    /// links.
+    /// Returns a session's id, with a link to its transcript if that exists and the terminal
+    /// supports links.
     pub(crate) fn linked_id(&self, ledger: &Ledger, row: Option<SessionRow>, shown: &str) -> Text {
         let found = || {
             let path = quipu_ledger::export::transcript_path(ledger, row?).ok()??;

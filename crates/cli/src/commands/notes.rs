@@ -15,7 +15,7 @@ use crate::{filters, reading};
 /// with all changes (--diff). With PATH, shows one note: its newest version, the
 /// version of a day, or all changes. PATH is the note's path in the workspace,
 /// the end of it, or any unambiguous part; AGENT/PATH if several agents have such
-/// a note. The name of a folder stands for all notes in it.
+/// a note. The name of a folder means all notes in it.
 ///
 /// Examples:
 ///   quipu notes
@@ -29,7 +29,7 @@ pub(crate) struct Args {
     #[arg(value_name = "PATH")]
     name: Option<String>,
 
-    /// Show the version at the end of that day, or at that time
+    /// Show the version at the end of this day, or at this time
     #[arg(long, value_name = "WHEN", conflicts_with = "diff")]
     at: Option<String>,
 

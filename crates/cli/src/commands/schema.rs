@@ -117,7 +117,7 @@ const SCHEMAS: &[(&str, &[Shape])] = &[
     ("watch", &[plain::<WatchReport<'static>>]),
 ];
 
-/// What a command that appends one entry prints.
+/// The shapes that a command prints if it appends one entry.
 const APPENDED: &[Shape] = &[plain::<Appended>, plain::<NotAppended<'static>>];
 
 pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {

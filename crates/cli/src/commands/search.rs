@@ -12,7 +12,7 @@ use std::time::Instant;
 use quipu_ledger::search::{Order, SearchRequest};
 use quipu_ledger::wire::{CountedHit, SearchAnswer};
 use quipu_transcript::project::Name;
-use quipu_transcript::search::query::{self, Filter, Place, Query, QueryError, What};
+use quipu_transcript::search::query::{self, Condition, Filter, Place, Query, QueryError};
 
 use self::command::Opener;
 use self::understood::understood;
@@ -99,11 +99,11 @@ pub(crate) struct Args {
     #[arg(long, value_name = "AGENT")]
     agent: Option<String>,
 
-    /// Only entries since then: `3d`, `yesterday`, `2026-11-01`
+    /// Only entries at or after this time: `3d`, `yesterday`, `2026-11-01`
     #[arg(long, short = 's', value_name = "WHEN", allow_hyphen_values = true)]
     since: Option<String>,
 
-    /// Only entries before or on that day
+    /// Only entries on or before this day
     #[arg(long, value_name = "WHEN", allow_hyphen_values = true)]
     until: Option<String>,
 
@@ -271,19 +271,21 @@ fn query(args: &Args, context: &Context) -> Result<Query> {
         };
         CommandError::from_source(error.into()).hint(hint)
     })?;
-    let mut also = |what| query.filters.push(Filter { is_negated: false, what });
+    let mut also = |condition| query.filters.push(Filter { is_negated: false, condition });
     if let Some(project) = &args.project {
-        also(What::Project(project.clone()));
+        also(Condition::Project(project.clone()));
     }
     if let Some(agent) = &args.agent {
-        also(What::Agent(agent.clone()));
+        also(Condition::Agent(agent.clone()));
     }
     let (since, until) = filters::range(args.since.as_deref(), args.until.as_deref())?;
-    for what in [since.map(What::Since), until.map(What::Until)].into_iter().flatten() {
-        also(what);
+    for condition in
+        [since.map(Condition::Since), until.map(Condition::Until)].into_iter().flatten()
+    {
+        also(condition);
     }
     for filter in &mut query.filters {
-        if let What::Project(name) = &mut filter.what
+        if let Condition::Project(name) = &mut filter.condition
             && let Name::Path(path) = filters::project(context, name)
         {
             *name = path;
@@ -326,7 +328,7 @@ fn nothing(answer: &SearchAnswer, query: &Query, reading: &Reading) -> CommandEr
         }
         None if !query.has_words() => {
             let needs_compaction =
-                query.filters.iter().any(|filter| filter.what == What::Compaction);
+                query.filters.iter().any(|filter| filter.condition == Condition::Compaction);
             error.hint(match (needs_compaction, query.filters.len()) {
                 (true, 1) => "no session was compacted",
                 (true, _) => "no compacted session matches the other filters",

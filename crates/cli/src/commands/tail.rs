@@ -1,8 +1,8 @@
 //! `quipu tail`: the entries of a session as they are collected.
 //!
-//! A thread collects files as they change, as `quipu watch` does. What it stores is noticed by the
-//! times of the ledger's files, like what any other process stores there. So an idle `tail` opens no
-//! file.
+//! A thread collects files as they change, as `quipu watch` does. `tail` notices new data by the
+//! lengths and modification times of the ledger's files, whichever process wrote it. So an idle
+//! `tail` opens no file.
 
 mod events;
 
@@ -29,8 +29,8 @@ use crate::error::{CommandError, Result};
 use crate::machine;
 use crate::reading::{self, Reading};
 
-/// The time between two looks at the times of the ledger's files: short for a person who waits, and
-/// two system calls each.
+/// The time between two checks of the ledger's files. It is short, because a person waits; a check
+/// costs two system calls.
 const PAUSE: Duration = Duration::from_millis(200);
 
 /// Print new entries of a session as they are collected, until Ctrl-C
@@ -124,7 +124,7 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
             context.output.note("waiting for a session in this folder");
         }
         context.output.flush()?;
-        // No snapshot is held while nothing happens.
+        // An open snapshot would keep the write-ahead log from shrinking.
         drop(reading);
         let before = ledger_state;
         while ledger_state == before {

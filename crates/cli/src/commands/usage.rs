@@ -28,7 +28,7 @@ use crate::{filters, reading, zone};
 ///
 /// `blocks` are the windows in which Claude Code's plans limit usage: 5 hours from
 /// the full hour of their first response. `[limits]` in the configuration sets a
-/// limit of your plan, and what is left of it is printed below.
+/// limit of your plan, and the rest of it is printed below.
 ///
 /// `--json` prints one object per group, and a last one named `total`.
 ///
@@ -46,7 +46,7 @@ pub(crate) struct Args {
     #[arg(value_enum, default_value = "daily")]
     by: By,
 
-    /// Split each group
+    /// Split each group by this property
     #[arg(long = "by", value_enum, value_name = "WHAT")]
     split: Option<Split>,
 
@@ -54,11 +54,11 @@ pub(crate) struct Args {
     #[arg(long, conflicts_with = "json")]
     csv: bool,
 
-    /// Only usage since then: 3d, yesterday, 2026-11-01, 2026-11-01..2026-11-07
+    /// Only usage at or after this time: 3d, yesterday, 2026-11-01, 2026-11-01..2026-11-07
     #[arg(long, short = 's', value_name = "WHEN")]
     since: Option<String>,
 
-    /// Only usage before or on that day, or in or before that month
+    /// Only usage on or before this day, or in or before this month
     #[arg(long, value_name = "WHEN")]
     until: Option<String>,
 
@@ -118,7 +118,7 @@ pub(crate) fn is_group(word: &str) -> bool {
     By::from_str(word, true).is_ok()
 }
 
-/// What a group is split by.
+/// The property by which a group is split.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Split {
     Model,

@@ -502,3 +502,48 @@ fn a_schema_is_found_by_its_command() {
     assert_eq!(unknown.code, 1, "{unknown}");
     assert!(unknown.stderr.contains("no schema for `man`"), "{unknown}");
 }
+
+/// Returns the fields of `--json` that a help text names: in `prints one object: a, b and c.`, and in
+/// its examples with `jq`.
+fn fields_in_help(help: &str) -> Vec<String> {
+    let is_name = |word: &String| {
+        word.starts_with(|c: char| c.is_ascii_lowercase())
+            && word.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+    };
+    let mut found = Vec::new();
+    let text: String = help.split_whitespace().collect::<Vec<_>>().join(" ");
+    for rest in text.split("`--json` prints one object").skip(1) {
+        let sentence = rest.split(". ").next().unwrap();
+        let Some((_, list)) = sentence.split_once(": ") else { continue };
+        // Values in brackets are not fields.
+        let list: String = list.split(['(', ')']).step_by(2).collect();
+        let pieces = list.split(", ").flat_map(|piece| piece.split(" and "));
+        found.extend(
+            pieces.filter_map(|piece| piece.trim().split(' ').next_back()).map(str::to_owned),
+        );
+    }
+    for example in help.lines().filter_map(|line| line.split_once("--json | jq")) {
+        found.extend(example.1.split('.').skip(1).filter_map(|rest| {
+            rest.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').next().map(str::to_owned)
+        }));
+    }
+    found.retain(is_name);
+    found
+}
+
+/// A field that a help text names is in the schema of the command.
+#[test]
+fn help_names_existing_fields() {
+    let home = Home::empty();
+    let mut checked = 0;
+    for name in names().iter().filter(|name| !matches!(name.as_str(), "overview" | "error")) {
+        let help = home.run(&format!("{} --help", name.replace('-', " ")));
+        assert_eq!(help.code, 0, "{help}");
+        let schema = schema(name).to_string();
+        for field in fields_in_help(&help.stdout) {
+            assert!(schema.contains(&format!("\"{field}\":")), "{name}: there is no `{field}`");
+            checked += 1;
+        }
+    }
+    assert!(checked > 30, "{checked}");
+}

@@ -1,7 +1,7 @@
 //! Describes a search as quipu understood it: its words, filters and expressions.
 
 use quipu_ledger::search::SearchRequest;
-use quipu_transcript::search::query::{Filter, What};
+use quipu_transcript::search::query::{Condition, Filter};
 use quipu_transcript::story::one_line;
 
 use crate::output::minute;
@@ -30,18 +30,18 @@ pub(super) fn understood(request: &SearchRequest) -> String {
 }
 
 fn filter(filter: &Filter) -> String {
-    let (key, value) = match &filter.what {
-        What::Project(name) => ("project", name.clone()),
-        What::Agent(name) | What::OnlyAgent(name) => ("agent", name.clone()),
-        What::Format(name) => ("format", name.clone()),
-        What::Session(id) => ("session", id.clone()),
-        What::Role(role) => ("role", role.as_str().to_owned()),
-        What::Tool(name) => ("tool", name.clone()),
-        What::File(path) => ("file", path.clone()),
-        What::Error => ("is", "error".to_owned()),
-        What::Since(time) => ("since", minute(*time)),
-        What::Until(time) => ("before", minute(*time)),
-        What::Compaction => ("has", "compaction".to_owned()),
+    let (key, value) = match &filter.condition {
+        Condition::Project(name) => ("project", name.clone()),
+        Condition::Agent(name) | Condition::OnlyAgent(name) => ("agent", name.clone()),
+        Condition::Format(name) => ("format", name.clone()),
+        Condition::Session(id) => ("session", id.clone()),
+        Condition::Role(role) => ("role", role.as_str().to_owned()),
+        Condition::Tool(name) => ("tool", name.clone()),
+        Condition::File(path) => ("file", path.clone()),
+        Condition::Error => ("is", "error".to_owned()),
+        Condition::Since(time) => ("since", minute(*time)),
+        Condition::Until(time) => ("before", minute(*time)),
+        Condition::Compaction => ("has", "compaction".to_owned()),
     };
     let dash = if filter.is_negated { "-" } else { "" };
     match key {

@@ -130,7 +130,7 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
             (Some(_), Some(None)) => Expect::Root,
             (Some(_), Some(Some(last))) => Expect::Entry(last),
         };
-        // With part 0, the first line behaves like a call with one line.
+        // Part 0, so that a retry with only this line finds it.
         let part = if number == 1 { 0 } else { number };
         let how = Append { expected_leaf, key: args.how.key.as_deref(), part };
         let appended = session.with(how).append(Entry::json(text));
@@ -164,7 +164,7 @@ impl Compactor {
         Ok(Compactor { settings, summariser })
     }
 
-    /// Does what is due, and prints the entry.
+    /// Compacts or flushes if that is due, then prints the entry.
     fn print(
         &self,
         context: &mut Context,

@@ -17,12 +17,12 @@ use crate::summarisers;
 ///
 /// Appends one `compaction` entry; nothing is deleted. Recent messages stay, a
 /// call stays with its results, and a turn that is too long is split. The
-/// configuration names the summariser; without one, quipu selects lines of the
-/// conversation itself, without a model. Other writers do not wait for it. A model
-/// is asked for notes first, as by `quipu session flush`.
+/// configuration names the summariser; by default, quipu itself selects lines of
+/// the conversation, without a model. Other writers do not wait for the summary.
+/// Before that, the model is asked for notes, as by `quipu session flush`.
 ///
 /// With `--reason overflow --tokens N`, a model has refused the context and
-/// counted N tokens: as much as fits is kept.
+/// counted N tokens: as many messages as fit are kept.
 ///
 /// Examples:
 ///   quipu session compact agent:main:main
@@ -36,7 +36,7 @@ pub(crate) struct Args {
     #[arg(value_name = "ID", allow_hyphen_values = true)]
     id: String,
 
-    /// What the summary should be about
+    /// The topic of the summary, for example `the failing test`
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     instructions: Option<String>,
 
@@ -44,7 +44,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "TOKENS")]
     keep: Option<u64>,
 
-    /// Why it is compacted
+    /// The reason for the compaction
     #[arg(
         long,
         value_name = "REASON",
@@ -53,7 +53,7 @@ pub(crate) struct Args {
     )]
     reason: ReasonArg,
 
-    /// The size of the refused context, as the model counted it
+    /// The tokens of the context, as counted by the model that refused it
     #[arg(long, value_name = "TOKENS", value_parser = clap::value_parser!(u64).range(1..))]
     tokens: Option<u64>,
 
@@ -119,7 +119,7 @@ fn nothing(context: &mut Context) -> Result<()> {
     Ok(context.output.line("nothing to compact: every message stays")?)
 }
 
-/// Warns of a summary or notes that could not be had as configured.
+/// Warns if the summary or the notes could not be made as configured.
 pub(super) fn warn(context: &Context, compacted: &Compacted) {
     if let Some(why) = &compacted.digest_reason {
         let warning = format!("the digest was taken instead of the summariser's answer: {why}");

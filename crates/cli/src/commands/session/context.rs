@@ -20,7 +20,8 @@ use crate::reading;
 ///
 /// `--json` prints one object: leaf, model, provider, thinking_level and messages.
 /// With --budget it also has context_tokens and shortened_results. If the messages
-/// do not fit anyway, the exit code is 1. Nothing is stored.
+/// exceed the budget even with all tool results shortened, they are printed and
+/// the exit code is 1. Nothing is stored.
 ///
 /// Examples:
 ///   quipu session context 640a --json

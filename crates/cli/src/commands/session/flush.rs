@@ -15,7 +15,7 @@ use crate::summarisers;
 /// prompt. Its answer is appended to memory/YYYY-MM-DD.md of the agent's
 /// workspace; NO_REPLY stores nothing. This is done once between two compactions:
 /// by this command, by `append --auto-compact` shortly before a compaction is
-/// due, or at the latest by the compaction itself.
+/// due, or else by the compaction itself.
 ///
 /// The workspace is that of [store.workspaces] in the configuration, or a folder
 /// beside the ledger. Without a model, nothing is asked.

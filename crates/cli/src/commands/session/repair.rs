@@ -1,4 +1,4 @@
-//! `quipu session repair`: finds what is wrong with a session, and writes a mended continuation.
+//! `quipu session repair`: finds the errors of a session, and writes a repaired continuation.
 
 use quipu_ledger::store::{Repair, Repaired, Store, repair_of};
 use quipu_ledger::wire::{RepairChange, RepairReport};
@@ -9,19 +9,20 @@ use super::open_to_read;
 use crate::error::{CommandError, Kind, Result};
 use crate::output::{Column, Style, Text, count};
 
-/// Find what is wrong with a session, and mend it
+/// Find the errors of a session, and repair it
 ///
-/// Reads the lines of a session and the path that a model would see: invalid
-/// lines, an invalid header, tool results that stand apart from their calls, are
-/// missing, double or without a call, and parents that lead nowhere or in circles.
+/// Checks the lines of a session and the path that a model would see. Errors are
+/// invalid lines, an invalid header, tool results that do not follow their call,
+/// are missing, repeated or without a call, and parents that do not exist or form
+/// a circle.
 ///
-/// With --apply, a session of quipu's own continues on a new branch in which all
-/// of this is mended; a collected session continues in a new session. No line is
-/// changed or removed. If nothing is wrong, nothing is written.
+/// With --apply, a session that a runtime keeps in quipu continues on a new branch
+/// without these errors; a collected session continues in a new session. No line
+/// is changed or removed. Without errors, nothing is written.
 ///
 /// `--json` prints one object: repaired, droppedLines, reason, original,
-/// continuation, isNeeded and changes. The exit code is 1 if something is wrong
-/// and was not repaired.
+/// continuation, isNeeded and changes. The exit code is 1 if there are errors and
+/// they were not repaired.
 ///
 /// Examples:
 ///   quipu session repair 640a
@@ -128,7 +129,7 @@ fn hint(args: &Args, report: &RepairReport) -> &'static str {
     }
 }
 
-/// Lists what is wrong, where, and how it is mended.
+/// Lists the errors, each with its place and its repair.
 fn list(context: &mut Context, changes: &[RepairChange]) -> Result<()> {
     let mut rows = Vec::new();
     let mut start = 0;
@@ -168,7 +169,7 @@ fn row(change: &RepairChange) -> Vec<Text> {
     vec![Text::styled(Style::Warning, what), Text::plain(place), Text::plain(mend)]
 }
 
-/// Returns what is wrong, and how it is mended.
+/// Returns the error and its repair in words.
 fn words(change: &RepairChange) -> (&'static str, String) {
     let other = change.other.as_deref().unwrap_or("its call");
     let call = change.call.as_deref().map(|call| format!(" (call {call})")).unwrap_or_default();
@@ -176,17 +177,17 @@ fn words(change: &RepairChange) -> (&'static str, String) {
         ChangeKind::Header => ("invalid header", "a new one, with --rebuild-header".to_owned()),
         ChangeKind::InvalidLine => ("invalid line", "left out".to_owned()),
         ChangeKind::MissingParent => {
-            ("parent missing", format!("becomes the first entry: there is no {other}"))
+            ("missing parent", format!("becomes the first entry: there is no {other}"))
         }
         ChangeKind::CircularParent => {
-            ("parents in a circle", format!("becomes the first entry: {other} comes after it"))
+            ("circular parents", format!("becomes the first entry: {other} comes after it"))
         }
-        ChangeKind::ResultApart => ("result apart", format!("moved behind {other}{call}")),
+        ChangeKind::ResultApart => ("misplaced result", format!("moved after {other}{call}")),
         ChangeKind::ResultUnnamed => ("result without an id", format!("gets one{call}")),
         ChangeKind::ResultMissing => {
-            ("result missing", format!("an error, marked as synthetic{call}"))
+            ("missing result", format!("replaced by a synthetic error{call}"))
         }
-        ChangeKind::ResultDouble => ("result double", format!("left out{call}")),
+        ChangeKind::ResultDouble => ("repeated result", format!("left out{call}")),
         ChangeKind::ResultOrphaned => ("result without a call", format!("left out{call}")),
     }
 }
