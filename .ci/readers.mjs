@@ -11,7 +11,7 @@ const [quipu, work] = process.argv.slice(2);
 const home = path.join(work, "home");
 fs.mkdirSync(home, { recursive: true });
 
-// Nobody else's settings, and no network.
+// Leaves out the settings of the machine, which could change the results.
 const environment = (more) => ({ PATH: process.env.PATH, HOME: home, NO_COLOR: "1", ...more });
 Object.assign(process.env, { HOME: home, OPENCLAW_STATE_DIR: path.join(work, "state") });
 

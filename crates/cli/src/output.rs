@@ -47,7 +47,7 @@ const ORDINARY_WIDTH: usize = 80;
 /// Columns that facts need after their labels; if there are fewer, labels get their own line.
 const ROOM_FOR_FACTS: usize = 24;
 
-/// Which messages are printed besides results.
+/// The messages that are printed besides results.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Verbosity {
     /// Errors only.
@@ -135,7 +135,7 @@ impl Output {
         self.freshness = Some((fresh_as_of, pending_bytes));
     }
 
-    /// Returns whether it is known how current the answer is.
+    /// Returns whether [`set_freshness`](Output::set_freshness) was called.
     pub(crate) fn has_freshness(&self) -> bool {
         self.freshness.is_some()
     }
@@ -145,12 +145,12 @@ impl Output {
         self.has_json
     }
 
-    /// Returns a link to a file, if the terminal has links.
+    /// Returns a link to a file, if the terminal supports links.
     pub(crate) fn link(&self, path: &Path) -> Option<LinkId> {
         if self.has_links() { link::to_file(path) } else { None }
     }
 
-    /// Returns whether the terminal has links.
+    /// Returns whether the terminal supports links.
     pub(crate) fn has_links(&self) -> bool {
         let variable = |name: &str| std::env::var(name).ok();
         self.colours_stdout && self.is_seen() && link::is_supported(variable)
@@ -432,8 +432,8 @@ impl Output {
         ask::pick(&Text::plain(question), &choices, default, self.colours_stderr)
     }
 
-    /// Asks which one of several is meant; Return means the first one, and so does no terminal.
-    /// Returns `None` if the input ends without an answer.
+    /// Asks which one of several is meant; Return means the first one. Without a terminal, returns
+    /// the first one. Returns `None` if the input ends without an answer.
     pub(crate) fn pick_or_first(
         &mut self,
         question: &str,

@@ -59,7 +59,7 @@ pub(crate) fn open(context: &mut Context, args: Args) -> Result<Reading> {
     begin(context, args, false)
 }
 
-/// Opens the ledger like [`open`], with a second connection that cannot write.
+/// Opens the ledger like [`open`], but reads through a second connection, which cannot write.
 pub(crate) fn open_apart(context: &mut Context, args: Args) -> Result<Reading> {
     begin(context, args, true)
 }
@@ -145,7 +145,8 @@ pub(crate) fn is_named(context: &Context) -> bool {
 }
 
 impl Reading {
-    /// Returns the end of a message that nothing was found: what could not be searched.
+    /// Returns the end of a "nothing found" message, which names the data that could not be
+    /// searched.
     pub(crate) fn missing_note(&self) -> String {
         let freshness = &self.freshness;
         if freshness.is_behind() || freshness.unprojected > 0 {
@@ -343,7 +344,7 @@ impl Reading {
         })
     }
 
-    /// Returns what shortens ids so that they stay unique in this ledger.
+    /// Returns a shortener of ids, whose results are unique in this ledger.
     pub(crate) fn short_ids(&self) -> Result<ShortIds> {
         Ok(ShortIds::new(quipu_ledger::query::ids_with_ambiguous_prefix(&self.ledger, ID_LETTERS)?))
     }
@@ -370,8 +371,8 @@ impl Reading {
 /// Number of columns after an id: for a time, and for at least one letter of the title.
 const ROOM_FOR_TIME: usize = "  2026-11-16 .".len();
 
-/// Shortens ids to `room` letters, so that all look different. In ids that differ only later,
-/// letters before the difference are left out.
+/// Shortens ids to `room` letters, so that all look different. In ids that differ only after `room`
+/// letters, `…` replaces letters before the difference.
 fn shorten_apart(ids: &[String], room: usize) -> Vec<String> {
     let alike = |one: &str, other: &str| {
         one.chars().zip(other.chars()).take_while(|(one, other)| one == other).count()

@@ -29,7 +29,7 @@ pub(crate) struct StoreSettings {
     pub(crate) origin: Origin,
 }
 
-/// The effective settings, and what each file sets.
+/// The effective settings, and the part of them from the `openclaw.json`.
 #[derive(Debug)]
 pub(crate) struct RoutingSettings {
     /// The effective settings.
@@ -39,7 +39,8 @@ pub(crate) struct RoutingSettings {
 }
 
 impl StoreSettings {
-    /// Creates it from a configuration file; relative paths start at its folder.
+    /// Resolves the paths in the `[store]` table of a configuration file; relative ones start at
+    /// the folder of that file.
     pub(crate) fn new(store: Store, file: &Path, home: Option<&Path>) -> Result<StoreSettings> {
         let folder = file.parent().unwrap_or(Path::new(""));
         let named = store.openclaw_config.map(|path| {

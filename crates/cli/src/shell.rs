@@ -25,7 +25,7 @@ impl Default for Shell {
 const PROGRAM: &str = "quipu";
 
 impl Shell {
-    /// Creates it with the options of this command line.
+    /// Returns the beginning of commands with the options of this command line.
     pub(crate) fn new(global: &Global) -> Shell {
         let mut program = PROGRAM.to_owned();
         for (option, path) in [("--config", &global.config), ("--ledger", &global.ledger)] {

@@ -61,7 +61,7 @@ impl Serialize for Items<'_> {
 impl Answer {
     /// Returns one JSON value.
     pub(crate) fn json(value: &impl Serialize) -> Result<Answer, Problem> {
-        // The shapes have no keys but texts, so this cannot fail.
+        // All keys of the shapes are strings, so this cannot fail.
         let body = serde_json::to_vec(value).map_err(|_| Problem::failed())?;
         Ok(Answer { content_type: "application/json", content: Content::Bytes(body) })
     }

@@ -1,4 +1,5 @@
-//! One request as a route sees it: a ledger to read from, and what was asked.
+//! One request as a route sees it: a ledger to read from, the parts of the request, and the
+//! settings.
 
 use axum::extract::RawPathParams;
 use axum::extract::rejection::RawPathParamsRejection;
@@ -18,7 +19,7 @@ use crate::page::List;
 use crate::problem::Problem;
 use crate::settings::Settings;
 
-/// The number of items of a page unless the caller asks for another one.
+/// The number of items of a page if the request has no `limit`.
 const PAGE_ITEMS: usize = 100;
 
 /// The largest number of items of a page.
@@ -35,7 +36,7 @@ pub(crate) struct Call<'c> {
     pub(crate) agent: Option<&'c str>,
 }
 
-/// What was asked: the path with the names in it, and the options.
+/// The parts of a request: the path, its parameters by name, and the query string.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Asked {
     pub(crate) path: String,
@@ -44,7 +45,7 @@ pub(crate) struct Asked {
 }
 
 impl Asked {
-    /// Returns what a request asks for.
+    /// Takes the parts of a request. Fails if the path is not UTF-8.
     pub(crate) fn of(
         names: Result<RawPathParams, RawPathParamsRejection>,
         uri: &Uri,
@@ -57,13 +58,13 @@ impl Asked {
         })
     }
 
-    /// Returns the options. An unknown one is a mistake of the caller.
+    /// Parses the query string. Fails for an option that the route does not have.
     pub(crate) fn options<T: DeserializeOwned>(&self) -> Result<T, Problem> {
         serde_urlencoded::from_str(&self.query)
             .map_err(|error| Problem::bad_request(error.to_string()))
     }
 
-    /// Returns the text at a place of the path.
+    /// Returns the value of a path parameter.
     pub(crate) fn name(&self, place: &str) -> &str {
         let found = self.names.iter().find(|(name, _)| name == place);
         found.map_or("", |(_, value)| value)
@@ -71,12 +72,12 @@ impl Asked {
 }
 
 impl Call<'_> {
-    /// Returns the options of the request. An unknown one is a mistake of the caller.
+    /// Parses the query string. Fails for an option that the route does not have.
     pub(crate) fn options<T: DeserializeOwned>(&self) -> Result<T, Problem> {
         self.asked.options()
     }
 
-    /// Returns the text at a place of the path.
+    /// Returns the value of a path parameter.
     pub(crate) fn name(&self, place: &str) -> &str {
         self.asked.name(place)
     }
@@ -125,7 +126,7 @@ impl Call<'_> {
         jiff::Timestamp::now().to_zoned(self.settings.zone.clone())
     }
 
-    /// Returns the range that two options mean, in milliseconds UTC.
+    /// Returns the range of `since` and `until`, in milliseconds UTC.
     pub(crate) fn range(
         &self,
         since: &Option<String>,
@@ -140,8 +141,7 @@ impl Call<'_> {
         Answer::object(value, self.freshness)
     }
 
-    /// Returns a page of a list whose items have no cursor of their own: it begins after as many
-    /// items as the cursor counts.
+    /// Returns a page of a list. Its cursors are numbers of items to skip.
     pub(crate) fn page<T: serde::Serialize>(
         &self,
         items: &[T],

@@ -13,7 +13,7 @@ use tokio::task::JoinHandle;
 /// The largest size of a piece, in bytes.
 const PIECE_BYTES: usize = 64 << 10;
 
-/// A piece that was read, and the file after it.
+/// The file, positioned after a piece, and the bytes of the piece.
 type Piece = (File, Vec<u8>);
 
 /// The rest of a file.

@@ -77,7 +77,8 @@ impl Listener {
         }
         let listener = UnixListener::bind(path).map_err(failed(at.clone()))?;
         let removed = RemovedAtEnd(path.to_owned());
-        // The mask of the process decides the mode at the creation; this makes it certain.
+        // The umask of the process decides the mode of a new socket, so it is set here for any
+        // umask.
         fs::set_permissions(path, fs::Permissions::from_mode(0o600)).map_err(failed(at))?;
         Ok(Listener { kind: Kind::Unix(listener, removed), origin: None })
     }

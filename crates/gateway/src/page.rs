@@ -2,7 +2,7 @@
 
 use crate::problem::Problem;
 
-/// The number of bytes of the check.
+/// The number of bytes of the checksum in a cursor.
 const CHECK_BYTES: usize = 8;
 
 /// The list that a cursor belongs to: a route with its options.

@@ -46,57 +46,57 @@ impl Problem {
         Problem { kind, title, status, detail, candidates: Vec::new(), more: None }
     }
 
-    /// A request that cannot be understood.
+    /// Returns the answer to a request that cannot be understood.
     pub(crate) fn bad_request(detail: impl Into<String>) -> Problem {
         Problem::new(400, "quipu:bad-request", "The request cannot be understood", detail)
     }
 
-    /// A cursor of another list, or one that the server did not make.
+    /// Returns the answer to a cursor of another list, or to one that the server did not make.
     pub(crate) fn bad_cursor() -> Problem {
         let detail = "use a cursor with the same route and options that it came from";
         Problem::new(400, "quipu:bad-cursor", "The cursor is not of this list", detail)
     }
 
-    /// A name that several things have.
+    /// Returns the answer to a name with several meanings.
     pub(crate) fn ambiguous(detail: impl Into<String>, candidates: Vec<String>) -> Problem {
         let problem = Problem::new(400, "quipu:ambiguous", "The name has several meanings", detail);
         Problem { candidates, ..problem }
     }
 
-    /// A request without a valid token.
+    /// Returns the answer to a request without a valid token.
     pub(crate) fn no_token() -> Problem {
         let detail = "send `Authorization: Bearer TOKEN`; `quipu token new` makes a token";
         Problem::new(401, "quipu:no-token", "A valid token is needed", detail)
     }
 
-    /// A request that this caller may not make.
+    /// Returns the answer to a request that this caller may not make.
     pub(crate) fn forbidden(detail: impl Into<String>) -> Problem {
         Problem::new(403, "quipu:forbidden", "The request is not allowed", detail)
     }
 
-    /// A name that nothing has.
+    /// Returns the answer to a name that nothing has.
     pub(crate) fn not_found(detail: impl Into<String>) -> Problem {
         Problem::new(404, "quipu:not-found", "Nothing has this name", detail)
     }
 
-    /// A method that the route does not have.
+    /// Returns the answer to a method that the route does not have.
     pub(crate) fn method_not_allowed() -> Problem {
         let detail = "the route has other methods";
         Problem::new(405, "quipu:method-not-allowed", "The method is not allowed here", detail)
     }
 
-    /// A body that is not JSON.
+    /// Returns the answer to a body that is not JSON.
     pub(crate) fn not_json() -> Problem {
         let detail = "send JSON in UTF-8, uncompressed, with `Content-Type: application/json`";
         Problem::new(415, "quipu:not-json", "The body is not JSON", detail)
     }
 
-    /// A server that ends.
+    /// Returns the answer of a server that is stopping.
     pub(crate) fn stopping() -> Problem {
         unavailable("the server ends; nothing was written".to_owned())
     }
 
-    /// A body above the limit.
+    /// Returns the answer to a body above the limit.
     pub(crate) fn too_large() -> Problem {
         Problem::new(
             413,
@@ -106,29 +106,29 @@ impl Problem {
         )
     }
 
-    /// A request that is understood and cannot be carried out.
+    /// Returns the answer to a request that is understood and cannot be carried out.
     pub(crate) fn refused(detail: impl Into<String>) -> Problem {
         Problem::new(422, "quipu:refused", "The request cannot be carried out", detail)
     }
 
-    /// Too many requests of one token.
+    /// Returns the answer if one token has too many requests at once.
     pub(crate) fn too_many() -> Problem {
         let detail = "wait for the answers to other requests with this token";
         Problem::new(429, "quipu:too-many-requests", "There are too many requests", detail)
     }
 
-    /// A request that took too long.
+    /// Returns the answer to a request that took too long.
     pub(crate) fn too_slow() -> Problem {
         let detail = "ask for less, or try again later";
         Problem::new(503, "quipu:too-slow", "The answer takes too long", detail)
     }
 
-    /// A request that has to wait for another one.
+    /// Returns the answer to a request that has to wait for another one.
     pub(crate) fn busy(detail: impl Into<String>) -> Problem {
         Problem::new(503, "quipu:busy", "Another request has to end first", detail)
     }
 
-    /// A failure of the server.
+    /// Returns the answer to a request at which the server failed.
     pub(crate) fn failed() -> Problem {
         let detail = "the log of the server has the reason; `quipu doctor` checks the ledger";
         Problem::new(500, "quipu:failed", "The server failed", detail)

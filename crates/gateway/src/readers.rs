@@ -28,7 +28,7 @@ pub(crate) struct Readers {
     permits: Arc<Semaphore>,
 }
 
-/// Ends the reading of an answer that is no longer waited for.
+/// Interrupts the query of a request when it is dropped, because the client no longer waits.
 #[derive(Debug, Default)]
 struct Waiter(Arc<Mutex<Waiting>>);
 

@@ -35,13 +35,13 @@ pub(crate) const SIGN_IN: &str = "/sign-in";
 /// The longest time from the headers of a request to its answer.
 const MAX_REQUEST_TIME: Duration = Duration::from_secs(30);
 
-/// The page after signing in. It goes on by itself: after a redirect, browsers would not send the
-/// cookie if the link was on a page of another site.
+/// The page after signing in, which opens `/v1/status` by itself. After an HTTP redirect, a browser
+/// would not send the cookie if the link was on a page of another site.
 const SIGNED_IN: &str = "<!doctype html><meta charset=utf-8><title>quipu</title>\
     <meta http-equiv=refresh content=\"0;url=/v1/status\">\
     <p>You are signed in. <a href=/v1/status>Continue</a>\n";
 
-/// What all requests of a server share.
+/// The state that all requests of a server share.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) settings: Settings,
@@ -51,7 +51,8 @@ pub(crate) struct Shared {
     pub(crate) writing: Arc<Writing>,
     /// True if browsers reach the server by https, so that cookies need it too.
     pub(crate) is_https: bool,
-    /// Differs from start to start, because settings may differ too.
+    /// The time of the start. It is part of every entity tag, because settings may change between
+    /// two starts.
     pub(crate) started: i64,
 }
 
@@ -230,7 +231,7 @@ async fn answer(
     });
     let read = match route.is_unlimited {
         true => read.await,
-        // Dropping the reading ends its query.
+        // At the limit, `read` is dropped, which interrupts its query.
         false => tokio::time::timeout(MAX_REQUEST_TIME, read)
             .await
             .unwrap_or_else(|_| Err(Problem::too_slow())),

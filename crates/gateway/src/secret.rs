@@ -1,7 +1,7 @@
 //! Random secrets: tokens, cookies and codes.
 //!
-//! A secret is kept only as its hash. It has 256 random bits, so a fast hash is enough: they are too
-//! many to try.
+//! A secret is kept only as its hash. It has 256 random bits, which are too many to guess, so a
+//! fast hash is enough.
 
 use std::fmt;
 
@@ -58,7 +58,7 @@ impl SecretHash {
         hex(&self.0)
     }
 
-    /// Returns the hash that these digits mean.
+    /// Parses a hash from hexadecimal digits.
     pub(crate) fn from_hex(digits: &str) -> Option<SecretHash> {
         Some(SecretHash(*blake3::Hash::from_hex(digits).ok()?.as_bytes()))
     }

@@ -2,7 +2,7 @@
 //!
 //! [`fields!`] declares a struct of optional fields. Its reader skips unknown keys, takes the last
 //! of repeated keys, and turns a value of an unexpected type into `None`. Repeated keys and
-//! unexpected types are noted in an [`Odd`]. Text borrows from the record unless it holds escapes.
+//! unexpected types are noted in [`Oddities`]. Text borrows from the record unless it holds escapes.
 //! Only input that is not JSON is an error; the caller then tries to recover the record.
 //!
 //! Nothing here knows any agent's format.
@@ -30,7 +30,7 @@ use crate::problem::{Problem, ProblemKind};
 /// in place and returned in a box.
 pub(crate) fn object<'de, T: Fields<'de>>(
     json: &'de [u8],
-    odd: &mut Odd,
+    odd: &mut Oddities,
 ) -> serde_json::Result<Box<T>> {
     // Checking the whole line for UTF-8 once is faster than checking each string.
     match std::str::from_utf8(json) {
@@ -41,7 +41,7 @@ pub(crate) fn object<'de, T: Fields<'de>>(
 
 fn read_object<'de, R: serde_json::de::Read<'de>, T: Fields<'de>>(
     mut deserializer: serde_json::Deserializer<R>,
-    odd: &mut Odd,
+    odd: &mut Oddities,
 ) -> serde_json::Result<Box<T>> {
     let mut value = Box::<T>::default();
     deserializer.deserialize_map(ObjectVisitor { odd, into: &mut *value })?;
@@ -52,11 +52,11 @@ fn read_object<'de, R: serde_json::de::Read<'de>, T: Fields<'de>>(
 /// The oddities of a record, each noted once. Field names come from the program, never from the
 /// record, so that problems carry no transcript text.
 #[derive(Debug, Default)]
-pub(crate) struct Odd {
+pub(crate) struct Oddities {
     seen: Vec<(ProblemKind, &'static str)>,
 }
 
-impl Odd {
+impl Oddities {
     /// Notes an oddity of the field `key`.
     pub(crate) fn note(&mut self, kind: ProblemKind, key: &'static str) {
         // A list of a million odd blocks would repeat the same note a million times.
@@ -141,13 +141,19 @@ pub(crate) trait Lenient<'de>: Sized {
     }
 
     /// Converts a list. An implementation must read the list to its end.
-    fn from_list<A: SeqAccess<'de>>(list: A, _odd: &mut Odd) -> Result<Option<Self>, A::Error> {
+    fn from_list<A: SeqAccess<'de>>(
+        list: A,
+        _odd: &mut Oddities,
+    ) -> Result<Option<Self>, A::Error> {
         skip_list(list)?;
         Ok(None)
     }
 
     /// Converts an object. An implementation must read the object to its end.
-    fn from_object<A: MapAccess<'de>>(object: A, _odd: &mut Odd) -> Result<Option<Self>, A::Error> {
+    fn from_object<A: MapAccess<'de>>(
+        object: A,
+        _odd: &mut Oddities,
+    ) -> Result<Option<Self>, A::Error> {
         skip_object(object)?;
         Ok(None)
     }
@@ -155,7 +161,7 @@ pub(crate) trait Lenient<'de>: Sized {
     /// Reads one value of any type.
     fn read<D: Deserializer<'de>>(
         deserializer: D,
-        odd: &mut Odd,
+        odd: &mut Oddities,
     ) -> Result<Parsed<Self>, D::Error> {
         deserializer.deserialize_any(AnyVisitor { odd, target: PhantomData })
     }
@@ -164,12 +170,19 @@ pub(crate) trait Lenient<'de>: Sized {
 /// A struct declared by [`fields!`].
 pub(crate) trait Fields<'de>: Default {
     /// Reads an object to its end into the struct.
-    fn read_fields<A: MapAccess<'de>>(&mut self, object: A, odd: &mut Odd) -> Result<(), A::Error>;
+    fn read_fields<A: MapAccess<'de>>(
+        &mut self,
+        object: A,
+        odd: &mut Oddities,
+    ) -> Result<(), A::Error>;
 }
 
 /// A large struct stays in its box instead of being moved.
 impl<'de, T: Fields<'de>> Lenient<'de> for Box<T> {
-    fn from_object<A: MapAccess<'de>>(object: A, odd: &mut Odd) -> Result<Option<Self>, A::Error> {
+    fn from_object<A: MapAccess<'de>>(
+        object: A,
+        odd: &mut Oddities,
+    ) -> Result<Option<Self>, A::Error> {
         let mut this = Box::<T>::default();
         this.read_fields(object, odd)?;
         Ok(Some(this))
@@ -209,7 +222,7 @@ macro_rules! fields {
         impl<$life> $crate::json::Lenient<$life> for $name {
             fn from_object<A: serde::de::MapAccess<$life>>(
                 object: A,
-                odd: &mut $crate::json::Odd,
+                odd: &mut $crate::json::Oddities,
             ) -> Result<Option<Self>, A::Error> {
                 let mut this = Self::default();
                 $crate::json::Fields::read_fields(&mut this, object, odd)?;
@@ -221,7 +234,7 @@ macro_rules! fields {
         fn read_fields<A: serde::de::MapAccess<$life>>(
             &mut self,
             mut object: A,
-            odd: &mut $crate::json::Odd,
+            odd: &mut $crate::json::Oddities,
         ) -> Result<(), A::Error> {
             #[allow(non_camel_case_types)]
             enum Index { $($field,)+ }
@@ -293,13 +306,13 @@ impl<'de> Visitor<'de> for Key {
 /// Reads the value of the field `key`, and notes an unexpected type.
 pub(crate) struct Value<'o, T> {
     key: &'static str,
-    odd: &'o mut Odd,
+    odd: &'o mut Oddities,
     target: PhantomData<T>,
 }
 
 impl<'o, T> Value<'o, T> {
     /// Returns a reader for the value of `key`.
-    pub(crate) fn new(key: &'static str, odd: &'o mut Odd) -> Self {
+    pub(crate) fn new(key: &'static str, odd: &'o mut Oddities) -> Self {
         Value { key, odd, target: PhantomData }
     }
 }
@@ -321,7 +334,7 @@ impl<'de, T: Lenient<'de>> DeserializeSeed<'de> for Value<'_, T> {
 
 /// A visitor that accepts every JSON type and lets `T` convert it.
 struct AnyVisitor<'o, T> {
-    odd: &'o mut Odd,
+    odd: &'o mut Oddities,
     target: PhantomData<T>,
 }
 
@@ -377,7 +390,7 @@ impl<'de, T: Lenient<'de>> Visitor<'de> for AnyVisitor<'_, T> {
 
 /// A visitor that accepts only an object.
 struct ObjectVisitor<'o, T> {
-    odd: &'o mut Odd,
+    odd: &'o mut Oddities,
     into: &'o mut T,
 }
 

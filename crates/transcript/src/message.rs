@@ -190,12 +190,12 @@ pub(crate) fn stop_from(reason: &str) -> Stop {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::json::{self, Odd};
+    use crate::json::{self, Oddities};
     use crate::problem::ProblemKind;
 
     #[track_caller]
     fn check(message: &str, look: impl FnOnce(&Entry<'_>)) {
-        let mut odd = Odd::default();
+        let mut odd = Oddities::default();
         let message = json::object::<Message<'_>>(message.as_bytes(), &mut odd).expect("an object");
         let mut entry = Entry::default();
         message.fill(&mut entry);

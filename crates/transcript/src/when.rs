@@ -177,7 +177,7 @@ mod tests {
     use super::*;
     use jiff::tz::TimeZone;
 
-    /// A Monday in Berlin, without a time zone database.
+    /// Returns a Monday in Berlin, without a time zone database.
     fn now() -> Zoned {
         let zone = TimeZone::posix("CET-1CEST,M3.5.0,M10.5.0/3").unwrap();
         "2026-11-16T08:30:00".parse::<DateTime>().unwrap().to_zoned(zone).unwrap()

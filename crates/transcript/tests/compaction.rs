@@ -365,7 +365,7 @@ fn r80_budgets() {
     assert_eq!(Budget::new(&greedy, Some(1000)).limit(), Some(500));
 }
 
-/// Where messages stand between a call and its result, the cut moves before the call.
+/// If messages are between a call and its result, the cut moves before the call.
 #[test]
 fn r82_a_late_result_stays_with_its_call() {
     let mut lines = Lines::of(&[Event::User(400)]);
@@ -605,7 +605,7 @@ fn r81_chunks_end_at_whole_tool_blocks() {
         events in prop::collection::vec(event(), 0..40),
         most in 0_u64..400,
     )| {
-        // Results that stand apart are still there.
+        // Results that do not follow their call are still there.
         let lines = Lines::of(&events);
         let lines: Vec<&str> = lines.lines.iter().map(String::as_str).collect();
         let context = context::of_lines(Reader::OPENCLAW, &lines, At::Leaf).unwrap();

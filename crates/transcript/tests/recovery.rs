@@ -462,7 +462,7 @@ fn an_oversize_record_is_read_from_its_head() {
 }
 
 #[test]
-fn an_oversize_record_cut_anywhere_is_at_most_what_it_is() {
+fn an_oversize_record_cut_anywhere_has_only_fields_of_the_whole() {
     let whole: serde_json::Value = serde_json::from_str(ANSWER).unwrap();
     for cut in 0..ANSWER.len() {
         let mut count = 0;

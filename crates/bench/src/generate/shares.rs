@@ -14,7 +14,7 @@ use super::texture::Texture;
 use crate::corpus;
 use crate::report::{Report, Target, Unit};
 
-/// What the bytes of a home are used for.
+/// The shares of a home's bytes, by use.
 #[derive(Debug, Default)]
 pub(crate) struct Shares {
     pub(crate) claude: Half,

@@ -1,6 +1,6 @@
-//! Links to files that a terminal opens (OSC 8), on terminals that are known to have them.
+//! Links to files (OSC 8), on terminals that are known to support them.
 //!
-//! A link is a style, so that it survives cutting and wrapping; its target is kept here.
+//! A link is a style, so that it survives cutting and wrapping of text. The targets are kept here.
 
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -36,8 +36,8 @@ pub(super) fn target(LinkId(number): LinkId) -> String {
     targets.get(usize::from(number)).cloned().unwrap_or_default()
 }
 
-/// Returns the `file:` URL of a path. Everything but plain characters is escaped, so that no name
-/// ends the sequence.
+/// Returns the `file:` URL of a path. Everything but plain characters is percent-encoded, so that
+/// no file name can end the escape sequence.
 fn url(path: &Path) -> String {
     let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
     let mut url = "file://".to_owned();
@@ -51,7 +51,7 @@ fn url(path: &Path) -> String {
     url
 }
 
-/// Returns whether the terminal is known to have links.
+/// Returns whether the terminal is known to support links.
 pub(super) fn is_supported(variable: impl Fn(&str) -> Option<String>) -> bool {
     let has = |name: &str| variable(name).is_some_and(|value| !value.is_empty());
     if let Some(forced) = variable("FORCE_HYPERLINK") {

@@ -174,7 +174,7 @@ pub(crate) struct ShortIds {
 }
 
 impl ShortIds {
-    /// Creates it from the ids that share their first letters with another one, sorted.
+    /// Takes the ids that share their first letters with another id, sorted.
     pub(crate) fn new(ambiguous: Vec<String>) -> ShortIds {
         ShortIds { ambiguous }
     }

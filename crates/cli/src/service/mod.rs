@@ -221,7 +221,8 @@ impl Program {
         self
     }
 
-    /// Runs it to its end. The error is its error output, on one line.
+    /// Runs the program to its end. If it fails, the error is what it printed on standard error, on
+    /// one line.
     pub(crate) fn run(&self) -> Result<(), String> {
         match self.output()? {
             output if output.status.success() || self.may_fail => Ok(()),
@@ -229,7 +230,7 @@ impl Program {
         }
     }
 
-    /// Runs it to its end. The error is why it could not be started.
+    /// Runs the program to its end. The error is the reason why it could not be started.
     fn output(&self) -> Result<Output, String> {
         let ran = Command::new(self.name).args(&self.arguments).stdin(Stdio::null()).output();
         ran.map_err(|error| match error.kind() {
@@ -238,7 +239,7 @@ impl Program {
         })
     }
 
-    /// Returns its error output on one line.
+    /// Returns what the program printed on standard error, on one line.
     fn failure(&self, output: &Output) -> String {
         let message = String::from_utf8_lossy(&output.stderr);
         let message = message.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! A model behind an address of the shape of Anthropic's messages.
+//! A model at a URL that speaks Anthropic's messages API.
 
 use quipu_ledger::store::Summariser;
 use serde::Deserialize;
@@ -12,12 +12,13 @@ use crate::error::Result;
 /// The address, unless configured.
 const URL: &str = "https://api.anthropic.com/v1/messages";
 
-/// The version of the shape.
+/// The header with the version of the API.
 const VERSION: (&str, &str) = ("anthropic-version", "2023-06-01");
 
-/// The limits of an answer, in tokens, which the shape requires. Every model that takes long prompts
-/// can answer this much.
+/// The smallest limit of an answer that is sent, in tokens. The API requires one.
 const MIN_TOKENS: u64 = 1024;
+/// The largest limit of an answer that is sent, in tokens. Every model that takes long prompts can
+/// answer this much.
 const MAX_TOKENS: u64 = 8192;
 
 struct Anthropic(Endpoint);

@@ -1,8 +1,8 @@
 //! A program as a model: the prompt on its standard input, the answer on its standard output.
 //!
-//! It runs in its own process group, which is ended whole when the program exits, takes too long or
-//! prints too much, and when a signal ends quipu: Ctrl-C in a terminal does not reach other groups.
-//! Its errors go to quipu's standard error.
+//! It runs in its own process group. All processes of the group are killed when the program exits,
+//! takes too long or prints too much, and when a signal ends quipu: Ctrl-C in a terminal does not
+//! reach other groups. Its standard error is quipu's.
 
 use std::io::{Read, Write};
 use std::os::unix::process::CommandExt;
@@ -25,8 +25,8 @@ static RUNNING: Mutex<Option<Pid>> = Mutex::new(None);
 /// The time that a program has, unless the configuration sets another.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// The time that a program's output has to end after the program was ended. Only a process that
-/// left the group can keep it open longer.
+/// The time to wait for the end of the output after the group was killed. Only a process that left
+/// the group can keep it open longer.
 const GRACE: Duration = Duration::from_secs(2);
 
 struct Program {
@@ -130,11 +130,11 @@ fn wait(child: &Child, until: Instant) -> bool {
     receiver.recv_timeout(until.saturating_duration_since(Instant::now())).is_ok()
 }
 
-/// Lets the program's group end when a signal ends quipu.
+/// Makes a signal that ends quipu end the program's group too.
 fn end_with_quipu() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
-        // If that fails, a program can only go on after quipu.
+        // If that fails, the program may run on after quipu was ended.
         let _ = stopping::before_end(end_group);
     });
 }
@@ -143,8 +143,8 @@ fn running() -> MutexGuard<'static, Option<Pid>> {
     RUNNING.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Ends all processes of the program's group. The program was not reaped yet, so that its id still
-/// names its group.
+/// Kills all processes of the program's group. The program was not reaped yet, so its id still names
+/// its group.
 fn end_group() {
     if let Some(pid) = running().take() {
         let _ = kill_process_group(pid, Signal::KILL);

@@ -1,4 +1,4 @@
-//! One request to a model behind an address: JSON there, JSON back.
+//! One request to a model at a URL: JSON in both directions.
 //!
 //! Follows no redirect and uses no proxy of the environment: what is sent goes to the configured
 //! address, or nowhere. No error quotes the key, the address, the question or the answer.
@@ -23,7 +23,7 @@ const DEFAULT_TIMEOUT: Duration = Duration::from_secs(120);
 /// The time for a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The longest word of a server that an error repeats, in bytes.
+/// The length, in bytes, up to which a server's word for an error is repeated.
 const MAX_WORD_BYTES: usize = 40;
 
 /// The header that has the key.
@@ -139,7 +139,7 @@ fn address(url: &str) -> Result<Uri> {
     })
 }
 
-/// Returns whether an address leads to this machine.
+/// Returns whether the host of an address is this machine.
 fn is_this_machine(uri: &Uri) -> bool {
     let host = uri.host().unwrap_or_default().trim_matches(['[', ']']);
     host == "localhost" || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())

@@ -39,7 +39,7 @@ pub(crate) fn configured(config: &SummariserConfig) -> Result<Box<dyn Summariser
     }
 }
 
-/// Something that answers a prompt, with at most this many tokens.
+/// A model that answers prompts.
 trait Model {
     fn name(&self) -> &'static str;
 

@@ -1,5 +1,5 @@
-//! A model behind an address of the shape of OpenAI's chat completions; Ollama, llama.cpp and vLLM
-//! have it too.
+//! A model at a URL that speaks OpenAI's chat completions API, as Ollama, llama.cpp and vLLM do
+//! too.
 
 use quipu_ledger::store::Summariser;
 use serde::Deserialize;
@@ -43,7 +43,7 @@ impl Model for OpenAi {
     }
 
     fn ask(&self, prompt: &str, _max_tokens: u64) -> Result<String, String> {
-        // Models differ in the name of a limit, and the prompt has one in words.
+        // No token limit is sent: servers differ in its name, and the prompt states one in words.
         let question = json!({
             "model": self.0.model,
             "messages": [{"role": "user", "content": prompt}],

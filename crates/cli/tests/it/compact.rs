@@ -145,7 +145,7 @@ fn a_program_that_fails_changes_nothing() {
         assert!(!failed.stderr.contains("parser"), "{script}: {failed}");
     }
     assert_eq!(home.run("session context example --json").json(), before);
-    // A child that stays behind keeps the output open; it is ended with its group.
+    // A child that keeps running holds the output open; it is killed with its group.
     with_program(&home, "sleep 600 & echo $! > \"$HOME/child\"; echo summary");
     let done = home.run("session compact example --window 900 --json");
     assert_eq!(done.json()["is_compacted"], true, "{done}");

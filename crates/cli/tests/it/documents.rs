@@ -185,7 +185,7 @@ fn matches(shown: &[String], printed: &[&str]) -> bool {
     }
 }
 
-/// Returns whether a printed line is one of a page; `…` in it stands for any text.
+/// Returns whether a printed line is one of a page; `…` in it matches any text.
 fn line_matches(shown: &str, printed: &str) -> bool {
     let mut parts = shown.split('…');
     let Some(mut rest) = parts.next().and_then(|beginning| printed.strip_prefix(beginning)) else {

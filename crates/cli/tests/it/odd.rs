@@ -64,14 +64,14 @@ fn gaps_unknown_types_and_long_lines_are_marked() {
     ❯ three
     ");
     // --full also shows unknown entries, the header, and the fields that nothing else shows.
-    let (told, whole) = (run(&home, "show odd").stdout, run(&home, "show odd --full").stdout);
+    let (brief, whole) = (run(&home, "show odd").stdout, run(&home, "show odd --full").stdout);
     let unknown: Vec<_> = whole.lines().filter(|line| line.contains("unknown type")).collect();
     assert!(unknown[0].starts_with("· hologram · unknown type · "), "{unknown:?}");
     assert_eq!(unknown[1..], ["· no type · unknown type"]);
     let more = ["", "· session", "  ┊ beam: 1"];
     let is_known = |line: &&str| !unknown.contains(line) && !more.contains(line);
     let rest: Vec<_> = whole.lines().filter(is_known).collect();
-    assert_eq!(rest, told.lines().filter(|line| !line.is_empty()).collect::<Vec<_>>());
+    assert_eq!(rest, brief.lines().filter(|line| !line.is_empty()).collect::<Vec<_>>());
     assert!(more.iter().all(|line| whole.lines().any(|shown| shown == *line)));
     snapshot!(run(&home, "tree odd"), @"
     exit 0

@@ -51,7 +51,7 @@ fn r103_the_example_is_true() {
 }
 
 #[test]
-fn r103_the_exit_code_tells_whether_something_is_wrong() {
+fn r103_the_exit_code_is_1_until_the_errors_are_repaired() {
     let home = example();
     let before = home.run("session context example --json").json()["messages"].clone();
     let report = home.run("session repair example --json");

@@ -160,7 +160,7 @@ fn generations_are_chosen_by_number() {
 }
 
 #[test]
-fn exactly_one_thing_has_to_be_chosen() {
+fn restore_needs_exactly_one_selection() {
     let home = Home::empty();
     for arguments in [
         "restore --to out",

@@ -1,4 +1,4 @@
-//! What scripts rely on: exit codes, and errors as JSON.
+//! The promises to scripts: exit codes, and errors as JSON.
 
 use serde_json::Value;
 

@@ -377,7 +377,7 @@ fn hostile_requests_are_refused_before_any_route() {
     let both = format!("{start}Content-Length: 5\r\nTransfer-Encoding: chunked\r\n");
     assert!(matches!(send(both), 200 | 400));
     assert_eq!(send(start.replace("Authorization", "X-Authorization")), 401);
-    // It goes on for others.
+    // Other browsers and tokens are not affected.
     assert_eq!(server.get("/v1/sessions").0, 200);
 }
 
@@ -395,7 +395,7 @@ fn an_address_of_other_machines_has_to_be_meant() {
     assert!(run.stderr.contains("there is no ledger"), "{run}");
 }
 
-/// Returns whether a value is as a document shows it: `…` stands for any value, and what is left out
+/// Returns whether a value is as a document shows it: `…` matches any value, and what is left out
 /// is not compared.
 fn is_shown(shown: &Value, value: &Value) -> bool {
     match (shown, value) {

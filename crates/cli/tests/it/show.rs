@@ -648,10 +648,10 @@ fn queued_prompts_and_progress_are_shown_and_found() {
     assert!(head.contains("\"tool_calls\":1"), "{head}");
 }
 
-/// What a person chose to show is one line each, pasted text is whole, a command begins no turn, and
-/// of a path that does not fit the name of the file stays.
+/// Each text that a person chose to show is one line, pasted text is shown whole, a command begins
+/// no turn, and a path that does not fit keeps the name of its file.
 #[test]
-fn what_stands_beside_a_prompt_is_named() {
+fn attached_texts_and_commands_are_named() {
     let home = Home::empty();
     let line = |rest: &str| format!("{{\"sessionId\":\"{QUEUED}\",{rest}}}\n");
     let path = format!("/w/{}name_of_file.rs", "a-long-folder/".repeat(24));

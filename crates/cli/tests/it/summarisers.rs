@@ -1,4 +1,4 @@
-//! Summarisers behind an address, against a server of our own on the loopback interface.
+//! Summarisers at a URL, against a server of our own on the loopback interface.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -110,7 +110,7 @@ fn home() -> Home {
     home
 }
 
-/// Configures a summariser behind an address.
+/// Configures a summariser at a URL.
 fn configure(home: &Home, kind: &str, url: &str, more: &str) {
     let config = format!(
         "[store.compaction]\nsummariser = '{kind}'\nurl = '{url}'\nmodel = 'parrot-1'\n\
@@ -183,7 +183,7 @@ fn both_shapes_make_a_summary() {
     }
 }
 
-/// Ollama, for example: no key, and nothing is masked if the configuration says so.
+/// Ollama, for example: no key, and nothing is masked if the configuration turns masking off.
 #[test]
 fn a_local_model_needs_no_key() {
     let server = Server::answering("200 OK", &openai("Seven knots."));
@@ -242,7 +242,7 @@ fn answers_that_cannot_be_used() {
 
 /// A server that answers byte by byte is given up after the limit.
 #[test]
-fn a_slow_server_is_given_up() {
+fn a_slow_server_hits_the_time_limit() {
     let head = "HTTP/1.1 200 OK\r\ncontent-length: 100000\r\n\r\n";
     let drip = |stream: &mut TcpStream| loop {
         stream.write_all(b" ")?;
@@ -266,7 +266,7 @@ fn a_slow_server_is_given_up() {
     }
 }
 
-/// What is meant for one server never goes to another one.
+/// The request and its key are sent to the configured server only.
 #[test]
 fn a_redirect_is_not_followed() {
     let elsewhere = Server::answering("200 OK", &openai("Seven knots."));

@@ -371,7 +371,7 @@ fn the_rest_of_a_limit_is_printed() {
 }
 
 #[test]
-fn the_first_groups_and_one_day() {
+fn a_limit_shows_the_first_groups() {
     let home = home();
     let groups = |arguments: &str| -> Vec<String> {
         let lines = home.run(&format!("usage {arguments} --json")).json_lines();

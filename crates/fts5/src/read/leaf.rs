@@ -27,7 +27,7 @@ pub(super) struct TermWalk<'w> {
     cut: Option<(Vec<u8>, usize)>,
 }
 
-/// Whether a walk needs another page.
+/// The next step of a walk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Next {
     Page,

@@ -1,4 +1,4 @@
-//! Checks by which address a request calls the server, and which web page sent it.
+//! Checks which address a request names as the server, and which web page sent it.
 //!
 //! A page of another site can send requests to this machine, and can give its own name an address of
 //! this machine. Both are refused here: the names are compared exactly, with the port.
@@ -41,7 +41,7 @@ impl Origin {
             && matches!(uri.path(), "" | "/")
             && !authority.as_str().contains('@')
             && !authority.host().is_empty();
-        // A port that is no number is not reported otherwise.
+        // `Authority` accepts a port that is not a number.
         let port = authority.as_str().strip_prefix(authority.host()).unwrap_or_default();
         if !is_whole || (!port.is_empty() && authority.port_u16().is_none()) {
             return Err(bad());
@@ -118,7 +118,7 @@ impl Origins {
 }
 
 /// Fails if a request with a cookie may have been sent by another site. Browsers send cookies to
-/// every port of a host. A browser names the page of every request that writes.
+/// every port of a host. A browser sends `Origin` with every request that writes.
 pub(crate) fn check_same_site(headers: &HeaderMap, is_reading: bool) -> Result<(), Problem> {
     let is_own = match headers.get(SEC_FETCH_SITE).map(HeaderValue::as_bytes) {
         None | Some(b"same-origin" | b"none") => true,

@@ -9,8 +9,8 @@ use crate::secret::{Secret, SecretHash};
 /// The time in which the link works.
 const VALID_FOR: Duration = Duration::from_secs(120);
 
-/// The time after which a browser deletes the cookie, unless it is sent again; as long as the server
-/// accepts it without a request.
+/// The time after which a browser deletes the cookie, unless the server sends it again. It equals
+/// `IDLE_TIME` of `tokens`.
 const COOKIE_SECONDS: u32 = 12 * 60 * 60;
 
 /// The code of a link that was not used yet.
@@ -28,7 +28,7 @@ impl SignIn {
         Ok(secret.text().to_owned())
     }
 
-    /// Returns the token of the browser that brings the code. The code is used up.
+    /// Exchanges the code for the token of a browser. The code cannot be used again.
     pub(crate) fn redeem(
         &self,
         code: &str,

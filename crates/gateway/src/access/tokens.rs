@@ -27,10 +27,10 @@ const MAX_FILE_BYTES: u64 = 4096;
 /// The time without a request after which a browser has to sign in again.
 const IDLE_TIME: Duration = Duration::from_secs(12 * 60 * 60);
 
-/// The time after which the use of a cookie is noted again. It keeps requests from writing.
+/// The use of a cookie is recorded at most once in this time, so that most requests write nothing.
 const NOTE_AFTER: Duration = Duration::from_secs(10 * 60);
 
-/// What the holder of a token may do.
+/// The rights of a token's holder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Scope {
@@ -55,7 +55,7 @@ impl Scope {
 pub struct Token {
     /// The name.
     pub name: String,
-    /// What its holder may do.
+    /// The rights of its holder.
     pub scope: Scope,
     /// The only agent whose sessions its holder sees and writes to; `None` for all agents.
     pub agent: Option<String>,
@@ -207,7 +207,7 @@ impl TokenFolder {
         })
     }
 
-    /// Returns the token that a text is.
+    /// Returns the token with this text.
     pub(crate) fn find(&self, text: &str) -> Option<Token> {
         let (name, stored) = self.read_secret(text)?;
         (!stored.is_browser).then(|| stored.token(name))
@@ -219,7 +219,7 @@ impl TokenFolder {
         let idle = self.idle(&name).filter(|idle| stored.is_browser && *idle <= IDLE_TIME)?;
         let is_due = idle >= NOTE_AFTER;
         if is_due {
-            // Without the note, the browser has to sign in again earlier.
+            // If the use is not recorded, the browser has to sign in again earlier.
             let file = OpenOptions::new().write(true).open(self.file(&name));
             let _ = file.and_then(|file| file.set_modified(SystemTime::now()));
         }

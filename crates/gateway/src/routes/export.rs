@@ -4,7 +4,7 @@ use std::io::{BufWriter, Seek, Write};
 
 use quipu_ledger::export::{ExportFailure, ExportKind, Exporter};
 use quipu_ledger::query::Choice;
-use quipu_transcript::story::{StoryDetail, Tools};
+use quipu_transcript::story::StoryDetail;
 use serde::Deserialize;
 
 use super::session::ToolOption;
@@ -52,7 +52,8 @@ impl Format {
     fn content_type(self) -> &'static str {
         match self {
             Format::Md => "text/markdown; charset=utf-8",
-            // A page is shown as its source: it must not run beside the cookie.
+            // Sent as plain text, so that nothing in an exported page can run with the user's
+            // cookie.
             Format::Html => "text/plain; charset=utf-8",
             Format::Json => "application/json",
             Format::Jsonl => "application/x-ndjson",
@@ -63,16 +64,13 @@ impl Format {
 impl Options {
     fn detail(&self) -> StoryDetail {
         let default = self.format.kind().default_detail();
-        let mut detail = if self.full { StoryDetail::FULL } else { default };
-        detail.thinking |= self.thinking;
-        detail.compactions |= self.compactions;
-        match self.tools {
-            Some(ToolOption::Names) => detail.tools = Tools::Names,
-            Some(ToolOption::Inputs) => detail.tools = Tools::Inputs,
-            Some(ToolOption::Full) => detail.tools = Tools::Full,
-            None => {}
+        let default = if self.full { StoryDetail::FULL } else { default };
+        StoryDetail {
+            thinking: default.thinking || self.thinking,
+            compactions: default.compactions || self.compactions,
+            tools: self.tools.map_or(default.tools, ToolOption::tools),
+            ..default
         }
-        detail
     }
 }
 

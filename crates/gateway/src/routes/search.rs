@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 
 use quipu_ledger::search::{Order, SearchRequest, search_each};
-use quipu_transcript::search::query::{self, Filter, What};
+use quipu_transcript::search::query::{self, Condition, Filter};
 use serde::Deserialize;
 
 use super::sessions::refuse_empty;
@@ -11,7 +11,7 @@ use crate::answer::{Answer, ListBuilder};
 use crate::call::{Call, Page};
 use crate::problem::Problem;
 
-/// The largest number of hits that can be paged through. Each page searches anew.
+/// The largest number of hits that can be paged through. Each page runs the whole search again.
 const MAX_HITS: usize = 10_000;
 
 #[derive(Debug, Deserialize)]
@@ -43,12 +43,12 @@ pub(crate) fn search(call: &Call<'_>) -> Result<Answer, Problem> {
     let is_empty_query = query.is_empty() && since.is_none() && until.is_none();
     let is_empty_query = is_empty_query && asked.project.is_none();
     let more = [
-        asked.project.map(What::Project),
-        since.map(What::Since),
-        until.map(What::Until),
-        call.agent.map(|agent| What::OnlyAgent(agent.to_owned())),
+        asked.project.map(Condition::Project),
+        since.map(Condition::Since),
+        until.map(Condition::Until),
+        call.agent.map(|agent| Condition::OnlyAgent(agent.to_owned())),
     ];
-    let more = more.into_iter().flatten().map(|what| Filter { is_negated: false, what });
+    let more = more.into_iter().flatten().map(|condition| Filter { is_negated: false, condition });
     query.filters.extend(more);
     let texts = [&asked.exact, &asked.regex];
     let is_empty_text = texts.into_iter().flatten().any(String::is_empty);

@@ -39,12 +39,23 @@ struct EntryOptions {
     cursor: Option<String>,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Clone, Copy, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum ToolOption {
     Names,
     Inputs,
     Full,
+}
+
+impl ToolOption {
+    /// Returns the parts of tool calls to show.
+    pub(super) fn tools(self) -> Tools {
+        match self {
+            ToolOption::Names => Tools::Names,
+            ToolOption::Inputs => Tools::Inputs,
+            ToolOption::Full => Tools::Full,
+        }
+    }
 }
 
 #[derive(Debug, Deserialize)]
@@ -55,10 +66,10 @@ enum RoleOption {
     Tool,
 }
 
-/// The number of entries on either side of `around` unless the caller asks for another one.
+/// The number of entries on either side of `around` if the request has no `context`.
 const AROUND: u64 = 3;
 
-/// The direction of a page, and the entry that it begins beside.
+/// The direction of a page, and the entry next to which it begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Place {
     Start,
@@ -70,16 +81,13 @@ impl EntryOptions {
     fn detail(&self) -> StoryDetail {
         // A single entry is shown in full.
         let is_full = self.full || self.entry.is_some();
-        let mut detail = if is_full { StoryDetail::FULL } else { StoryDetail::DEFAULT };
-        detail.thinking |= self.thinking;
-        detail.compactions |= self.compactions;
-        match self.tools {
-            Some(ToolOption::Names) => detail.tools = Tools::Names,
-            Some(ToolOption::Inputs) => detail.tools = Tools::Inputs,
-            Some(ToolOption::Full) => detail.tools = Tools::Full,
-            None => {}
+        let default = if is_full { StoryDetail::FULL } else { StoryDetail::DEFAULT };
+        StoryDetail {
+            thinking: default.thinking || self.thinking,
+            compactions: default.compactions || self.compactions,
+            tools: self.tools.map_or(default.tools, ToolOption::tools),
+            ..default
         }
-        detail
     }
 
     fn choice(&self, place: Place, prices: &Prices) -> Choice {
@@ -153,7 +161,7 @@ impl Entries {
             self.failed = Some(problem);
             return ControlFlow::Break(());
         }
-        // The last line may still change, so no page begins beside it.
+        // The last line may still change, so no page begins next to it.
         if !item.is_provisional {
             let first = self.ends.map_or(item.entry, |(first, _)| first);
             self.ends = Some((first, item.entry));

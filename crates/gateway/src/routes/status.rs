@@ -1,4 +1,4 @@
-//! What the ledger contains, and which files are left out.
+//! The contents of the ledger, and the files that are left out.
 
 use crate::answer::Answer;
 use crate::call::Call;

@@ -24,7 +24,7 @@ struct Options {
     format: Option<String>,
 }
 
-/// The groups, by the names that the answer uses too.
+/// The groups. The answer has the same names.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum Group {

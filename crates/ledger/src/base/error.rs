@@ -281,7 +281,7 @@ pub enum Error {
         leaf: Option<String>,
     },
 
-    /// There is no summary, so that the session was not compacted. Nothing was written.
+    /// There is no usable summary. The session was not compacted, and nothing was written.
     #[error("the summariser `{summariser}` failed: {why}")]
     Summary {
         /// The summariser.

@@ -94,8 +94,8 @@ const RUN_COMPARED_BYTES: u64 = 64 << 10;
 
 /// Compares the file with the last bytes that the ledger has of it.
 ///
-/// Where the last bytes are a run of one byte, a file that was truncated inside the run and grew
-/// again may have the same fingerprint.
+/// If the last bytes are a run of one byte, a file that was truncated inside the run and grew again
+/// may have the same fingerprint.
 fn has_same_end(
     records: &mut RecordReader<'_>,
     file: &View,

@@ -1,4 +1,5 @@
-//! Objects of answers, with how current the answer is. Every door prints these shapes.
+//! Objects of answers, with how current the answer is. The command line and the gateway both print
+//! these shapes.
 
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
@@ -24,7 +25,7 @@ pub struct SqlRow<'a> {
     pub keys: &'a [String],
     /// The values.
     pub values: &'a [SqlValue],
-    /// The currency, if each row states it.
+    /// How current the answer is; `None` if the rows do not state it.
     pub freshness: Option<&'a Freshness>,
 }
 

@@ -23,7 +23,7 @@ pub enum RefreshLimit {
     /// A short time: 300 ms for collecting and projecting. Collecting waits at most 50 ms of them
     /// for another writer.
     Short,
-    /// The time until everything is collected.
+    /// No limit: everything is collected.
     Unlimited,
 }
 
@@ -285,13 +285,13 @@ impl Reader {
         }
     }
 
-    /// Returns the currency of the ledger as it is.
+    /// Returns how current the ledger is, without collecting.
     fn freshness_without_collecting(&self) -> Result<Freshness> {
         Ok(Freshness { fresh_as_of: collected_at(&self.ledger)?, ..Freshness::default() })
     }
 }
 
-/// Returns whether another process keeps this one from writing, or the time is over.
+/// Returns whether another process keeps this one from writing, or the time limit was reached.
 fn is_busy_or_late(error: &Error) -> bool {
     error.trouble() == Trouble::Busy
 }

@@ -30,27 +30,27 @@ use crate::{Error, Result};
 /// The settings of a compaction.
 #[derive(Debug, Clone, Default)]
 pub struct CompactionSettings {
-    /// How much is kept free, and how much stays.
+    /// The tokens that are kept free, and the tokens of recent messages that a compaction keeps.
     pub rules: Compaction,
     /// The model's context window in tokens, which overrides everything else.
     pub window: Option<u64>,
     /// The context windows of models in tokens, by name.
     pub windows: BTreeMap<String, u64>,
-    /// The workspaces of agents, where the memory flush stores notes. That of another agent is
-    /// `workspaces/<agent>` beside the ledger.
+    /// The workspaces of agents, where the memory flush stores notes. An agent that is not listed
+    /// has `workspaces/<agent>` beside the ledger.
     pub workspaces: BTreeMap<String, PathBuf>,
     /// The time zone whose day names a file of notes; UTC if there is none.
     pub zone: Option<TimeZone>,
 }
 
-/// What a caller wants of a compaction.
+/// The request for a compaction.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Compact<'a> {
-    /// What the summary should be about.
+    /// The topic of the summary, in the words of a person.
     pub instructions: Option<&'a str>,
-    /// The size of the context as the model counted it that refused it.
+    /// The tokens of the context, as counted by the model that refused it.
     pub refused: Option<u64>,
-    /// True if it is made because it is due.
+    /// True if the compaction is made because the context exceeds its limit.
     pub is_due: bool,
 }
 
@@ -69,13 +69,13 @@ impl Compact<'_> {
 pub struct CompactionPlan {
     /// The id of the session.
     pub session: String,
-    /// Why it is made.
+    /// The reason for the compaction.
     pub reason: Reason,
-    /// What the summary should be about.
+    /// The topic of the summary, in the words of a person.
     pub instructions: Option<String>,
-    /// How the summary is made.
+    /// The method: in one go, or in pieces.
     pub mode: CompactionMode,
-    /// What is summarised and what stays.
+    /// The messages to summarise, and those that stay.
     pub plan: pure::Plan,
     /// The number of compactions that the session had, on all branches.
     compactions: u64,
@@ -115,7 +115,7 @@ impl Session {
         plan(&self.native.id, entries, settings, &self.meta_fields()?, wanted)
     }
 
-    /// Has a summary made, and appends the compaction to the current leaf.
+    /// Lets the summariser make a summary, and appends the compaction to the current leaf.
     ///
     /// If the leaf no longer comes after the planned one, or if the session was compacted or reset
     /// meanwhile, nothing is written ([`Error::Conflict`]). The same plan is stored once: a repeated
@@ -212,8 +212,8 @@ impl Session {
     /// Before that, the model is asked for notes ([`Session::flush`]) if the settings ask for it and
     /// it was not asked since the last compaction. A flush that fails does not stop the compaction.
     ///
-    /// If a model refused the context and the summary is too long for it, half as much is kept, as
-    /// often as that helps.
+    /// If a model refused the context and the summary does not fit either, half as much is kept and
+    /// the compaction is tried again, until it fits or nothing is kept.
     pub fn compact_now(
         &self,
         settings: &CompactionSettings,
@@ -274,7 +274,7 @@ impl CompactionPlan {
         requests.iter().map(|request| pure::chunks(request.messages, most).len()).sum()
     }
 
-    /// Returns the idempotency key: the same for the same entries and the same wish.
+    /// Returns the idempotency key: the same for the same entries and the same instructions.
     ///
     /// The number of compactions is part of it. Otherwise a session whose leaf was moved back before
     /// its compaction could not be compacted there again.
@@ -309,7 +309,7 @@ impl CompactionPlan {
     }
 }
 
-/// Returns how much of the model's window a session uses, also for a collected one.
+/// Returns how much of the model's window a session uses. The session may be a collected one.
 pub fn headroom_of(
     ledger: &Ledger,
     session: SessionRow,
@@ -318,8 +318,8 @@ pub fn headroom_of(
     Ok(headroom(&entries_of(ledger, session)?, settings, &meta_of(ledger, session)?))
 }
 
-/// Plans the compaction of a session, also of a collected one. A collected session has to be forked
-/// before it is compacted.
+/// Plans the compaction of a session. A collected one can be planned, but has to be forked before
+/// it is compacted.
 pub fn plan_compaction_of(
     ledger: &Ledger,
     session: SessionRow,
@@ -332,8 +332,8 @@ pub fn plan_compaction_of(
     plan(&id.unwrap_or_default(), entries, settings, &fields, wanted)
 }
 
-/// Returns the entries of a session's context. Those of another format are the ones that a fork
-/// would have.
+/// Returns the entries of a session's context. If the lines of its format are not native ones,
+/// returns the entries that a fork would have.
 pub(super) fn entries_of(ledger: &Ledger, session: SessionRow) -> Result<PathEntries> {
     if let Some(entries) = query::context::path_entries(ledger, session)? {
         return Ok(entries);
@@ -354,7 +354,7 @@ fn plan(
     wanted: &Compact<'_>,
 ) -> Result<Option<CompactionPlan>> {
     let (window, _) = window(&entries, settings, fields).unzip();
-    // A model without a known window takes less than what it refused.
+    // If the window is not known, it is less than the context that was refused.
     let window = window.or(wanted.refused);
     let budget = Budget::new(&settings.rules, window);
     match pure::Plan::new(entries, budget, wanted.refused) {
@@ -418,13 +418,13 @@ pub(super) fn window(
 
 impl Store {
     /// Sets the limits by which appends report that a compaction is due
-    /// ([`Appended::compaction_due`]). Without them, none is.
+    /// ([`Appended::compaction_due`]). Without limits, they never do.
     pub fn set_compaction(&self, settings: Option<CompactionSettings>) {
         self.core().sizes.set(settings);
     }
 
-    /// Returns the number of contexts whose size was counted for that. Appended entries only add to
-    /// it.
+    /// Returns the number of times that a whole context was counted for these reports. Usually a
+    /// session is counted once, and each append adds its own size.
     pub fn contexts_counted(&self) -> u64 {
         self.core().sizes.counted()
     }

@@ -1,4 +1,5 @@
-//! Whether a compaction or a memory flush is due after an append, without counting the context anew.
+//! Decides after an append whether a compaction or a memory flush is due, without counting the
+//! whole context again.
 //!
 //! The size of a context is counted once for each open session. Appended lines change it by their own
 //! size. It is counted again after a compaction, an edit, a moved leaf, a change of the model, and
@@ -31,12 +32,12 @@ struct Size {
     tokens: u64,
     /// The tokens above which a compaction is due.
     limit: Option<u64>,
-    /// The tokens from which on a memory flush is due; `None` if it was made since the last
+    /// The tokens at which a memory flush becomes due; `None` if it was made since the last
     /// compaction, or waits for the next one.
     flush_limit: Option<u64>,
 }
 
-/// What is due.
+/// The work that is due.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Due {
     pub(super) is_compaction: bool,

@@ -1,5 +1,5 @@
-//! Events for listeners in this process: what the store does that takes long, or that other parts
-//! of a program want to show.
+//! Events for listeners in this process, about work that takes long or that other parts of a
+//! program may want to show.
 //!
 //! A listener is called without any lock, so that it may call the store. Never carries the text of a
 //! transcript.
@@ -12,7 +12,7 @@ use serde::Serialize;
 use super::Store;
 use crate::wire::{Flush, Reason};
 
-/// Something that the store does.
+/// A report on the work of a store.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 #[non_exhaustive]
@@ -22,9 +22,9 @@ pub enum StoreEvent {
     Compaction {
         /// The session.
         session_id: String,
-        /// How far it is.
+        /// The step that was reached.
         phase: Phase,
-        /// Why it is made.
+        /// The reason for the compaction.
         reason: Reason,
         /// The tokens of the context before it.
         tokens_before: u64,
@@ -38,7 +38,7 @@ pub enum StoreEvent {
     MemoryFlush {
         /// The session.
         session_id: String,
-        /// What became of them.
+        /// The result of the question.
         #[serde(flatten)]
         flush: Flush,
     },

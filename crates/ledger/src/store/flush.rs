@@ -37,7 +37,7 @@ pub struct FlushPlan {
     pub is_done: bool,
     /// The tokens of the context.
     pub tokens: u64,
-    /// The tokens from which on it is due; `None` if the model's window is not known.
+    /// The tokens at which it becomes due; `None` if the model's window is not known.
     pub limit: Option<u64>,
     /// The tokens that the messages may have in the question.
     max_tokens: Option<u64>,
@@ -160,9 +160,9 @@ impl Session {
     /// Asks the summariser's model for notes about the session, and appends them to
     /// `memory/YYYY-MM-DD.md` of the agent's workspace.
     ///
-    /// Does so once between two compactions. An answer of `NO_REPLY` stores nothing. A summariser or
-    /// a workspace that fails is no error of this call: it is counted in the metadata, and returned
-    /// as [`Flush::Failed`].
+    /// This is done once between two compactions. An answer of `NO_REPLY` stores nothing. If the
+    /// summariser or the workspace fails, this call returns [`Flush::Failed`] and counts the
+    /// failure in the metadata.
     pub fn flush(
         &self,
         settings: &CompactionSettings,
@@ -171,8 +171,8 @@ impl Session {
         self.flush_at(settings, summariser, clock::now_ms())
     }
 
-    /// Makes a flush at a time. It stays the time of this flush, however long the model takes: the
-    /// file is the one that the model was asked about.
+    /// Makes a flush at the given time. The file is the one that the model was asked about, even if
+    /// the model answers after midnight.
     pub(super) fn flush_at(
         &self,
         settings: &CompactionSettings,
@@ -223,7 +223,7 @@ impl Session {
         Ok(flush)
     }
 
-    /// Notes a flush in the metadata. A session to which no key leads now has none.
+    /// Records a flush in the metadata. A session to which no key leads has no metadata.
     fn note_flush(&self, flush: &Flush, now_ms: i64) -> Result<()> {
         if self.key()?.is_none() {
             return Ok(());

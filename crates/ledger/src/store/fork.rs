@@ -189,7 +189,7 @@ fn native_lines_of_path(
     Ok(copied)
 }
 
-/// Returns the labels of the entries of a path as lines behind its last entry.
+/// Returns the labels of the entries of a path as lines that follow its last entry.
 pub(super) fn label_lines(
     conn: &Connection,
     from: SessionRow,

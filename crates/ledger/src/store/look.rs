@@ -48,8 +48,8 @@ pub fn has_all_sessions(ledger: &Ledger) -> Result<bool> {
     rebuild::has_all_sessions(ledger.conn())
 }
 
-/// Opens a read-only snapshot for which `is_enough` returns true. If none can be had, returns the
-/// newest snapshot and true.
+/// Opens a read-only snapshot for which `is_enough` returns true. If there is none in time, returns
+/// the newest snapshot and true.
 fn open_when(
     path: &Path,
     is_enough: &mut dyn FnMut(&Connection) -> Result<bool>,

@@ -1,4 +1,4 @@
-//! Repairs sessions: finds what is wrong, and writes a continuation in which it is mended.
+//! Repairs sessions: finds their errors, and writes a continuation without them.
 //!
 //! The continuation is a branch of a session of quipu's own, and a new session for a collected one.
 //! It is written once, in one transaction. Never changes or removes a line.
@@ -26,12 +26,12 @@ use crate::truth::native_lines;
 use crate::wire::{RepairChange, RepairPlace, RepairReport};
 use crate::{Error, Result};
 
-/// What is wrong with a session, and how it can be mended.
+/// The errors of a session, and the data to repair them.
 #[derive(Debug)]
 pub struct Repair {
     /// The session's id.
     pub session: String,
-    /// What is wrong.
+    /// The errors.
     pub found: pure::Repair,
     row: SessionRow,
     is_native: bool,
@@ -52,7 +52,7 @@ pub struct Repaired {
     pub unmapped: u64,
 }
 
-/// Returns what is wrong with a session, also with a collected one.
+/// Finds the errors of a session, which may be a collected one.
 pub fn repair_of(ledger: &Ledger, session: SessionRow) -> Result<Repair> {
     let (read, found) = query::context::repair_of(ledger, session)?;
     let conn = ledger.conn();
@@ -65,7 +65,7 @@ pub fn repair_of(ledger: &Ledger, session: SessionRow) -> Result<Repair> {
 }
 
 impl Session {
-    /// Returns what is wrong with the path that a model would see, and with the session's lines.
+    /// Finds the errors in the path that a model would see, and in the session's lines.
     ///
     /// ```
     /// use quipu_ledger::{Entry, Store};
@@ -102,7 +102,7 @@ impl Repair {
         (self.found.has_bad_header() && !rebuilds_header).then_some(BAD_HEADER)
     }
 
-    /// Returns where the continuation is written. A branch cannot have another header.
+    /// Returns the place of the continuation. A new header needs a new session.
     fn copies(&self) -> Copies {
         match self.is_native && !self.found.has_bad_header() {
             true => Copies::Branch,
@@ -151,7 +151,7 @@ impl Repair {
 }
 
 impl Store {
-    /// Returns what is wrong with a session, also with a collected one.
+    /// Finds the errors of a session, which may be a collected one.
     pub fn repair(&self, name: &str) -> Result<Repair> {
         self.repair_at(find_session(&self.core().ledger, name)?)
     }
@@ -161,9 +161,9 @@ impl Store {
         self.read_caught_up(&mut |ledger| repair_of(ledger, row))
     }
 
-    /// Writes the continuation of a session in which everything is mended: a branch, or for a
-    /// collected session a new session. `None` if nothing is wrong, or if its header is invalid and
-    /// no new one is wanted.
+    /// Writes a continuation of the session without its errors: a branch, or for a collected
+    /// session a new session. Returns `None` if there are no errors, or if the header is invalid
+    /// and `rebuilds_header` is false.
     ///
     /// The same repair is written once. Fails with [`Error::Conflict`] if the session has another
     /// leaf by now.
@@ -269,7 +269,7 @@ fn leaf_of_row(conn: &Connection, session: SessionRow) -> Result<Option<String>>
     Ok(tree::leaf(conn, session)?.map(|leaf| leaf.id))
 }
 
-/// Moves the leaf to where the branch begins, and appends the branch there.
+/// Moves the leaf to the entry at which the branch begins, and appends the branch.
 fn append_branch(
     work: &mut Work<'_, '_>,
     session: &NativeSession,

@@ -1,4 +1,4 @@
-//! Has the summaries of a plan made, in one go or in pieces.
+//! Lets a summariser make the summaries of a plan, in one go or in pieces.
 //!
 //! No lock is held meanwhile. Answers are checked and stored as text, and never interpreted.
 
@@ -11,7 +11,7 @@ use crate::{Error, Result};
 /// The longest summary of one part, in bytes.
 pub const MAX_SUMMARY_BYTES: usize = 1 << 20;
 
-/// How often a summariser is asked for one chunk in the mode `safeguard`.
+/// The number of times that a summariser is asked for one chunk in the mode `safeguard`.
 const TRIES: u32 = 2;
 
 /// Makes the summary of a part of a session.
@@ -50,7 +50,7 @@ impl Summariser for Digest {
 
     fn summarise(&self, request: &Request<'_>) -> Result<String, String> {
         let text = pure::digest(request);
-        // Nothing was said, but messages are replaced.
+        // The messages have no text, but the summary replaces them, so it must not be empty.
         Ok(if text.is_empty() { "(nothing to report)".to_owned() } else { text })
     }
 
@@ -66,13 +66,13 @@ pub(super) struct Summaries {
     pub(super) summariser: String,
     /// The number of pieces that were summarised.
     pub(super) chunks: usize,
-    /// How often it was asked for one piece, at most.
+    /// The largest number of times that it was asked for one piece.
     pub(super) tries: u32,
-    /// Why the digest was taken instead of the summariser's answer.
+    /// The reason why the digest was taken instead of the summariser's answer.
     pub(super) digest_because: Option<String>,
 }
 
-/// Has all parts of a plan summarised.
+/// Lets the summariser summarise all parts of a plan.
 pub(super) fn summarise(plan: &CompactionPlan, summariser: &dyn Summariser) -> Result<Summaries> {
     let requests = plan.plan.requests(plan.instructions.as_deref());
     if plan.mode == CompactionMode::Default {
@@ -99,8 +99,8 @@ fn at_once(requests: &[Request<'_>], summariser: &dyn Summariser) -> Result<Summ
     })
 }
 
-/// Has each part summarised in pieces, each on top of the one before. Returns the reason if a piece
-/// has no acceptable summary.
+/// Lets the summariser summarise each part in pieces, each together with the summary of the pieces
+/// before. Returns the reason if a piece has no acceptable summary.
 fn in_chunks(
     plan: &CompactionPlan,
     requests: &[Request<'_>],
@@ -120,7 +120,7 @@ fn in_chunks(
         for chunk in pure::chunks(request.messages, most) {
             let until = request.messages.get(..chunk.end).unwrap_or_default();
             let messages = until.get(chunk.start..).unwrap_or_default();
-            // The last requests are the same ones until another one comes.
+            // The names of the last requests change only with another request.
             if messages.iter().any(|message| message.role() == "user") {
                 names = pure::names(until);
             }
@@ -141,7 +141,8 @@ fn in_chunks(
     Ok(made)
 }
 
-/// Returns a summary that passes the audit, and how often the summariser was asked for it.
+/// Returns a summary that passes the audit, and the number of times that the summariser was asked
+/// for it.
 fn accepted(summariser: &dyn Summariser, piece: &Request<'_>) -> Result<(String, u32), String> {
     let mut fault: Option<Fault> = None;
     let mut why = String::new();

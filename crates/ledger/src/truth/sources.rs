@@ -177,7 +177,7 @@ pub(crate) fn advance_without_file(
     Ok(())
 }
 
-/// Moves the cursor behind the tail, which has become a record.
+/// Moves the cursor to the end of the tail, which has become a record.
 pub(crate) fn end_tail(conn: &Connection, generation: GenerationId, cursor: u64) -> Result<()> {
     conn.prepare_cached(
         "UPDATE generations

@@ -12,7 +12,7 @@ use super::Appended;
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Reason {
-    /// A person or a runtime asked for it.
+    /// A person or a runtime requested it.
     Manual,
     /// A model refused the context.
     Overflow,
@@ -59,7 +59,7 @@ pub struct Headroom {
     pub window_from: Option<WindowFrom>,
     /// The tokens above which a compaction is due.
     pub limit_tokens: Option<u64>,
-    /// The tokens until then.
+    /// The tokens that are left until a compaction is due.
     pub left_tokens: Option<u64>,
     /// True if a compaction is due.
     pub is_due: bool,
@@ -76,14 +76,14 @@ pub struct Compacted {
     pub first_kept_entry_id: String,
     /// The number of messages on the path that do not stay.
     pub compacted_messages: u64,
-    /// The tokens of the context before it.
+    /// The tokens of the context before the compaction.
     pub tokens_before: u64,
-    /// The tokens of the context after it; `null` if the same plan was stored before.
+    /// The tokens of the context after the compaction; `null` if the same plan was stored before.
     pub tokens_after: Option<u64>,
-    /// Why the digest was taken instead of the summariser's answer.
+    /// The reason why the digest was taken instead of the summariser's answer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub digest_reason: Option<String>,
-    /// The result of asking for notes before it.
+    /// The result of the memory flush before the compaction.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory_flush: Option<Flush>,
 }
@@ -103,14 +103,14 @@ pub enum Flush {
     },
     /// The model had nothing to store, or there are no messages.
     Nothing,
-    /// It was asked before, since the last compaction.
+    /// The model was asked before, since the last compaction.
     Done,
     /// The summariser has no model that could be asked.
     Skipped {
         /// The summariser.
         summariser: String,
     },
-    /// It failed.
+    /// The question failed.
     Failed {
         /// The reason, without any text of the transcript.
         reason: String,
@@ -147,9 +147,9 @@ pub struct PlannedFlush<'a> {
     pub messages: usize,
     /// The estimated tokens of the context.
     pub context_tokens: u64,
-    /// The tokens from which on the model is asked; `null` if its window is not known.
+    /// The tokens at which the model is asked; `null` if its window is not known.
     pub limit_tokens: Option<u64>,
-    /// True if it was asked before, since the last compaction.
+    /// True if the model was asked before, since the last compaction.
     pub was_asked: bool,
 }
 
@@ -168,7 +168,7 @@ pub struct AppendedAndMore<'a> {
     pub memory_flush: Option<&'a Flush>,
 }
 
-/// The result of a compaction that was asked for.
+/// The result of a request for a compaction.
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CompactionResult<'a> {
@@ -190,7 +190,7 @@ pub struct PlannedCompaction<'a> {
     pub is_dry_run: bool,
     /// The session.
     pub session_id: &'a str,
-    /// The reason for it.
+    /// The reason for the compaction.
     pub reason: Reason,
     /// `default` or `safeguard`.
     pub mode: &'a str,
@@ -202,7 +202,7 @@ pub struct PlannedCompaction<'a> {
     pub is_split_turn: bool,
     /// The number of messages on the path that would not stay.
     pub compacted_messages: u64,
-    /// The tokens of the context before it.
+    /// The tokens of the context before the compaction.
     pub tokens_before: u64,
     /// The tokens of the messages that would stay.
     pub kept_tokens: u64,

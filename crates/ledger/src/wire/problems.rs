@@ -8,7 +8,7 @@ use serde::Serialize;
 pub struct FoundProblem {
     /// The kind, for example `opaque`.
     pub kind: String,
-    /// What the kind means, and what was done about it.
+    /// The meaning of the kind, and the treatment of the data.
     pub meaning: &'static str,
     /// A short explanation without any text of the transcript; often empty.
     pub detail: String,

@@ -3,12 +3,12 @@
 use quipu_transcript::repair::{Change, ChangeKind};
 use serde::Serialize;
 
-/// What is wrong with a session, and what was done about it.
+/// The errors of a session, and the result of repairing them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct RepairReport {
-    /// True if a continuation exists in which everything is mended.
+    /// True if a continuation without errors exists.
     pub repaired: bool,
     /// The number of invalid lines.
     pub dropped_lines: u64,
@@ -24,7 +24,7 @@ pub struct RepairReport {
     pub repeated: bool,
     /// True if there is something to repair.
     pub is_needed: bool,
-    /// What is wrong.
+    /// The errors.
     pub changes: Vec<RepairChange>,
 }
 
@@ -38,11 +38,11 @@ pub struct RepairPlace {
     pub leaf: Option<String>,
 }
 
-/// Something that is wrong with a session.
+/// An error of a session.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RepairChange {
-    /// What is wrong.
+    /// The kind of error.
     #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub kind: ChangeKind,
     /// The number of the line, from 1.
@@ -57,7 +57,7 @@ pub struct RepairChange {
     /// The id of the call.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub call: Option<String>,
-    /// The entry behind which a result is moved, or the parent that leads nowhere.
+    /// The entry after which a result is moved, or the parent that does not exist.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub other: Option<String>,
 }

@@ -20,7 +20,7 @@ pub struct SearchAnswer {
     pub is_at_most: bool,
     /// If nothing was found: the nearest words that the index holds.
     pub nearest: Vec<NearestWord>,
-    /// What the search read beside the hits, for measurements.
+    /// Counts of the work of the search, for measurements.
     pub work: SearchWork,
     /// The limits of this result.
     pub gaps: SearchGaps,
@@ -39,7 +39,7 @@ pub struct NearestWord {
     pub entries: u64,
 }
 
-/// What a search read beside the hits.
+/// Counts of the work of a search.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SearchWork {
     /// The number of entries whose text was compared letter for letter.

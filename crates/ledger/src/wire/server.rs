@@ -38,7 +38,7 @@ pub struct RevokedToken<'a> {
 pub struct ListedToken<'a> {
     /// Its name.
     pub name: &'a str,
-    /// What its holder may do: `read` or `write`.
+    /// The rights of its holder: `read` or `write`.
     pub scope: &'a str,
     /// The only agent whose sessions it is for; `null` for all agents.
     pub agent: Option<&'a str>,

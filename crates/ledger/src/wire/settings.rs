@@ -10,7 +10,7 @@ pub struct Setting {
     pub setting: String,
     /// Its value.
     pub value: SettingValue,
-    /// Where the value comes from.
+    /// The origin of the value.
     pub origin: SettingOrigin,
     /// The name of the flag or variable, or the path of the file.
     #[serde(skip_serializing_if = "Option::is_none")]

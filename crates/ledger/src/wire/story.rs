@@ -63,12 +63,12 @@ pub struct StoryHead {
     pub tool_calls: u64,
     /// The number of compactions.
     pub compactions: u64,
-    /// What is known of a lost session.
+    /// The known parts of a lost session.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub remains: Option<LostParts>,
 }
 
-/// What is known of a session whose transcript was deleted before it could be collected.
+/// The known parts of a session whose transcript was deleted before it could be collected.
 #[derive(Debug, Clone, Default, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LostParts {
@@ -250,7 +250,7 @@ pub struct ShownSender<'a> {
 pub struct ShownAttached<'a> {
     /// The kind of text: `system-reminder`, `Sender`.
     pub label: &'a str,
-    /// What it is, in a few words, if a person chose to show it to the model.
+    /// A description in a few words, if a person chose to show it to the model.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gist: Option<&'a str>,
     /// Its text, on request; of a pasted text always.

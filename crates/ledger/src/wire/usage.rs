@@ -77,10 +77,10 @@ pub struct UsageBlock {
     pub ends_at: i64,
     /// True if it has not ended.
     pub is_active: bool,
-    /// What is left of the limit in dollars that the configuration names.
+    /// The rest of the configured limit, in US dollars.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub left_usd: Option<f64>,
-    /// What is left of the limit in tokens that the configuration names.
+    /// The rest of the configured limit, in tokens.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub left_tokens: Option<u64>,
 }

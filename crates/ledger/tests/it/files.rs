@@ -669,7 +669,7 @@ fn openclaw_gets_keys_that_it_accepts() {
 }
 
 #[test]
-fn a_fork_starts_when_it_is_made() {
+fn the_start_of_a_fork_is_its_creation() {
     let home = Home::new();
     let header = r#"{"type":"session","version":3,"id":"old","timestamp":"2026-01-05T10:00:00.000Z","cwd":"/w"}"#;
     let lines = format!("{header}\n{}\n", entry("e1", None, "one"));

@@ -67,7 +67,7 @@ fn a_copy_is_recognized_by_its_shared_entries() {
 
 /// A resumed session: the old file ends where the new one continues.
 #[test]
-fn a_session_that_ended_is_the_original_of_one_that_continued() {
+fn of_two_equal_beginnings_the_shorter_session_is_the_original() {
     let home = Home::quick();
     home.write(&path(9), lines(9, 1..=5));
     home.write(&path(2), lines(2, 1..=7));

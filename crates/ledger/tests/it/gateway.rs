@@ -122,7 +122,7 @@ fn the_order_of_archiving_and_transcript_does_not_matter() {
     assert_eq!(home.all(state), ["'gone'"]);
 }
 
-/// The index moved from a file into the database, and a reset began the main session anew.
+/// The index moved from a file into the database, and a reset started the main session over.
 #[test]
 fn r123_a_key_is_listed_once_as_the_newest_index_has_it() {
     let home = Home::new();

@@ -42,7 +42,7 @@ fn groups(status: &FormatStatus) -> Vec<(u8, u64, u64)> {
 }
 
 #[test]
-fn r50_a_setting_chooses_up_to_which_priority() {
+fn r50_a_setting_limits_the_priority() {
     for (priority, sources) in [(0, 2), (1, 4), (2, 5)] {
         let home = home();
         let report = home.sync_selected(up_to(priority));
@@ -86,8 +86,8 @@ fn r50_status_groups_by_priority() {
     assert_eq!(sum(|group| group.sources), status.sources);
 }
 
-/// Files that were collected before a setting left them out are neither gone nor lost, and not read
-/// on.
+/// Files that were collected before a setting left them out are neither gone nor lost, and nothing
+/// more is read of them.
 #[test]
 fn r50_files_that_are_left_out_later_stay() {
     let home = home();
@@ -99,7 +99,7 @@ fn r50_files_that_are_left_out_later_stay() {
     let found = status(&home, up_to(0));
     assert_eq!((found.gone_sources, groups(&found)), (0, vec![(0, 2, 2), (1, 2, 2), (2, 1, 1)]));
     assert_eq!(home.hits("tea"), 1);
-    // Selected again, they are read on from their cursor.
+    // Selected again, they are read from their cursor on.
     let report = home.sync_and_check();
     assert_eq!((report.records_added, report.rewritten_sources), (2, 1));
     home.assert_restores_all(&[LIVE, DELETED, RUNS, NOTE]);

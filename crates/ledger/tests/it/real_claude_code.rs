@@ -290,7 +290,7 @@ fn commands_without_a_request_begin_no_turn() {
     );
 }
 
-/// What is counted for the entries adds up to what `usage` counts, but for requests without a line.
+/// The usage of all entries adds up to that of `usage`, except for requests without a line.
 #[test]
 fn what_is_counted_for_entries_adds_up_to_the_usage() {
     let choice =

@@ -121,7 +121,7 @@ fn f11_a_sound_ledger_is_read_without_room() {
     }
 }
 
-/// The disk counts blocks as free that no process gets, not even one of root.
+/// The disk reports blocks as free that no process can use, not even one of root.
 #[test]
 fn f11_a_disk_with_a_hidden_reserve_is_full() {
     let home = Home::quick();

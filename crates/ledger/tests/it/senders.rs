@@ -8,7 +8,7 @@ use quipu_ledger::Error;
 use quipu_ledger::store::Store;
 use quipu_ledger::store::senders::{self, SenderAddress, SenderFilter};
 use quipu_transcript::routing::admission::{
-    Admission, AdmissionSettings, DirectPolicy, MOST_REQUESTS, REQUEST_LIFETIME, Why,
+    Admission, AdmissionSettings, DirectPolicy, MOST_REQUESTS, REQUEST_LIFETIME, RefusalReason,
 };
 use quipu_transcript::routing::{AgentId, Channel, Chat, Inbound, PairingCode};
 
@@ -74,7 +74,7 @@ fn r74_a_stranger_is_paired_and_revoked() {
     assert_eq!(home.one::<i64>("SELECT count(*) FROM records"), records);
     // An unknown sender in a group leaves no trace.
     let group = inbound("main", "telegram", Chat::Group, "821");
-    assert_eq!(admit(&store, &group, NOW), Admission::Filtered { why: Why::NotApproved });
+    assert_eq!(admit(&store, &group, NOW), Admission::Filtered { why: RefusalReason::NotApproved });
     assert_eq!(home.one::<i64>("SELECT count(*) FROM records"), records);
 
     let elsewhere = SenderFilter { channel: Channel::parse("irc").ok(), ..SenderFilter::default() };
@@ -99,7 +99,7 @@ fn r74_a_stranger_is_paired_and_revoked() {
     assert!(matches!(next, Admission::Pair { is_new: true, .. }));
     store.deny(&who("main", "telegram", "821"), NOW + 50).unwrap();
     let denied = admit(&store, &direct("821"), NOW + 60);
-    assert_eq!(denied, Admission::Refused { why: Why::Denied });
+    assert_eq!(denied, Admission::Refused { why: RefusalReason::Denied });
     assert!(store.pair(self::code(next), &SenderFilter::default(), NOW).is_err());
     drop(store);
     let expected =
@@ -161,7 +161,7 @@ fn r74_a_projection_that_is_behind_catches_up_first() {
         .unwrap();
     let store = open(&home);
     let admission = store.admit(&settings, &direct("1"), NOW).unwrap();
-    assert_eq!(admission, Admission::Refused { why: Why::Denied });
+    assert_eq!(admission, Admission::Refused { why: RefusalReason::Denied });
     home.sql().execute_batch("UPDATE ledger SET projected_to = 0, projection_version = 1").unwrap();
     store.allow(&who("main", "telegram", "2"), NOW).unwrap();
     drop(store);
@@ -265,14 +265,14 @@ proptest! {
                     let request = model.requests.get(&place).filter(|(_, at)| model.is_open(*at));
                     match (model.decided.get(&place), is_group, request) {
                         (Some(true), ..) => prop_assert_eq!(admission, Admission::Admitted),
-                        (Some(false), true, _) => prop_assert_eq!(admission, Admission::Filtered { why: Why::Denied }),
-                        (Some(false), false, _) => prop_assert_eq!(admission, Admission::Refused { why: Why::Denied }),
-                        (None, true, _) => prop_assert_eq!(admission, Admission::Filtered { why: Why::NotApproved }),
+                        (Some(false), true, _) => prop_assert_eq!(admission, Admission::Filtered { why: RefusalReason::Denied }),
+                        (Some(false), false, _) => prop_assert_eq!(admission, Admission::Refused { why: RefusalReason::Denied }),
+                        (None, true, _) => prop_assert_eq!(admission, Admission::Filtered { why: RefusalReason::NotApproved }),
                         (None, false, Some((code, _))) => {
                             prop_assert_eq!(admission, Admission::Pair { code: *code, is_new: false });
                         }
                         (None, false, None) if model.open(agent, channel) >= MOST_REQUESTS => {
-                            prop_assert_eq!(admission, Admission::Refused { why: Why::TooManyRequests });
+                            prop_assert_eq!(admission, Admission::Refused { why: RefusalReason::TooManyRequests });
                         }
                         (None, false, None) => {
                             let code = code(admission.clone());

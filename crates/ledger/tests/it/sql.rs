@@ -96,7 +96,7 @@ fn text_returns_that_of_results() {
 
 /// No statement changes a byte, in the ledger or elsewhere.
 #[test]
-fn nothing_can_be_written() {
+fn no_statement_can_write() {
     let home = home();
     let before = home.ledger_bytes();
     let outside = home.scratch("outside.db");

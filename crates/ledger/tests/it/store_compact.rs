@@ -336,7 +336,7 @@ fn r80_an_overflow_is_compacted_until_it_fits() {
     assert!(matches!(error, Error::TooLong { limit: 2000, .. }), "{error}");
 }
 
-/// A model refuses a context right after a compaction: less is kept, although nothing was said
+/// A model refuses a context right after a compaction: less is kept, although no message was added
 /// since.
 #[test]
 fn r80_a_compacted_context_can_be_refused_too() {
@@ -529,7 +529,7 @@ fn appended() -> impl Strategy<Value = Value> {
     ]
 }
 
-/// After any appends, the kept size reports the same as one that is counted anew.
+/// After any appends, the cached size reports the same as one that is counted again.
 #[test]
 fn r80_a_kept_size_is_the_counted_size() {
     let mut runner = TestRunner::new(few_cases(12));

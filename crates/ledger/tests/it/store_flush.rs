@@ -143,7 +143,7 @@ fn r83_a_flush_is_due_before_a_compaction() {
 }
 
 #[test]
-fn r83_what_stores_nothing() {
+fn r83_answers_and_settings_that_store_nothing() {
     let home = Home::quick();
     let session = open(&home);
     let folder = home.ledger_path().with_file_name("workspaces");

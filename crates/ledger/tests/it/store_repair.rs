@@ -27,7 +27,7 @@ fn result(id: &str) -> Entry {
     .into()
 }
 
-/// Appends a turn in which everything about results is wrong.
+/// Appends a turn with every kind of error about results.
 fn break_it(session: &Session) {
     session.append(Entry::user("go on")).unwrap();
     session.append(calls(&["1", "2"])).unwrap();
@@ -65,7 +65,7 @@ fn r103_a_repair_is_a_branch_with_the_same_context() {
     assert_eq!((&repaired.session, repaired.repeated), (&session, false));
     assert_eq!(repaired.leaf, session.leaf().unwrap().map(|leaf| leaf.id));
     assert_eq!(messages(&session), before);
-    // The original branch is still there, and the new one begins behind the call.
+    // The original branch is still there, and the new one begins after the call.
     let tips: Vec<_> = session.branches().unwrap().into_iter().map(|one| one.tip).collect();
     assert_eq!(tips.first(), leaf.as_ref());
     assert_eq!(tips.len(), 2);

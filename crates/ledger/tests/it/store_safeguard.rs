@@ -130,7 +130,7 @@ fn r81_a_long_history_is_summarised_in_pieces() {
     let history: Vec<&Asked> = asked.iter().filter(|asked| asked.part == Part::History).collect();
     assert!(history.len() > 3, "{}", history.len());
     for (index, piece) in history.iter().enumerate() {
-        // A piece begins with a message that no call stands before.
+        // A piece never begins with the result of a call in an earlier piece.
         assert_ne!(piece.messages[0], "toolResult", "{piece:?}");
         assert_eq!(piece.previous.is_some(), index > 0);
     }

@@ -242,7 +242,7 @@ fn a_slash_in_a_thread_separates_no_folder() {
     home.sync_and_check();
     let ambiguous = quipu_ledger::query::ids_with_ambiguous_prefix(&home.open(), 8).unwrap();
     assert_eq!(ambiguous, [format!("{id}-topic-a/b"), format!("{id}-topic-c/b")]);
-    // The part behind it is no name either, even if only one session has it.
+    // The part after it is no name either, even if only one session has it.
     let home = Home::new();
     transcript(&home, &format!("{id}-topic-a%2Fb"));
     home.sync();

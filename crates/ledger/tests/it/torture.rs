@@ -496,7 +496,7 @@ fn a33_to_a36_objects_and_numbers() {
 }
 
 #[test]
-fn a37_a38_what_has_no_type() {
+fn a37_a38_lines_without_a_type() {
     for value in ["[1,2]", "\"text\"", "12", "null", "true"] {
         check(value, &[], &[("not_object", 1)]);
     }

@@ -72,7 +72,7 @@ fn run(setting: &Setting) -> Result<Outcome> {
     Ok(Outcome::Held { runs: 2 * rounds, what })
 }
 
-/// What was found after a kill.
+/// Counts of the states that were found after kills.
 #[derive(Debug, Default)]
 struct Found {
     whole: u64,

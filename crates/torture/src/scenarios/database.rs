@@ -11,7 +11,7 @@ use anyhow::{Context as _, Result, ensure};
 use rusqlite::{Connection, params};
 use rustix::fs::{CWD, Mode};
 
-use super::sources::{ODD, Odd, create, plant, run_within, unplant};
+use super::sources::{NOT_FILES, NotAFile, create, plant, run_within, unplant};
 use crate::sandbox::{Run, Sandbox, files};
 use crate::writer::Writer;
 use crate::{Outcome, Scenario, Setting};
@@ -71,7 +71,7 @@ fn run(setting: &Setting) -> Result<Outcome> {
         program.check().context("the last row was replaced")?;
         replaced += 1;
     }
-    for odd in ODD {
+    for odd in NOT_FILES {
         for suffix in ["-journal", "-wal", "-shm"] {
             let about = || format!("{odd:?} as {suffix}");
             program.companion(odd, suffix).with_context(about)?;
@@ -181,7 +181,7 @@ impl Program<'_> {
     }
 
     /// Adds a row, and puts something other than a file beside the database.
-    fn companion(&mut self, odd: Odd, suffix: &str) -> Result<()> {
+    fn companion(&mut self, odd: NotAFile, suffix: &str) -> Result<()> {
         let conn = self.open()?;
         self.add(&conn)?;
         drop(conn);

@@ -64,7 +64,7 @@ const COMMANDS: [&[&str]; 6] = [
 
 /// Something other than a file.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Odd {
+pub(super) enum NotAFile {
     Pipe,
     LinkToPipe,
     LinkToDevice,
@@ -72,7 +72,8 @@ pub(super) enum Odd {
 }
 
 /// All kinds.
-pub(super) const ODD: [Odd; 4] = [Odd::Pipe, Odd::LinkToPipe, Odd::LinkToDevice, Odd::Folder];
+pub(super) const NOT_FILES: [NotAFile; 4] =
+    [NotAFile::Pipe, NotAFile::LinkToPipe, NotAFile::LinkToDevice, NotAFile::Folder];
 
 fn run(setting: &Setting) -> Result<Outcome> {
     let sandbox = Sandbox::new(setting)?;
@@ -90,7 +91,7 @@ fn run(setting: &Setting) -> Result<Outcome> {
         linked(&sandbox, secret, claimed).with_context(|| format!("{claimed} is {secret}"))?;
         runs += 1;
     }
-    for odd in ODD {
+    for odd in NOT_FILES {
         for number in 0..setting.times(2, CLAIMED.len() as u64) {
             let chosen = (number + writer.below(CLAIMED.len() as u64)) as usize % CLAIMED.len();
             let Some(claimed) = CLAIMED.get(chosen) else { continue };
@@ -181,12 +182,12 @@ fn linked(sandbox: &Sandbox, secret: &str, claimed: &str) -> Result<()> {
     held
 }
 
-pub(super) fn plant(sandbox: &Sandbox, odd: Odd, at: &Path) -> Result<()> {
+pub(super) fn plant(sandbox: &Sandbox, odd: NotAFile, at: &Path) -> Result<()> {
     match odd {
-        Odd::Pipe => rustix::fs::mkfifoat(CWD, at, Mode::RWXU)?,
-        Odd::LinkToPipe => symlink(sandbox.at("pipe"), at)?,
-        Odd::LinkToDevice => symlink("/dev/zero", at)?,
-        Odd::Folder => fs::create_dir(at)?,
+        NotAFile::Pipe => rustix::fs::mkfifoat(CWD, at, Mode::RWXU)?,
+        NotAFile::LinkToPipe => symlink(sandbox.at("pipe"), at)?,
+        NotAFile::LinkToDevice => symlink("/dev/zero", at)?,
+        NotAFile::Folder => fs::create_dir(at)?,
     }
     Ok(())
 }
@@ -201,7 +202,7 @@ pub(super) fn unplant(at: &Path) -> Result<()> {
     Ok(())
 }
 
-fn odd_source(sandbox: &Sandbox, odd: Odd, claimed: &str) -> Result<()> {
+fn odd_source(sandbox: &Sandbox, odd: NotAFile, claimed: &str) -> Result<()> {
     let at = sandbox.home().join(claimed);
     create(&at, "")?;
     fs::remove_file(&at)?;
@@ -212,7 +213,7 @@ fn odd_source(sandbox: &Sandbox, odd: Odd, claimed: &str) -> Result<()> {
 }
 
 /// Replaces a file of the ledger, or the configuration.
-fn odd_companion(sandbox: &Sandbox, odd: Odd, name: &str) -> Result<()> {
+fn odd_companion(sandbox: &Sandbox, odd: NotAFile, name: &str) -> Result<()> {
     let at = sandbox.data().join(name);
     let aside = sandbox.at("aside");
     let was_there = fs::rename(&at, &aside).is_ok();

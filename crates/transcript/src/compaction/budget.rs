@@ -1,16 +1,16 @@
-//! How large a context may become, and what of it stays.
+//! The limits of a context: how large it may become, and how much a compaction keeps.
 
 use serde::Serialize;
 
 use crate::routing::settings::Compaction;
 
-/// Tokens that stay free for an answer, unless configured.
+/// The tokens that are reserved for an answer, unless configured.
 const RESERVE: u64 = 16_384;
 
-/// The least that stays free, unless configured.
+/// The lower limit of the reserve, in tokens, unless configured.
 const RESERVE_FLOOR: u64 = 24_000;
 
-/// Tokens of recent messages that stay, unless configured.
+/// The tokens of recent messages that a compaction keeps, unless configured.
 const KEEP_RECENT: u64 = 20_000;
 
 /// The limits for a context.
@@ -35,8 +35,7 @@ impl Budget {
         match window {
             None => Budget { window, reserve, keep },
             Some(size) => {
-                // Otherwise a small window would be full from the first word, or could never be
-                // compacted.
+                // With the whole reserve, a small window would always be full.
                 let reserve = reserve.min(size / 2);
                 let keep = keep.min((size - reserve) / 2);
                 Budget { window, reserve, keep }

@@ -1,7 +1,7 @@
 //! Finds where a context is cut: what comes before is summarised, the rest stays.
 //!
-//! The cut is that of pi 0.87.1, with one difference: where other messages stand between a call and
-//! its result, pi may cut between them, and the cut moves before the call here.
+//! The cut is that of pi 0.87.1, with one difference: if other messages are between a call and its
+//! result, pi may cut between them; here the cut moves before the call.
 
 use std::cmp::Reverse;
 use std::collections::HashSet;
@@ -19,11 +19,11 @@ pub(super) struct Cut {
     pub(super) turn_start: Option<usize>,
 }
 
-/// The entries of a context with everything that a cut depends on, so that several cuts of one
-/// context weigh its messages once.
+/// The entries of a context with everything that a cut depends on. Several cuts of one context
+/// weigh its messages once.
 pub(super) struct Cutter<'a> {
     path: &'a PathEntries,
-    /// The first entry that can be cut at: the one after the last compaction.
+    /// The first place to cut: the entry after the last compaction.
     start: usize,
     /// The tokens of each entry.
     tokens: Vec<u64>,
@@ -106,7 +106,7 @@ impl<'a> Cutter<'a> {
             let tokens = self.tokens.get(index).copied().unwrap_or_default();
             sum = sum.saturating_add(tokens);
             if tokens > 0 && sum >= keep {
-                // Results at the end that are too long by themselves stay with their call.
+                // If the results at the end are too long, the cut is before their call.
                 let call = || (self.start..index).rev().find(can_cut);
                 return Some((nearest.or_else(call).unwrap_or(first), true));
             }

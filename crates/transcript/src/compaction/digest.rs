@@ -62,7 +62,7 @@ pub fn digest(request: &Request<'_>) -> String {
         digest.read(previous);
     }
     if !request.continues {
-        // Focus is about the new instructions.
+        // The focus depends on the instructions, which may be new ones.
         digest.take(FOCUS);
     }
     let focus: Vec<String> = request
@@ -78,7 +78,7 @@ pub fn digest(request: &Request<'_>) -> String {
         calls.extend(view.calls.into_iter().map(|call| (call.id.clone(), call)));
     }
     if request.part == Part::TurnPrefix {
-        // The goal of one turn is its request, which the last requests have in full.
+        // The goal of a single turn is its request, and the last requests repeat it in full.
         digest.take(GOALS);
     }
     digest.write(request.max_tokens)
@@ -92,7 +92,7 @@ struct Digest {
 }
 
 impl Digest {
-    /// Reads an earlier summary. What is in no section of a digest stays as it is.
+    /// Reads an earlier summary. Text outside of a digest's sections stays as it is.
     fn read(&mut self, summary: &str) {
         let mut at = None;
         for line in summary.lines() {

@@ -11,7 +11,8 @@ use crate::json::strings::lossy_text;
 /// The characters that stay of a shortened result.
 const HEAD: usize = 200;
 
-/// The characters above which a result is shortened: less would save next to nothing.
+/// The length, in characters, from which a result is shortened. A shorter one would save too
+/// little.
 const WORTH: usize = 400;
 
 /// A context that was made to fit.
@@ -25,8 +26,8 @@ pub struct Fitted {
     pub shortened: usize,
 }
 
-/// Shortens as many of the oldest tool results as needed for `budget` tokens. What is left may still
-/// be too long.
+/// Shortens as many of the oldest tool results as needed for `budget` tokens. The rest of the
+/// messages may still exceed it.
 pub fn fit(mut messages: Vec<Message>, budget: u64) -> Fitted {
     let weighed = tokens::weigh_all(&messages);
     let sum = weighed.iter().map(|message| message.tokens).fold(0, u64::saturating_add);

@@ -25,7 +25,7 @@ const MAX_NOTES_BYTES: usize = 64 << 10;
 pub struct Question<'a> {
     /// The messages of the context.
     pub messages: &'a [Message],
-    /// What a person asks for. `YYYY-MM-DD` in it becomes the day.
+    /// The configured prompt. `YYYY-MM-DD` in it becomes the day.
     pub prompt: &'a str,
     /// The day that the file of the notes is named after, as `2026-11-18`.
     pub day: &'a str,
@@ -57,8 +57,8 @@ pub fn flush_prompt(settings: &Compaction) -> &str {
 /// Returns the number of tokens from which on notes are asked for.
 pub fn flush_limit(settings: &Compaction, budget: &Budget) -> Option<u64> {
     let soft = settings.memory_flush_soft_threshold_tokens.unwrap_or(DEFAULT_SOFT_THRESHOLD_TOKENS);
-    // A compaction leaves up to three quarters of the limit. Otherwise, a small window would have
-    // its flush right after each compaction.
+    // A compaction leaves up to three quarters of the limit. With a larger distance, a flush would
+    // be due right after it in a small window.
     budget.limit().map(|limit| limit - soft.min(limit / 4))
 }
 

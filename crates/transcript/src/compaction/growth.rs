@@ -1,4 +1,5 @@
-//! How an appended line changes the size of a context, so that a store need not count it anew.
+//! Computes how an appended line changes the size of a context, so that a store need not count the
+//! whole context again.
 
 use super::tokens::{self, Role};
 use crate::json::object::Object;
@@ -10,7 +11,7 @@ pub enum Growth {
     By(u64),
     /// The context has this many tokens: a model has counted it.
     To(u64),
-    /// The context has to be counted anew.
+    /// The whole context has to be counted again.
     Unknown,
 }
 

@@ -1,4 +1,4 @@
-//! What a compaction replaces by a summary, and what stays.
+//! Plans a compaction: which messages a summary replaces, and which stay.
 
 use serde_json::json;
 use serde_json::value::RawValue;
@@ -38,7 +38,7 @@ pub struct Plan {
     pub summary_tokens: u64,
     /// The limits that the plan was made for.
     pub budget: Budget,
-    /// The size of the context as a model counted it that refused it.
+    /// The tokens of the context, as counted by the model that refused it.
     counted: Option<u64>,
     /// The system message of the context, which the compaction replays.
     system: Option<Box<RawValue>>,
@@ -58,7 +58,7 @@ pub enum NoPlan {
     },
 }
 
-/// The size of a context, from its entries.
+/// Estimates the tokens of a context, from its entries.
 pub fn estimate(path: &PathEntries) -> Estimate {
     tokens::of_context(path, &tokens::weigh_all(&path.messages))
 }
@@ -66,8 +66,8 @@ pub fn estimate(path: &PathEntries) -> Estimate {
 impl Plan {
     /// Plans a compaction.
     ///
-    /// Half as much is kept until the context fits into the budget. `refused` is the size of the
-    /// context as a model counted it that refused the context; then it has to fit.
+    /// Half as much is kept until the context fits into the budget. `refused` is the number of
+    /// tokens that a model counted when it refused the context; then the context has to fit.
     pub fn new(path: PathEntries, budget: Budget, refused: Option<u64>) -> Result<Plan, NoPlan> {
         let after = path.entries.iter().rev().find(|entry| !entry.is_kept);
         let is_compacted = after.is_none_or(|entry| matches!(entry.kind, EntryKind::Compaction(_)));
@@ -145,7 +145,8 @@ impl Plan {
         self.tokens_kept.saturating_add(tokens::of_text(summary))
     }
 
-    /// Returns the size of the context after the compaction, as a model counts it that refused it.
+    /// Returns the tokens of the context after the compaction, as the model that refused it would
+    /// count them.
     pub fn counted_after(&self, summary: &str) -> u64 {
         scale(self.tokens_after(summary), self.counted, self.tokens_before)
     }
@@ -168,7 +169,7 @@ impl Plan {
     /// Returns the parts to summarise, in order.
     pub fn requests<'a>(&'a self, instructions: Option<&'a str>) -> Vec<Request<'a>> {
         let previous = self.previous_summary.as_deref().map(files::without_tags);
-        // The parts, what joins them, and the files have to fit together.
+        // The summaries of the parts, the lines between them, and the list of files share the tokens.
         let joined = tokens::of_text(&self.files.as_tags()) + tokens::of_text(SPLIT_TURN) + 4;
         let room = self.summary_tokens.saturating_sub(joined);
         let is_apart = !self.history.is_empty() && !self.turn_prefix.is_empty();
@@ -239,21 +240,21 @@ pub(super) const SPLIT_TURN: &str = "**Turn Context (split turn):**";
 /// One part of a plan, for a summariser.
 #[derive(Debug, Clone, Copy)]
 pub struct Request<'a> {
-    /// What the messages are.
+    /// The position of the messages in the session.
     pub part: Part,
     /// The summary that is updated.
     pub previous: Option<&'a str>,
     /// The messages to summarise.
     pub messages: &'a [Message],
-    /// What a person asked the summary to be about.
+    /// The topic of the summary, in the words of a person.
     pub instructions: Option<&'a str>,
     /// The tokens that the summary should have at most.
     pub max_tokens: u64,
-    /// True if the earlier summary stands for earlier messages of the same part.
+    /// True if `previous` is the summary of earlier messages of the same part.
     pub continues: bool,
     /// The names that the summary has to have.
     pub names: &'a [String],
-    /// What was wrong with the last answer to the same request.
+    /// The fault of the last answer to the same request.
     pub fault: Option<Fault>,
 }
 
@@ -273,7 +274,8 @@ fn summarises(path: &PathEntries, weighed: &[Weighed], cutter: &Cutter<'_>, cut:
     weighed.get(range).unwrap_or_default().iter().any(|message| message.role != Role::System)
 }
 
-/// Returns estimated tokens as a model counts them that counted `counted` for `estimated`.
+/// Converts an estimate of tokens: a model counted `counted` tokens where the estimate was
+/// `estimated`.
 fn scale(tokens: u64, counted: Option<u64>, estimated: u64) -> u64 {
     match counted {
         Some(counted) if estimated > 0 => {

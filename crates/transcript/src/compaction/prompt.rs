@@ -175,8 +175,8 @@ struct Texts<'r> {
 }
 
 impl<'r> Texts<'r> {
-    /// Lets the redactor see everything first: a secret is then masked everywhere, even where
-    /// nothing around it names it.
+    /// Passes everything to the redactor first: a secret is then masked everywhere, even where no
+    /// words around it reveal it.
     fn new(messages: &[Message], texts: &[&str], redactor: Option<&'r mut Redactor>) -> Texts<'r> {
         let mut all = Texts { redactor };
         if let Some(redactor) = &mut all.redactor {

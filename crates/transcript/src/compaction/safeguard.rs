@@ -21,9 +21,10 @@ const DEFAULT_WINDOW_TOKENS: u64 = 32_768;
 /// The number of last requests whose names have to stay.
 const LAST_REQUESTS: usize = 3;
 
-/// The most names that a summary has to have, and the longest one in bytes. A request can be a whole
-/// log file.
+/// The largest number of names that a summary has to have. A request can be a whole log file.
 const MAX_NAMES: usize = 40;
+
+/// The length, in bytes, above which a name is not required.
 const MAX_NAME_BYTES: usize = 200;
 
 /// The reason why a summary is not accepted.
@@ -33,7 +34,7 @@ pub enum Fault {
     Section(&'static str),
     /// This number of names from the last requests is missing.
     Names(usize),
-    /// It is not shorter than what it stands for.
+    /// It is not shorter than the messages that it summarises.
     Length,
 }
 

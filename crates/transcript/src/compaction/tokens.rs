@@ -14,7 +14,7 @@ use crate::json::{is_stringified, stringify};
 /// The units of a picture.
 const PICTURE_UNITS: u64 = 4800;
 
-/// The role of a message, as far as tokens and cuts depend on it.
+/// The roles of messages that tokens and cuts distinguish.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Role {
     /// It begins a turn: a user's message, a command, a custom message or a summary.
@@ -25,7 +25,7 @@ pub(crate) enum Role {
     Other,
 }
 
-/// What compaction needs to know about a message.
+/// The facts about a message that a compaction needs.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Weighed {
     pub(crate) role: Role,
@@ -44,7 +44,7 @@ pub fn of_message(message: &Message) -> u64 {
     weigh(message.json()).tokens
 }
 
-/// Weighs all messages of a context.
+/// Computes the tokens and the role of each message of a context.
 pub(crate) fn weigh_all(messages: &[Message]) -> Vec<Weighed> {
     let parts = apart::map(
         messages,
@@ -60,7 +60,7 @@ thread_local! {
     static WEIGHED: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
 }
 
-/// Weighs a message.
+/// Computes the tokens and the role of a message.
 pub(crate) fn weigh(json: &str) -> Weighed {
     #[cfg(test)]
     WEIGHED.set(WEIGHED.get() + 1);
@@ -159,8 +159,8 @@ pub struct Estimate {
 
 /// Returns the estimate for a context. `weighed` has its messages.
 ///
-/// An answer before the last compaction, reset or edit was given to another context, so that its
-/// usage is not used.
+/// The usage of an answer before the last compaction, reset or edit is ignored, because it belongs
+/// to another context.
 pub(crate) fn of_context(path: &PathEntries, weighed: &[Weighed]) -> Estimate {
     // The last compaction is first in the list, and comes after the entries that it keeps.
     let changed = path.entries.iter().rposition(|entry| {

@@ -1,7 +1,7 @@
-//! How many tokens models take: one dated list. The configuration corrects and extends it.
+//! The context windows of models: one dated list. The configuration corrects and extends it.
 //!
 //! Nothing is guessed from a similar name. Where a maker offers a larger window at an extra price,
-//! the ordinary one is listed: a compaction that comes early does no harm.
+//! the ordinary one is listed: an early compaction does no harm.
 
 use crate::prices::plain_name;
 

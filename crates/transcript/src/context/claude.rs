@@ -52,7 +52,7 @@ impl Rules for ClaudeRules {
 /// The fields of a line that the plan needs.
 #[derive(Debug)]
 struct Piece {
-    who: Who,
+    kind: LineKind,
     /// The response that the line is a block of.
     response: Option<Box<str>>,
     calls: Vec<Box<str>>,
@@ -62,7 +62,7 @@ struct Piece {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Who {
+enum LineKind {
     User,
     Queued,
     Summary,
@@ -80,13 +80,13 @@ fn row(line: &str, number: usize, models: &mut Models) -> Option<Row> {
     let entry = ClaudeCode.decode(&origin(), row::clean(line).as_bytes()).ok()?;
     let boxed = |text: &Cow<'_, str>| Box::<str>::from(&**text);
     let mut piece = Piece {
-        who: who(&entry),
+        kind: kind_of(&entry),
         response: entry.response.as_ref().map(|response| boxed(&response.id)),
         calls: Vec::new(),
         results: Vec::new(),
         preserved: None,
     };
-    let is_answer = piece.who == Who::Assistant;
+    let is_answer = piece.kind == LineKind::Assistant;
     let model = is_answer.then(|| models.add(Some("anthropic"), entry.model.as_deref()));
     for block in &entry.blocks {
         match block {
@@ -116,20 +116,20 @@ fn row(line: &str, number: usize, models: &mut Models) -> Option<Row> {
     })
 }
 
-fn who(entry: &Entry<'_>) -> Who {
+fn kind_of(entry: &Entry<'_>) -> LineKind {
     match (&*entry.type_name, &entry.kind) {
-        (_, entry::Kind::Compaction(_)) => Who::Boundary,
-        ("user", _) if entry.marks.is_compact_summary => Who::Summary,
-        ("user", _) => Who::User,
+        (_, entry::Kind::Compaction(_)) => LineKind::Boundary,
+        ("user", _) if entry.marks.is_compact_summary => LineKind::Summary,
+        ("user", _) => LineKind::User,
         // An error, or text that Claude Code inserted.
         ("assistant", _)
             if entry.model.is_none() && (entry.marks.is_error || entry.marks.is_meta) =>
         {
-            Who::Hidden
+            LineKind::Hidden
         }
-        ("assistant", _) => Who::Assistant,
-        ("attachment", entry::Kind::Message) => Who::Queued,
-        _ => Who::Hidden,
+        ("assistant", _) => LineKind::Assistant,
+        ("attachment", entry::Kind::Message) => LineKind::Queued,
+        _ => LineKind::Hidden,
     }
 }
 
@@ -148,8 +148,8 @@ fn model(row: &Row) -> Option<ModelId> {
 }
 
 fn tree(rows: &[Row]) -> Tree {
-    let who = |row: &Row| piece(row).map_or(Who::Hidden, |piece| piece.who);
-    let is_entry: Vec<bool> = rows.iter().map(|row| who(row) != Who::Hidden).collect();
+    let kind_of = |row: &Row| piece(row).map_or(LineKind::Hidden, |piece| piece.kind);
+    let is_entry: Vec<bool> = rows.iter().map(|row| kind_of(row) != LineKind::Hidden).collect();
     let by_id = by_id(rows);
     let mut parents = Vec::with_capacity(rows.len());
     let mut before = None;
@@ -157,15 +157,17 @@ fn tree(rows: &[Row]) -> Tree {
         parents.push(match &row.parent {
             Parent::Id(id) => by_id.get(&**id).copied(),
             // Only a message of the conversation follows the line before it.
-            Parent::Implicit if who(row) != Who::Hidden => before,
+            Parent::Implicit if kind_of(row) != LineKind::Hidden => before,
             Parent::Implicit | Parent::Root => None,
         });
-        if who(row) != Who::Hidden && !row.is_side {
+        if kind_of(row) != LineKind::Hidden && !row.is_side {
             before = Some(index);
         }
     }
     // In a sub-agent's own file every line is a sidechain.
-    let is_message = |row: &&Row| matches!(who(row), Who::User | Who::Assistant | Who::Queued);
+    let is_message = |row: &&Row| {
+        matches!(kind_of(row), LineKind::User | LineKind::Assistant | LineKind::Queued)
+    };
     let is_all_side = rows.iter().filter(is_message).all(|row| row.is_side);
     let leaf = rows.iter().rposition(|row| is_message(&row) && (is_all_side || !row.is_side));
     Tree { parents, is_entry, leaf }
@@ -206,21 +208,21 @@ fn plan(rows: &[Row], models: &Models, leaf: Option<usize>, path: &[usize]) -> P
     // A boundary and its summary come first, then the preserved lines, then the rest.
     let is_head = |row: &&usize| {
         let piece = rows.get(**row).and_then(piece);
-        piece.is_some_and(|piece| matches!(piece.who, Who::Boundary | Who::Summary))
+        piece.is_some_and(|piece| matches!(piece.kind, LineKind::Boundary | LineKind::Summary))
     };
     let head = path.iter().take_while(is_head);
     let rest = path.iter().skip_while(is_head);
     for index in head.chain(&kept).chain(rest).copied() {
         let Some(piece) = rows.get(index).and_then(piece) else { continue };
-        let what = match piece.who {
-            Who::User => ClaudeStep::User,
-            Who::Queued => ClaudeStep::Queued,
-            Who::Boundary => ClaudeStep::Boundary,
-            Who::Summary => ClaudeStep::Summary,
-            Who::Hidden => continue,
-            Who::Assistant => ClaudeStep::Assistant { begins: true },
+        let what = match piece.kind {
+            LineKind::User => ClaudeStep::User,
+            LineKind::Queued => ClaudeStep::Queued,
+            LineKind::Boundary => ClaudeStep::Boundary,
+            LineKind::Summary => ClaudeStep::Summary,
+            LineKind::Hidden => continue,
+            LineKind::Assistant => ClaudeStep::Assistant { begins: true },
         };
-        if piece.who != Who::Assistant {
+        if piece.kind != LineKind::Assistant {
             steps.add(index, what);
             continue;
         }

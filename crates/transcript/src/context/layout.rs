@@ -42,12 +42,12 @@ pub struct LaidFile {
     pub ended_by: Option<usize>,
     /// Its entries. Their line numbers ascend, except for entries that a reset keeps and for the
     /// leaf.
-    pub entries: Vec<Laid>,
+    pub entries: Vec<LaidEntry>,
 }
 
 /// An entry of a file.
 #[derive(Debug, Clone)]
-pub struct Laid {
+pub struct LaidEntry {
     /// The source line; `None` for an entry without one.
     pub line: Option<usize>,
     pub(super) id: String,
@@ -89,10 +89,10 @@ pub(super) enum Written {
     Root,
 }
 
-impl Laid {
+impl LaidEntry {
     /// Returns an entry without a source line.
-    fn made(id: String, parent: Option<String>, what: Written) -> Laid {
-        Laid { line: None, id, parent, joins: false, keeps_original: false, what }
+    fn made(id: String, parent: Option<String>, what: Written) -> LaidEntry {
+        LaidEntry { line: None, id, parent, joins: false, keeps_original: false, what }
     }
 }
 
@@ -273,8 +273,8 @@ impl<'s> Work<'s> {
                 }
                 laid
             };
-            let others: Vec<Laid> = rows.iter().filter_map(laid).collect();
-            let ends: Vec<Laid> =
+            let others: Vec<LaidEntry> = rows.iter().filter_map(laid).collect();
+            let ends: Vec<LaidEntry> =
                 path.iter().filter(|row| tail.contains(row)).filter_map(laid).collect();
             let mut entries = match known {
                 Some(_) => [carried, others, ends].concat(),
@@ -291,11 +291,11 @@ impl<'s> Work<'s> {
     }
 
     /// Returns the line that moved the leaf before the first entry, as an entry that marks this.
-    fn root(&mut self) -> Laid {
+    fn root(&mut self) -> LaidEntry {
         let moved = self.session.rows.iter().rfind(|row| matches!(row.kind, Kind::Leaf(_)));
         let id = moved.and_then(|row| row.id.as_deref()).map(str::to_owned);
         let id = id.unwrap_or_else(|| self.ids.fresh(self.session.lines));
-        Laid { line: moved.map(|row| row.line), ..Laid::made(id, None, Written::Root) }
+        LaidEntry { line: moved.map(|row| row.line), ..LaidEntry::made(id, None, Written::Root) }
     }
 
     /// Returns whether OpenClaw 2026.7.1 knows the type of an entry, so that it can be the leaf.
@@ -307,11 +307,11 @@ impl<'s> Work<'s> {
 
     /// Returns an entry for OpenClaw 2026.7.1 to take as the leaf. Without it, that release would
     /// skip the whole path, which has only entries that it does not know, and take another branch.
-    fn foothold(&mut self, path: &[usize]) -> Option<Laid> {
+    fn foothold(&mut self, path: &[usize]) -> Option<LaidEntry> {
         let parent = self.parent(*path.first()?);
         let (_, thinking) = self.settings(&self.path);
         let what = Written::Foothold(thinking.to_owned());
-        Some(Laid::made(self.ids.fresh(self.session.lines), parent, what))
+        Some(LaidEntry::made(self.ids.fresh(self.session.lines), parent, what))
     }
 
     /// Returns the parent that a row is written with. A named parent that does not exist stays as
@@ -326,7 +326,7 @@ impl<'s> Work<'s> {
         }
     }
 
-    fn laid(&self, index: usize, parent: Option<String>) -> Option<Laid> {
+    fn laid(&self, index: usize, parent: Option<String>) -> Option<LaidEntry> {
         let (row, id) = (self.row(index)?, self.ids.get(index)?.to_owned());
         let edit = self.edits.get(&index);
         let is_removed = edit.is_some_and(|edit| edit.get() == "null");
@@ -346,7 +346,7 @@ impl<'s> Work<'s> {
         };
         // A side entry that became part of the conversation.
         let joins = row.is_side && self.links.followers(index) > 0;
-        Some(Laid { line: Some(row.line), id, parent, joins, keeps_original: false, what })
+        Some(LaidEntry { line: Some(row.line), id, parent, joins, keeps_original: false, what })
     }
 
     /// Returns the id of the first entry that a compaction keeps; its own id if it keeps nothing.
@@ -370,7 +370,7 @@ impl<'s> Work<'s> {
 
     /// Returns the first entries of a file that continues after a reset: the entries that the reset
     /// keeps, then the model and the thinking level from before it.
-    fn carried(&mut self, began: &Break) -> Vec<Laid> {
+    fn carried(&mut self, began: &Break) -> Vec<LaidEntry> {
         let reset = self.path.get(began.reset).and_then(|row| self.row(*row));
         let Some(Row { kind: Kind::Reset(kept), .. }) = reset else { return Vec::new() };
         let kept = self.session.explicitly_kept(self.tree, &self.path, began.reset, kept);
@@ -380,7 +380,7 @@ impl<'s> Work<'s> {
         let first = kept.first().and_then(|row| self.ids.get(*row)).map(str::to_owned);
         let reset = self.path.get(began.reset).copied();
         self.firsts.extend(reset.zip(first));
-        let mut carried: Vec<Laid> = Vec::new();
+        let mut carried: Vec<LaidEntry> = Vec::new();
         for (number, row) in kept.iter().enumerate() {
             let parent = match number.checked_sub(1).and_then(|before| kept.get(before)) {
                 Some(before) => self.ids.get(*before).map(str::to_owned),
@@ -406,7 +406,7 @@ impl<'s> Work<'s> {
                 (None, None) => None,
             };
             let id = self.ids.fresh(self.session.lines);
-            carried.push(Laid::made(id, parent, what));
+            carried.push(LaidEntry::made(id, parent, what));
         }
         carried
     }

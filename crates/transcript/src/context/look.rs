@@ -10,7 +10,7 @@ use serde::de::SeqAccess;
 
 use super::{Message, Seen};
 use crate::json::object::Object;
-use crate::json::{self, Lenient, Nullable, Odd, Present, Value, fields};
+use crate::json::{self, Lenient, Nullable, Oddities, Present, Value, fields};
 
 fields! {
     struct Look<'a> {
@@ -55,7 +55,10 @@ impl<'de> Lenient<'de> for Content<'de> {
         Some(Content::Text)
     }
 
-    fn from_list<A: SeqAccess<'de>>(mut list: A, odd: &mut Odd) -> Result<Option<Self>, A::Error> {
+    fn from_list<A: SeqAccess<'de>>(
+        mut list: A,
+        odd: &mut Oddities,
+    ) -> Result<Option<Self>, A::Error> {
         let (mut calls, mut is_odd) = (Vec::new(), false);
         while let Some(block) = list.next_element_seed(Value::<Block<'_>>::new("content", odd))? {
             match block {
@@ -109,7 +112,7 @@ pub(super) fn message(line: &str) -> Option<Message> {
 /// Returns what pairing needs from a message that can stay as written; `None` if it must be
 /// decoded.
 fn look(message: &str) -> Option<Seen> {
-    let mut odd = Odd::default();
+    let mut odd = Oddities::default();
     let look = json::object::<Look<'_>>(message.as_bytes(), &mut odd).ok()?;
     if !odd.is_none() {
         return None;

@@ -32,7 +32,7 @@ use serde_json::value::RawValue;
 
 use crate::json::object::{Object, list, text};
 pub use entries::{PathEntries, PathPlan};
-pub use layout::{Laid, LaidFile, Layout};
+pub use layout::{LaidEntry, LaidFile, Layout};
 pub use plan::Plan;
 pub use reader::Reader;
 pub use row::Model;

@@ -170,7 +170,7 @@ impl Called {
     }
 }
 
-/// Why a result is left out.
+/// The reason why a result is left out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LeftOut {
     /// Another message is the result of its call.

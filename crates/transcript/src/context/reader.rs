@@ -50,12 +50,14 @@ pub struct Reader(&'static dyn Rules);
 impl Reader {
     /// pi 0.87: the last line is the leaf, a line without a parent is another root, and lines
     /// of unknown types are on the path.
-    pub const PI: Reader = Reader::new(&Pi);
+    pub const PI: Reader =
+        Reader::new(&EntryRules { name: "Pi", tree: pi::tree, has_native_lines: false });
 
     /// OpenClaw 2026.7.1, with the `reset` of later releases: `leaf` lines move the leaf, side
     /// lines never become it, a line without a parent field follows the leaf, and lines of unknown
     /// types are skipped.
-    pub const OPENCLAW: Reader = Reader::new(&OpenClaw);
+    pub const OPENCLAW: Reader =
+        Reader::new(&EntryRules { name: "OpenClaw", tree: openclaw::tree, has_native_lines: true });
 
     /// Claude Code: the chain of parents from the last message, with the pieces of one response
     /// joined.
@@ -105,42 +107,16 @@ const PLAIN_TYPES: &[&str] = &[
     "reset",
 ];
 
-struct Pi;
-
-impl Rules for Pi {
-    fn name(&self) -> &'static str {
-        "Pi"
-    }
-
-    fn row(&self, line: &str, number: usize, models: &mut Models) -> Option<Row> {
-        row::read(line, number, models)
-    }
-
-    fn tree(&self, rows: &[Row]) -> Tree {
-        pi::tree(rows)
-    }
-
-    fn plan(
-        &self,
-        rows: &[Row],
-        models: &Models,
-        tree: &Tree,
-        leaf: Option<usize>,
-        path: &[usize],
-    ) -> Plan {
-        plan::of_path(rows, models, tree, leaf, path)
-    }
-
-    fn plain_types(&self) -> &'static [&'static str] {
-        PLAIN_TYPES
-    }
+/// The rules of pi and OpenClaw: their lines are entries, and only their trees differ.
+struct EntryRules {
+    name: &'static str,
+    tree: fn(&[Row]) -> Tree,
+    has_native_lines: bool,
 }
 
-struct OpenClaw;
-
-impl Rules for OpenClaw {
+impl Rules for EntryRules {
     fn name(&self) -> &'static str {
-        "OpenClaw"
+        self.name
     }
 
     fn row(&self, line: &str, number: usize, models: &mut Models) -> Option<Row> {
@@ -148,7 +124,7 @@ impl Rules for OpenClaw {
     }
 
     fn tree(&self, rows: &[Row]) -> Tree {
-        openclaw::tree(rows)
+        (self.tree)(rows)
     }
 
     fn plan(
@@ -167,6 +143,6 @@ impl Rules for OpenClaw {
     }
 
     fn has_native_lines(&self) -> bool {
-        true
+        self.has_native_lines
     }
 }

@@ -1,4 +1,4 @@
-//! Reads a line, reduced to what the tree and the choice of messages need.
+//! Reads a line, reduced to the fields that the tree and the choice of messages need.
 
 use std::any::Any;
 use std::borrow::Cow;
@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use serde::Serialize;
 use serde::de::IgnoredAny;
 
-use crate::json::{self, Nullable, Odd, Word, fields, non_empty};
+use crate::json::{self, Nullable, Oddities, Word, fields, non_empty};
 
 /// A line that holds JSON. Version 1 refers to rows by their index among such lines.
 #[derive(Debug)]
@@ -248,7 +248,7 @@ pub(crate) fn read(line: &str, number: usize, models: &mut Models) -> Option<Row
     if json.is_empty() {
         return None;
     }
-    let Ok(mut line) = json::object::<Line<'_>>(json.as_bytes(), &mut Odd::default()) else {
+    let Ok(mut line) = json::object::<Line<'_>>(json.as_bytes(), &mut Oddities::default()) else {
         let is_json = serde_json::from_str::<IgnoredAny>(json).is_ok();
         return is_json.then_some(Row {
             line: number,

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use serde_json::value::RawValue;
 
-use super::layout::{Laid, Layout, Written};
+use super::layout::{LaidEntry, Layout, Written};
 use super::messages::Maker;
 use super::row;
 use crate::json::object::Object;
@@ -114,11 +114,11 @@ impl Writer {
 
     /// Returns the lines of an entry, usually one, each with its newline. They are spelled as
     /// OpenClaw would write them, so that its database stores the same bytes.
-    pub fn entry(&mut self, laid: &Laid, line: &str) -> String {
+    pub fn entry(&mut self, laid: &LaidEntry, line: &str) -> String {
         spelled(&self.laid_out(laid, line))
     }
 
-    fn laid_out(&mut self, laid: &Laid, line: &str) -> String {
+    fn laid_out(&mut self, laid: &LaidEntry, line: &str) -> String {
         let line = row::clean(line);
         let read = if laid.line.is_some() { Object::read(line) } else { self.made(laid) };
         let Some(mut object) = read else { return String::new() };
@@ -181,7 +181,7 @@ impl Writer {
     }
 
     /// Returns an entry without a line of the session.
-    fn made(&self, laid: &Laid) -> Option<Object<'static>> {
+    fn made(&self, laid: &LaidEntry) -> Option<Object<'static>> {
         let mut object = Object::default();
         let type_name = match &laid.what {
             Written::Model(_) => "model_change",
@@ -214,7 +214,7 @@ impl Writer {
     /// Converts a message into pi's shape; results inside another message become entries before it.
     fn message(
         &mut self,
-        laid: &Laid,
+        laid: &LaidEntry,
         line: &str,
         object: Object<'_>,
         is_bare: bool,
@@ -262,7 +262,7 @@ impl Writer {
 }
 
 /// Returns whether a line already has the id and parent that it must have.
-fn is_placed(laid: &Laid, object: &Object<'_>) -> bool {
+fn is_placed(laid: &LaidEntry, object: &Object<'_>) -> bool {
     let has_parent = match object.get("parentId") {
         None => false,
         Some(written) if written.get() == "null" => laid.parent.is_none(),
@@ -272,7 +272,7 @@ fn is_placed(laid: &Laid, object: &Object<'_>) -> bool {
 }
 
 /// Returns an entry that no model sees, in the place of a removed one.
-fn removed(laid: &Laid, object: &Object<'_>) -> String {
+fn removed(laid: &LaidEntry, object: &Object<'_>) -> String {
     removed_line(&laid.id, laid.parent.as_deref(), object)
 }
 

@@ -34,7 +34,7 @@ pub enum Group {
     Times,
     /// Internal bookkeeping of the agent.
     Machinery,
-    /// The parts of the prompt; large, and useless without the prompt.
+    /// A report on the prompt; large, and useless without the prompt.
     Report,
 }
 

@@ -29,7 +29,7 @@ fields! {
 /// Reads a sample and passes it to `look` with the names of its problems.
 #[track_caller]
 fn check(json: &str, look: impl FnOnce(Sample<'_>, Vec<String>)) {
-    let mut odd = Odd::default();
+    let mut odd = Oddities::default();
     let sample = object::<Sample<'_>>(json.as_bytes(), &mut odd).expect("it is an object");
     let problems = odd.into_problems();
     look(*sample, problems.iter().map(|odd| format!("{} {}", odd.kind, odd.detail)).collect());
@@ -142,7 +142,7 @@ fn anything_but_exactly_one_object_is_an_error() {
     for json in
         ["", "[]", "null", "1", r#""a""#, "{} {}", "{}x", r#"{"text":"a"#, r#"{"text":"\ud800"}"#]
     {
-        let read = object::<Sample<'_>>(json.as_bytes(), &mut Odd::default());
+        let read = object::<Sample<'_>>(json.as_bytes(), &mut Oddities::default());
         assert!(read.is_err(), "{json}");
     }
 }

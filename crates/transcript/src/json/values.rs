@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess};
 use serde_json::value::RawValue;
 
-use super::{Lenient, Number, Odd, Parsed, Value, skip_list, skip_object};
+use super::{Lenient, Number, Oddities, Parsed, Value, skip_list, skip_object};
 use crate::entry::RawJson;
 use crate::problem::ProblemKind;
 use crate::time::Timestamp;
@@ -51,7 +51,7 @@ impl<'de, T: Lenient<'de>> Lenient<'de> for Nullable<T> {
 
     fn read<D: Deserializer<'de>>(
         deserializer: D,
-        odd: &mut Odd,
+        odd: &mut Oddities,
     ) -> Result<Parsed<Self>, D::Error> {
         Ok(match T::read(deserializer, odd)? {
             Parsed::Value(value) => Parsed::Value(Nullable(Some(value))),
@@ -111,7 +111,7 @@ impl<'de> Lenient<'de> for Timestamp {
 impl<'de> Lenient<'de> for RawJson<'de> {
     fn read<D: Deserializer<'de>>(
         deserializer: D,
-        _odd: &mut Odd,
+        _odd: &mut Oddities,
     ) -> Result<Parsed<Self>, D::Error> {
         let raw = <&'de RawValue>::deserialize(deserializer)?;
         Ok(if raw.get() == "null" { Parsed::Null } else { Parsed::Value(RawJson::Borrowed(raw)) })
@@ -119,7 +119,10 @@ impl<'de> Lenient<'de> for RawJson<'de> {
 }
 
 impl<'de, T: Lenient<'de>> Lenient<'de> for Vec<T> {
-    fn from_list<A: SeqAccess<'de>>(mut list: A, odd: &mut Odd) -> Result<Option<Self>, A::Error> {
+    fn from_list<A: SeqAccess<'de>>(
+        mut list: A,
+        odd: &mut Oddities,
+    ) -> Result<Option<Self>, A::Error> {
         let mut values = Vec::new();
         // Elements of an unexpected type are noted under "[]" and left out.
         while let Some(value) = list.next_element_seed(Value::new("[]", odd))? {
@@ -146,12 +149,18 @@ impl<'de> Lenient<'de> for Present {
         Some(Present)
     }
 
-    fn from_list<A: SeqAccess<'de>>(list: A, _odd: &mut Odd) -> Result<Option<Self>, A::Error> {
+    fn from_list<A: SeqAccess<'de>>(
+        list: A,
+        _odd: &mut Oddities,
+    ) -> Result<Option<Self>, A::Error> {
         skip_list(list)?;
         Ok(Some(Present))
     }
 
-    fn from_object<A: MapAccess<'de>>(object: A, _odd: &mut Odd) -> Result<Option<Self>, A::Error> {
+    fn from_object<A: MapAccess<'de>>(
+        object: A,
+        _odd: &mut Oddities,
+    ) -> Result<Option<Self>, A::Error> {
         skip_object(object)?;
         Ok(Some(Present))
     }

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use serde::de::{MapAccess, SeqAccess};
 
 use crate::entry::{Block, RawJson, ToolCall, ToolResult};
-use crate::json::{Lenient, Odd, Present, Value, Word, fields, non_empty};
+use crate::json::{Lenient, Oddities, Present, Value, Word, fields, non_empty};
 
 /// The content of a message: a string, one block, or a list of both.
 #[derive(Debug, Default)]
@@ -20,7 +20,10 @@ impl<'de> Lenient<'de> for Content<'de> {
         Some(Content(vec![Block::Text(Cow::Borrowed(text))]))
     }
 
-    fn from_list<A: SeqAccess<'de>>(mut list: A, odd: &mut Odd) -> Result<Option<Self>, A::Error> {
+    fn from_list<A: SeqAccess<'de>>(
+        mut list: A,
+        odd: &mut Oddities,
+    ) -> Result<Option<Self>, A::Error> {
         let mut blocks = Vec::new();
         while let Some(block) =
             list.next_element_seed(Value::<Piece<'de>>::new("content[]", odd))?
@@ -30,7 +33,10 @@ impl<'de> Lenient<'de> for Content<'de> {
         Ok(Some(Content(blocks)))
     }
 
-    fn from_object<A: MapAccess<'de>>(object: A, odd: &mut Odd) -> Result<Option<Self>, A::Error> {
+    fn from_object<A: MapAccess<'de>>(
+        object: A,
+        odd: &mut Oddities,
+    ) -> Result<Option<Self>, A::Error> {
         Ok(Piece::from_object(object, odd)?.map(|piece| Content(vec![piece.0])))
     }
 }
@@ -47,7 +53,10 @@ impl<'de> Lenient<'de> for Piece<'de> {
         Some(Piece(Block::Text(Cow::Borrowed(text))))
     }
 
-    fn from_object<A: MapAccess<'de>>(object: A, odd: &mut Odd) -> Result<Option<Self>, A::Error> {
+    fn from_object<A: MapAccess<'de>>(
+        object: A,
+        odd: &mut Oddities,
+    ) -> Result<Option<Self>, A::Error> {
         Ok(BlockFields::from_object(object, odd)?.map(|fields| Piece(fields.into_block())))
     }
 }
@@ -199,7 +208,10 @@ impl<'de> Lenient<'de> for ResultBody<'de> {
         Some(ResultBody { text: Cow::Borrowed(text), ..Self::default() })
     }
 
-    fn from_list<A: SeqAccess<'de>>(mut list: A, odd: &mut Odd) -> Result<Option<Self>, A::Error> {
+    fn from_list<A: SeqAccess<'de>>(
+        mut list: A,
+        odd: &mut Oddities,
+    ) -> Result<Option<Self>, A::Error> {
         let mut body = Self::default();
         let key = "content[].content[]";
         while let Some(piece) =
@@ -214,7 +226,10 @@ impl<'de> Lenient<'de> for ResultBody<'de> {
         Ok(Some(body))
     }
 
-    fn from_object<A: MapAccess<'de>>(object: A, odd: &mut Odd) -> Result<Option<Self>, A::Error> {
+    fn from_object<A: MapAccess<'de>>(
+        object: A,
+        odd: &mut Oddities,
+    ) -> Result<Option<Self>, A::Error> {
         let mut body = Self::default();
         if let Some(piece) = ResultPiece::from_object(object, odd)? {
             body.add(piece);
@@ -238,7 +253,10 @@ impl<'de> Lenient<'de> for ResultElement<'de> {
         Some(ResultElement::Text(Cow::Borrowed(text)))
     }
 
-    fn from_object<A: MapAccess<'de>>(object: A, odd: &mut Odd) -> Result<Option<Self>, A::Error> {
+    fn from_object<A: MapAccess<'de>>(
+        object: A,
+        odd: &mut Oddities,
+    ) -> Result<Option<Self>, A::Error> {
         Ok(ResultPiece::from_object(object, odd)?
             .map(|piece| ResultElement::Piece(Box::new(piece))))
     }
@@ -273,7 +291,10 @@ impl<'de> Lenient<'de> for ImageSource<'de> {
         Some(ImageSource(None))
     }
 
-    fn from_object<A: MapAccess<'de>>(object: A, odd: &mut Odd) -> Result<Option<Self>, A::Error> {
+    fn from_object<A: MapAccess<'de>>(
+        object: A,
+        odd: &mut Oddities,
+    ) -> Result<Option<Self>, A::Error> {
         Ok(ImageSourceFields::from_object(object, odd)?
             .map(|source| ImageSource(source.media_type.or(source.mime_type))))
     }

@@ -5,11 +5,14 @@ use std::borrow::Cow;
 use serde::de::MapAccess;
 
 use crate::entry::Usage;
-use crate::json::{Lenient, Number, Odd, fields};
+use crate::json::{Lenient, Number, Oddities, fields};
 use crate::problem::ProblemKind;
 
 impl<'de> Lenient<'de> for Usage {
-    fn from_object<A: MapAccess<'de>>(object: A, odd: &mut Odd) -> Result<Option<Self>, A::Error> {
+    fn from_object<A: MapAccess<'de>>(
+        object: A,
+        odd: &mut Oddities,
+    ) -> Result<Option<Self>, A::Error> {
         let usage = UsageFields::from_object(object, odd)?.map(|fields| fields.to_usage());
         if usage.is_some_and(|usage| usage.is_absurd()) {
             odd.note(ProblemKind::TokenCount, "usage");
@@ -94,7 +97,10 @@ impl<'de> Lenient<'de> for Cost {
         Some(Cost(f64::from_number(number)))
     }
 
-    fn from_object<A: MapAccess<'de>>(object: A, odd: &mut Odd) -> Result<Option<Self>, A::Error> {
+    fn from_object<A: MapAccess<'de>>(
+        object: A,
+        odd: &mut Oddities,
+    ) -> Result<Option<Self>, A::Error> {
         Ok(CostFields::from_object(object, odd)?.map(|cost| Cost(cost.total)))
     }
 }

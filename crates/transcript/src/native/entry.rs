@@ -71,7 +71,7 @@ impl Entry {
         json!({"type": "message", "message": message}).into()
     }
 
-    /// Makes a compaction: `summary` stands for everything before the entry `first_kept`.
+    /// Makes a compaction: `summary` replaces everything before the entry `first_kept`.
     pub fn compaction(summary: &str, first_kept: &str) -> Entry {
         json!({"type": "compaction", "summary": summary, "firstKeptEntryId": first_kept}).into()
     }

@@ -1,8 +1,8 @@
-//! Writes the lines of a mended path.
+//! Writes the lines of a repaired path.
 //!
-//! Messages are written as the context has them, so edits are applied and results stand behind
-//! their calls. All other entries are copied as they are, except that ids in them name the copies.
-//! Labels are left out: they stay with the originals.
+//! Messages are written as the context has them: edits are applied, and results follow their calls.
+//! All other entries are copied as they are, except that ids in them name the copies. Labels are
+//! left out: they stay with the originals.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use serde_json::json;
 
 use super::COPY_FIELD;
-use super::find::{ChangeKind, PathLine, Repair, What};
+use super::find::{ChangeKind, PathLine, PathLineKind, Repair};
 use crate::context::messages::{self, Maker};
 use crate::context::pairing::{self, Place};
 use crate::context::{Message, row, written};
@@ -21,7 +21,7 @@ use crate::time::Timestamp;
 /// The custom type of the entry with which a continuation begins.
 const NOTE_TYPE: &str = "quipu.repair";
 
-/// Where the mended path is written.
+/// The place where the repaired path is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Copies {
     /// Into the same session, from the first entry that changes. Copies have new ids.
@@ -30,7 +30,7 @@ pub enum Copies {
     Session,
 }
 
-/// The lines of a mended path.
+/// The lines of a repaired path.
 #[derive(Debug)]
 pub struct Continuation {
     /// The entry that the first line follows; `None` if it begins a new tree.
@@ -45,17 +45,18 @@ pub struct Continuation {
 pub type NewId<'a, E> = dyn FnMut() -> Result<String, E> + 'a;
 
 impl Repair {
-    /// Returns the lines whose whole text [`Repair::continuation`] needs.
+    /// Returns the lines that [`Repair::continuation`] needs as a whole.
     pub fn lines_to_copy(&self, copies: Copies) -> Vec<usize> {
         let from = self.from(copies);
-        let is_edit = |one: &PathLine| one.is_shown && matches!(one.what, What::Edit { .. });
+        let is_edit =
+            |one: &PathLine| one.is_shown && matches!(one.kind, PathLineKind::Edit { .. });
         let path = self.path.iter().enumerate();
         path.filter(|(place, one)| *place >= from || is_edit(one))
             .map(|(_, one)| one.line)
             .collect()
     }
 
-    /// Returns the lines of the mended path. `text` has those of [`Repair::lines_to_copy`].
+    /// Returns the lines of the repaired path. `text` has those of [`Repair::lines_to_copy`].
     pub fn continuation<'a, E>(
         &self,
         copies: Copies,
@@ -111,7 +112,7 @@ struct Work<'r, 'a, E> {
     text: &'r dyn Fn(usize) -> Option<&'a str>,
     new_id: &'r mut NewId<'r, E>,
     now: String,
-    /// The results behind each message, and errors in place of missing ones.
+    /// The results that follow each message, and errors in place of missing ones.
     results: HashMap<usize, Vec<&'r Place>>,
     /// For each message, the position of its entry on the path.
     place_of: Vec<usize>,
@@ -123,7 +124,7 @@ struct Work<'r, 'a, E> {
     taken: HashSet<String>,
     /// The copy of each entry, by its id.
     copy_of: HashMap<&'r str, String>,
-    /// The copy of each entry that stays in its place, by its position on the path.
+    /// The id of the copy of each entry, by its position on the path.
     made: Vec<Option<String>>,
     done: Continuation,
 }
@@ -142,13 +143,14 @@ impl<'r, 'a, E> Work<'r, 'a, E> {
             for at in self.place_of.get_mut(one.first..one.end).into_iter().flatten() {
                 *at = place;
             }
-            if let (What::Message { .. } | What::Shown, Some(id)) = (&one.what, one.id.as_deref())
+            if let (PathLineKind::Message { .. } | PathLineKind::Shown, Some(id)) =
+                (&one.kind, one.id.as_deref())
                 && place >= self.from
                 && one.is_shown
             {
                 self.applied.insert(id);
             }
-            if let (What::Edit { target }, true) = (&one.what, one.is_shown) {
+            if let (PathLineKind::Edit { target }, true) = (&one.kind, one.is_shown) {
                 let edit = self.object(one);
                 let replacement = edit.as_ref().and_then(|edit| edit.get("replacement"));
                 let removes = replacement.is_some_and(|value| value.get() == "null");
@@ -162,7 +164,7 @@ impl<'r, 'a, E> Work<'r, 'a, E> {
         Object::read(row::clean((self.text)(one.line)?))
     }
 
-    /// Adds an entry that says what was mended. No model sees it.
+    /// Adds an entry with the list of repairs. No model sees it.
     fn note(&mut self) -> Result<(), E> {
         let mut counts: BTreeMap<ChangeKind, u64> = BTreeMap::new();
         for change in &self.repair.changes {
@@ -175,30 +177,30 @@ impl<'r, 'a, E> Work<'r, 'a, E> {
         self.put(note, None).map(drop)
     }
 
-    /// Copies an entry of the path, with the results behind it.
+    /// Copies an entry of the path, with the results that follow it.
     fn copy(&mut self, place: usize, one: &'r PathLine) -> Result<(), E> {
         let Some(mut object) = self.object(one) else { return Ok(()) };
         let edit = one.id.as_deref().and_then(|id| self.edits.get(id)).copied();
-        match &one.what {
-            What::Invalid => return Ok(()),
-            What::Message { .. } if one.first < one.end => {
+        match &one.kind {
+            PathLineKind::Invalid => return Ok(()),
+            PathLineKind::Message { .. } if one.first < one.end => {
                 for message in one.first..one.end {
                     self.message(place, one, &object, message)?;
                 }
                 return Ok(());
             }
-            What::Message { .. } if one.is_shown && edit == Some(true) => {
+            PathLineKind::Message { .. } if one.is_shown && edit == Some(true) => {
                 return self.removed(place, one, &object);
             }
-            What::Message { is_bare: true } => {
+            PathLineKind::Message { is_bare: true } => {
                 let mut made = Vec::new();
                 let text = (self.text)(one.line).unwrap_or_default();
                 Maker::default().message(row::clean(text), true, None, &mut made);
                 let Some(message) = made.last() else { return Ok(()) };
                 object = self.wrapped(&object, message);
             }
-            What::Shown if one.is_shown && edit == Some(true) => return Ok(()),
-            What::Shown if one.first < one.end && edit == Some(false) => {
+            PathLineKind::Shown if one.is_shown && edit == Some(true) => return Ok(()),
+            PathLineKind::Shown if one.first < one.end && edit == Some(false) => {
                 let message = self.repair.messages.get(one.first);
                 let message = message.and_then(|message| Object::read(message.json()));
                 if let Some(content) = message.and_then(|mut message| message.take("content"))
@@ -207,7 +209,7 @@ impl<'r, 'a, E> Work<'r, 'a, E> {
                     object.set("content", Cow::Owned(content.into_owned()));
                 }
             }
-            What::Edit { target } => {
+            PathLineKind::Edit { target } => {
                 if one.is_shown && self.applied.contains(&**target) {
                     return Ok(());
                 }
@@ -215,11 +217,14 @@ impl<'r, 'a, E> Work<'r, 'a, E> {
                     object.put("targetId", copy);
                 }
             }
-            What::Other if object.text("type").as_deref() == Some("label") => return Ok(()),
-            What::Message { .. } | What::Shown | What::Boundary { .. } | What::Other => {}
+            PathLineKind::Other if object.text("type").as_deref() == Some("label") => return Ok(()),
+            PathLineKind::Message { .. }
+            | PathLineKind::Shown
+            | PathLineKind::Boundary { .. }
+            | PathLineKind::Other => {}
         }
         let id = self.id(one.id.as_deref())?;
-        if let What::Boundary { first_kept } = one.what {
+        if let PathLineKind::Boundary { first_kept } = one.kind {
             self.keep(place, first_kept, &id, &mut object);
         }
         self.put_as(object, Some(one), &id);
@@ -230,7 +235,7 @@ impl<'r, 'a, E> Work<'r, 'a, E> {
     /// Lets a compaction or a reset keep the copies of the entries that it keeps.
     fn keep(&self, place: usize, first: Option<usize>, own: &str, object: &mut Object<'_>) {
         match first {
-            // These entries stay where they are.
+            // The first kept entry is not copied, so its id stays valid.
             Some(first) if first < self.from => {}
             Some(first) => {
                 let copies = self.made.get(first..place).unwrap_or_default();
@@ -238,7 +243,7 @@ impl<'r, 'a, E> Work<'r, 'a, E> {
                 object.take("firstKeptEntryIndex");
                 object.put("firstKeptEntryId", &first);
             }
-            // Numbers of lines and messages are others in the copy.
+            // In the copy, lines and messages have other numbers.
             None if object.has("firstKeptEntryIndex")
                 || object.has("compactedCount") && !object.has("firstKeptEntryId") =>
             {
@@ -249,7 +254,7 @@ impl<'r, 'a, E> Work<'r, 'a, E> {
         }
     }
 
-    /// Copies a message unless it is a result, with the results behind it.
+    /// Copies a message unless it is a result, with the results that follow it.
     fn message(
         &mut self,
         place: usize,
@@ -269,7 +274,8 @@ impl<'r, 'a, E> Work<'r, 'a, E> {
         self.results_of(message)
     }
 
-    /// Adds the results behind a message. Those of an entry that stays in its place may stay too.
+    /// Adds the results that follow a message. Results of an entry that is not copied need no copy
+    /// either.
     fn results_of(&mut self, caller: usize) -> Result<(), E> {
         // The time of a message with thousands of calls is read once.
         let mut time = None;
@@ -302,18 +308,18 @@ impl<'r, 'a, E> Work<'r, 'a, E> {
         Ok(())
     }
 
-    /// Returns a message of a line that is so long that the context has only its beginning.
+    /// Returns the whole message of a line of which the context has only the beginning.
     fn whole(&self, one: &PathLine, message: usize) -> Option<Message> {
         let text = (self.text)(one.line).filter(|text| text.len() > DECODE_LIMIT)?;
         let mut made = Vec::new();
-        let is_bare = matches!(one.what, What::Message { is_bare: true });
+        let is_bare = matches!(one.kind, PathLineKind::Message { is_bare: true });
         Maker::default().message(row::clean(text), is_bare, None, &mut made);
         made.into_iter().nth(message - one.first)
     }
 
     /// Returns an entry with this message.
     fn with_message(&self, one: &PathLine, object: &Object<'a>, message: &Message) -> Object<'a> {
-        if matches!(one.what, What::Message { is_bare: true }) {
+        if matches!(one.kind, PathLineKind::Message { is_bare: true }) {
             return self.wrapped(object, message);
         }
         let mut object = object.clone();
@@ -371,7 +377,7 @@ impl<'r, 'a, E> Work<'r, 'a, E> {
         Ok(id)
     }
 
-    /// Adds an entry behind the last one.
+    /// Adds an entry after the last one.
     fn put_as(&mut self, mut entry: Object<'_>, of: Option<&'r PathLine>, id: &str) {
         // A side entry never becomes the leaf.
         entry.take("appendMode");

@@ -1,4 +1,4 @@
-//! Finds what is wrong with the context of a session's leaf, and with the session's lines.
+//! Finds the errors in the context of a session's leaf, and in the session's lines.
 
 use std::collections::HashMap;
 
@@ -13,10 +13,10 @@ use crate::context::{At, Message, PathPlan, Reader, Session, row, window};
 /// The reason why a session with a bad header is not repaired.
 pub const BAD_HEADER: &str = "invalid session header";
 
-/// Something that is wrong, with the place, and how it is mended.
+/// An error of a session, with its place.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Change {
-    /// What is wrong.
+    /// The kind of error.
     pub kind: ChangeKind,
     /// The number of the line, from 1.
     pub line: Option<usize>,
@@ -30,11 +30,11 @@ pub struct Change {
     pub other: Option<String>,
 }
 
-/// What is wrong.
+/// The kinds of errors, each with its repair.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum ChangeKind {
-    /// The first line is no header. A new one is written if that is wanted.
+    /// The first line is no header. A new one is written on request.
     Header,
     /// A line is no JSON object, or a message without a role. It is left out.
     InvalidLine,
@@ -42,7 +42,7 @@ pub enum ChangeKind {
     MissingParent,
     /// The parent of an entry comes after it. The entry becomes the first one.
     CircularParent,
-    /// A result stands apart from its call. It is moved behind it.
+    /// A result does not directly follow its call. It is moved there.
     ResultApart,
     /// A result does not name its call. It gets the call's id.
     ResultUnnamed,
@@ -73,10 +73,11 @@ enum Wanted {
     Messages(Plan),
 }
 
-/// What is wrong with a session, and what the mended path consists of.
+/// The errors of a session, and the entries of the repaired path.
 #[derive(Debug)]
 pub struct Repair {
-    /// What is wrong: first the header and the lines, then the parents, then the results.
+    /// The errors: first those of the header and the lines, then of the parents, then of the
+    /// results.
     pub changes: Vec<Change>,
     /// The number of invalid lines.
     pub dropped_lines: u64,
@@ -103,7 +104,7 @@ impl Repair {
 pub(super) struct PathLine {
     pub(super) line: usize,
     pub(super) id: Option<Box<str>>,
-    pub(super) what: What,
+    pub(super) kind: PathLineKind,
     /// True if another entry can name it as its parent.
     pub(super) is_parent: bool,
     /// True if the context comes from it.
@@ -113,9 +114,9 @@ pub(super) struct PathLine {
     pub(super) end: usize,
 }
 
-/// The type of an entry, as far as its copy depends on it.
+/// The types of entries that are copied in different ways.
 #[derive(Debug)]
-pub(super) enum What {
+pub(super) enum PathLineKind {
     Message {
         is_bare: bool,
     },
@@ -134,7 +135,7 @@ pub(super) enum What {
 }
 
 impl Session {
-    /// Returns the plan for finding what is wrong with the context of the leaf.
+    /// Returns the plan for finding errors in the context of the leaf.
     pub fn repair_plan(&self) -> RepairPlan {
         let (rows, tree) = (self.rows(), self.tree());
         let path = tree.path(tree.leaf);
@@ -164,10 +165,10 @@ impl Session {
         let last_boundary = path.iter().rposition(|row| kept(rows, *row).is_some());
         let line = |(place, index): (usize, &usize)| {
             let row = rows.get(*index)?;
-            let what = match &row.kind {
-                Kind::Message { role: Role::Missing, .. } => What::Invalid,
-                Kind::Message { is_bare, .. } => What::Message { is_bare: *is_bare },
-                Kind::Custom | Kind::BranchSummary => What::Shown,
+            let kind = match &row.kind {
+                Kind::Message { role: Role::Missing, .. } => PathLineKind::Invalid,
+                Kind::Message { is_bare, .. } => PathLineKind::Message { is_bare: *is_bare },
+                Kind::Custom | Kind::BranchSummary => PathLineKind::Shown,
                 Kind::Compaction(kept) | Kind::Reset(kept) => {
                     let before = path.get(..place).unwrap_or_default();
                     let first = match &kept.first {
@@ -175,15 +176,15 @@ impl Session {
                         Some(id) if Some(place) != last_boundary => by_id(id),
                         _ => Some(window::first_kept(rows, &tree, before, kept)),
                     };
-                    What::Boundary { first_kept: first.filter(|first| *first < place) }
+                    PathLineKind::Boundary { first_kept: first.filter(|first| *first < place) }
                 }
-                Kind::Edit(target) => What::Edit { target: target.clone() },
-                _ => What::Other,
+                Kind::Edit(target) => PathLineKind::Edit { target: target.clone() },
+                _ => PathLineKind::Other,
             };
             let id = row.id.clone();
             let is_parent = id.as_deref().is_some_and(|id| last_of_id.get(id) == Some(index));
             let line = row.line;
-            Some(PathLine { line, id, what, is_parent, is_shown: false, first: 0, end: 0 })
+            Some(PathLine { line, id, kind, is_parent, is_shown: false, first: 0, end: 0 })
         };
         RepairPlan {
             messages,
@@ -204,7 +205,7 @@ fn kept(rows: &[Row], row: usize) -> Option<&Kept> {
     }
 }
 
-/// Returns the change of a session whose first line is no header.
+/// Returns the error of a session whose first line is no header.
 fn header(rows: &[Row]) -> Option<Change> {
     let first = rows.first()?;
     let is_good = match &first.kind {
@@ -216,7 +217,7 @@ fn header(rows: &[Row]) -> Option<Change> {
     (!is_good).then(|| Change::at(ChangeKind::Header, first.line))
 }
 
-/// Returns the change of a path that does not begin where its first entry says.
+/// Returns the error of a path whose first entry names a parent that is not on it.
 fn parent(rows: &[Row], start: &PathStart) -> Option<Change> {
     let (kind, row, parent) = match start {
         PathStart::Root => return None,
@@ -229,7 +230,7 @@ fn parent(rows: &[Row], start: &PathStart) -> Option<Change> {
 }
 
 impl Change {
-    /// Returns a change of a line, counted from 0.
+    /// Returns an error of a line, counted from 0.
     fn at(kind: ChangeKind, line: usize) -> Change {
         let line = Some(line + 1);
         Change { kind, line, entry: None, message: None, call: None, other: None }
@@ -246,7 +247,7 @@ impl RepairPlan {
         }
     }
 
-    /// Returns what is wrong in a session whose lines are all available.
+    /// Finds the errors of a session whose lines are all available.
     pub fn fill<'a>(self, line: &(dyn Fn(usize) -> Option<&'a str> + Sync)) -> Repair {
         let RepairPlan { messages, found, dropped_lines, leaf, mut path, begins_anew } = self;
         let has_entries = matches!(messages, Some(Wanted::Entries(_)));
@@ -289,7 +290,7 @@ impl RepairPlan {
 }
 
 impl Repair {
-    /// Returns whether anything is wrong that a model or another reader would see.
+    /// Returns whether there is an error that a model or another reader would see.
     ///
     /// Invalid lines are on no path. A copy in another session does not have them; a branch in the
     /// same session cannot remove them.
@@ -302,7 +303,7 @@ impl Repair {
         self.changes.iter().any(|change| change.kind == ChangeKind::Header)
     }
 
-    /// Adds what is wrong with the results.
+    /// Adds the errors of tool results.
     fn pair(&mut self) {
         // For each message, the place of its entry on the path.
         let mut place_of = vec![None; self.messages.len()];
@@ -326,7 +327,7 @@ impl Repair {
                 call: call.map(str::to_owned),
                 other: other.map(PathLine::name),
             });
-            // An entry with a changed result is copied, and so is all that follows.
+            // An entry with a changed result is copied, and so are all entries after it.
             let behind = behind.and_then(place_of).map(|place| place + 1);
             let own = place.map(|place| place + usize::from(kind == ChangeKind::ResultMissing));
             for changed in [own, behind].into_iter().flatten() {
@@ -369,8 +370,8 @@ impl Repair {
     }
 }
 
-/// Returns for each message whether it is a result directly behind its call. Results of the same
-/// message may have any order, and what is left out does not stand between them.
+/// Returns for each message whether it is a result that directly follows its call. Results of the
+/// same message may have any order, and results that are left out are ignored.
 fn in_place(order: &Order, messages: usize) -> Vec<bool> {
     let mut caller_of: Vec<Option<usize>> = vec![None; messages];
     let mut callers = Vec::new();

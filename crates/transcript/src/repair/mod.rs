@@ -1,5 +1,5 @@
-//! Repair: what is wrong with the path that a model would see and with a session's lines, and the
-//! lines of a continuation in which it is mended.
+//! Repair: finds the errors in the path that a model would see and in a session's lines, and makes
+//! the lines of a continuation without them.
 //!
 //! ```text
 //! find          RepairPlan, Repair   what is wrong, and where
@@ -8,7 +8,7 @@
 //! ```
 //!
 //! Results are paired with their calls by [`crate::context::pairing`], so a repaired session has
-//! the context that the broken one had. Never changes a line: the mended path is written beside
+//! the context that the broken one had. Never changes a line: the repaired path is written beside
 //! the original, or into a new session.
 
 mod continuation;

@@ -1,4 +1,4 @@
-//! Finds where the path to a leaf begins, and why there.
+//! Finds the entry at which the path to a leaf begins, and the reason.
 
 use std::collections::{HashMap, HashSet};
 

@@ -65,12 +65,12 @@ pub enum Admission {
     /// The message is left out of a group's session.
     Filtered {
         /// The reason.
-        why: Why,
+        why: RefusalReason,
     },
     /// The message is refused.
     Refused {
         /// The reason.
-        why: Why,
+        why: RefusalReason,
     },
 }
 
@@ -84,7 +84,7 @@ impl Admission {
     pub fn why(&self) -> Option<String> {
         match self {
             Admission::Admitted => None,
-            Admission::Pair { .. } => Some(Why::NotApproved.to_string()),
+            Admission::Pair { .. } => Some(RefusalReason::NotApproved.to_string()),
             Admission::Filtered { why } | Admission::Refused { why } => Some(why.to_string()),
         }
     }
@@ -106,7 +106,7 @@ impl Admission {
 /// The reason why a message does not go to its session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Why {
+pub enum RefusalReason {
     /// The message names no sender.
     NoSender,
     /// The sender was denied.
@@ -119,14 +119,14 @@ pub enum Why {
     TooManyRequests,
 }
 
-impl fmt::Display for Why {
+impl fmt::Display for RefusalReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Why::NoSender => "it names no sender",
-            Why::Denied => "its sender was denied",
-            Why::NotApproved => "its sender is not approved",
-            Why::Disabled => "messages of this kind are refused on this channel",
-            Why::TooManyRequests => {
+            RefusalReason::NoSender => "it names no sender",
+            RefusalReason::Denied => "its sender was denied",
+            RefusalReason::NotApproved => "its sender is not approved",
+            RefusalReason::Disabled => "messages of this kind are refused on this channel",
+            RefusalReason::TooManyRequests => {
                 "its sender is not approved, and too many requests are open on this channel"
             }
         })
@@ -150,12 +150,12 @@ pub fn decide(
         true => group == GroupPolicy::Disabled,
         false => direct == DirectPolicy::Disabled,
     };
-    let Some(sender) = sender_id(inbound.sender()) else { return refused(Why::NoSender) };
+    let Some(sender) = sender_id(inbound.sender()) else { return refused(RefusalReason::NoSender) };
     if known.standing == Some(Standing::Denied) {
-        return refused(Why::Denied);
+        return refused(RefusalReason::Denied);
     }
     if is_disabled {
-        return refused(Why::Disabled);
+        return refused(RefusalReason::Disabled);
     }
     if known.standing == Some(Standing::Allowed) || settings.is_owner(inbound) {
         return Admission::Admitted;
@@ -163,7 +163,7 @@ pub fn decide(
     match (inbound.is_group(), direct, group) {
         (true, _, GroupPolicy::Open) | (false, DirectPolicy::Open, _) => Admission::Admitted,
         (false, DirectPolicy::Pairing, _) => ask(&known.requests, &sender, fresh, now),
-        _ => refused(Why::NotApproved),
+        _ => refused(RefusalReason::NotApproved),
     }
 }
 
@@ -173,7 +173,7 @@ fn ask(requests: &[Request], sender: &str, fresh: PairingCode, now: i64) -> Admi
         return Admission::Pair { code: request.code, is_new: false };
     }
     if open().count() >= MOST_REQUESTS {
-        return Admission::Refused { why: Why::TooManyRequests };
+        return Admission::Refused { why: RefusalReason::TooManyRequests };
     }
     Admission::Pair { code: fresh, is_new: true }
 }
@@ -227,13 +227,23 @@ mod tests {
         let settings = AdmissionSettings::default();
         let pair = Admission::Pair { code: code(1), is_new: true };
         check(&settings, None, &from(Chat::Direct, "1"), pair);
-        let why = Why::NotApproved;
+        let why = RefusalReason::NotApproved;
         check(&settings, None, &from(Chat::Group, "1"), Admission::Filtered { why });
         check(&settings, None, &from(Chat::Channel, "1"), Admission::Filtered { why });
-        check(&settings, None, &from(Chat::Group, ""), Admission::Filtered { why: Why::NoSender });
-        check(&settings, None, &from(Chat::Direct, " "), Admission::Refused { why: Why::NoSender });
+        check(
+            &settings,
+            None,
+            &from(Chat::Group, ""),
+            Admission::Filtered { why: RefusalReason::NoSender },
+        );
+        check(
+            &settings,
+            None,
+            &from(Chat::Direct, " "),
+            Admission::Refused { why: RefusalReason::NoSender },
+        );
         for odd in ["a\u{1b}[2J", "*", " * "] {
-            let why = Why::NoSender;
+            let why = RefusalReason::NoSender;
             let odd = from(Chat::Direct, odd);
             check(&settings, Some(Standing::Allowed), &odd, Admission::Refused { why });
         }
@@ -249,25 +259,25 @@ mod tests {
         let direct = from(Chat::Direct, "1");
         for (policy, of_unknown, of_allowed) in [
             ("pairing", pair(), admitted()),
-            ("allowlist", refused(Why::NotApproved), admitted()),
+            ("allowlist", refused(RefusalReason::NotApproved), admitted()),
             ("open", admitted(), admitted()),
-            ("disabled", refused(Why::Disabled), refused(Why::Disabled)),
+            ("disabled", refused(RefusalReason::Disabled), refused(RefusalReason::Disabled)),
         ] {
             let settings = settings(policy, "open");
             check(&settings, None, &direct, of_unknown);
             check(&settings, allowed, &direct, of_allowed);
-            check(&settings, denied, &direct, refused(Why::Denied));
+            check(&settings, denied, &direct, refused(RefusalReason::Denied));
         }
         for (policy, of_unknown, of_allowed) in [
-            ("allowlist", filtered(Why::NotApproved), admitted()),
+            ("allowlist", filtered(RefusalReason::NotApproved), admitted()),
             ("open", admitted(), admitted()),
-            ("disabled", filtered(Why::Disabled), filtered(Why::Disabled)),
+            ("disabled", filtered(RefusalReason::Disabled), filtered(RefusalReason::Disabled)),
         ] {
             let settings = settings("open", policy);
             for chat in [Chat::Group, Chat::Channel, Chat::Room] {
                 check(&settings, None, &from(chat, "1"), of_unknown.clone());
                 check(&settings, allowed, &from(chat, "1"), of_allowed.clone());
-                check(&settings, denied, &from(chat, "1"), filtered(Why::Denied));
+                check(&settings, denied, &from(chat, "1"), filtered(RefusalReason::Denied));
             }
         }
     }
@@ -284,11 +294,11 @@ mod tests {
             &settings,
             denied,
             &from(Chat::Group, "alice"),
-            Admission::Filtered { why: Why::Denied },
+            Admission::Filtered { why: RefusalReason::Denied },
         );
         let mut elsewhere = from(Chat::Group, "alice");
         elsewhere.channel = Channel::parse("irc").unwrap();
-        check(&settings, None, &elsewhere, Admission::Filtered { why: Why::NotApproved });
+        check(&settings, None, &elsewhere, Admission::Filtered { why: RefusalReason::NotApproved });
     }
 
     #[test]
@@ -296,7 +306,7 @@ mod tests {
         let mut settings = settings("open", "open");
         let here = FilePolicies { direct: Some(DirectPolicy::Allowlist), group: None };
         settings.channels.insert(Channel::parse("telegram").unwrap(), here);
-        let why = Why::NotApproved;
+        let why = RefusalReason::NotApproved;
         check(&settings, None, &from(Chat::Direct, "1"), Admission::Refused { why });
         check(&settings, None, &from(Chat::Group, "1"), Admission::Admitted);
     }
@@ -321,7 +331,7 @@ mod tests {
             super::decide(&settings, known, &from(Chat::Direct, sender), code(9), NOW)
         };
         assert_eq!(admit(&known, "2"), Admission::Pair { code: code(2), is_new: false });
-        assert_eq!(admit(&known, "4"), Admission::Refused { why: Why::TooManyRequests });
+        assert_eq!(admit(&known, "4"), Admission::Refused { why: RefusalReason::TooManyRequests });
         known.requests[2].asked_at -= 1;
         assert_eq!(admit(&known, "4"), Admission::Pair { code: code(9), is_new: true });
         assert_eq!(admit(&known, "3"), Admission::Pair { code: code(9), is_new: true });

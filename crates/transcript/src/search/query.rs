@@ -27,7 +27,7 @@ pub const MAX_CLAUSES: usize = 256;
 pub struct Query {
     /// The sides of `OR`. One must match; without words, there is none.
     pub alternatives: Vec<Alternative>,
-    /// Words and phrases with a dash. None may match, whichever side of `OR` does.
+    /// Words and phrases with a dash. None of them may match, on any side of `OR`.
     pub excluded: Vec<Clause>,
     /// Conditions on a hit. Of several filters of one kind, one must hold; of negated ones and of
     /// times, all.
@@ -41,7 +41,7 @@ pub struct Query {
 pub struct Alternative {
     /// Words and phrases that must all match.
     pub required: Vec<Clause>,
-    /// What follows each `NOT`: words and phrases that must not all match.
+    /// For each `NOT`, the words and phrases after it, which must not all match.
     pub excluded: Vec<Vec<Clause>>,
 }
 
@@ -62,12 +62,12 @@ pub struct Filter {
     /// True if the condition must not hold.
     pub is_negated: bool,
     /// The condition.
-    pub what: What,
+    pub condition: Condition,
 }
 
 /// The condition of a filter.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum What {
+pub enum Condition {
     /// The session's project, by a part of its name or path.
     Project(String),
     /// The agent.
@@ -253,7 +253,7 @@ pub fn parse(text: &str, now: &Zoned) -> Result<Query, QueryError> {
     Ok(query)
 }
 
-/// Returns the query that a text means. Quotes around nothing are searched for as they are.
+/// Parses a query. Text without words, such as `""`, is searched for as it is.
 pub fn parse_or_literal(text: &str, now: &Zoned) -> Result<Query, QueryError> {
     let query = parse(text, now)?;
     match query.is_empty() && !text.trim().is_empty() {
@@ -307,7 +307,7 @@ impl Query {
             known: known.to_vec(),
         };
         let owned = value.to_owned();
-        let what = match key {
+        let condition = match key {
             "in" => {
                 let known: Vec<_> = Place::ALL.iter().map(|(name, _)| *name).collect();
                 let found = Place::ALL.iter().find(|(name, _)| *name == lower);
@@ -318,11 +318,11 @@ impl Query {
             "role" => {
                 let role = ROLES.iter().find(|role| role.as_str() == lower);
                 let known: Vec<_> = ROLES.iter().map(|role| role.as_str()).collect();
-                What::Role(*role.ok_or_else(|| unknown(&known))?)
+                Condition::Role(*role.ok_or_else(|| unknown(&known))?)
             }
-            "is" if lower == "error" => What::Error,
+            "is" if lower == "error" => Condition::Error,
             "is" => return Err(unknown(&["error"])),
-            "has" if lower == "compaction" => What::Compaction,
+            "has" if lower == "compaction" => Condition::Compaction,
             "has" => return Err(unknown(&["compaction"])),
             "since" | "until" => {
                 let period = when::parse(value, now);
@@ -338,21 +338,21 @@ impl Query {
                     return Err(QueryError::Time { key, value: value.to_owned() });
                 }
                 let ends = [
-                    start.map(|start| What::Since(start.as_millisecond())),
-                    end.map(|end| What::Until(end.as_millisecond())),
+                    start.map(|start| Condition::Since(start.as_millisecond())),
+                    end.map(|end| Condition::Until(end.as_millisecond())),
                 ];
                 let ends = ends.into_iter().flatten();
-                self.filters.extend(ends.map(|what| Filter { is_negated, what }));
+                self.filters.extend(ends.map(|condition| Filter { is_negated, condition }));
                 return Ok(());
             }
-            "project" => What::Project(owned),
-            "agent" => What::Agent(owned),
-            "format" => What::Format(owned),
-            "session" => What::Session(owned),
-            "tool" => What::Tool(owned),
-            _ => What::File(owned),
+            "project" => Condition::Project(owned),
+            "agent" => Condition::Agent(owned),
+            "format" => Condition::Format(owned),
+            "session" => Condition::Session(owned),
+            "tool" => Condition::Tool(owned),
+            _ => Condition::File(owned),
         };
-        self.filters.push(Filter { is_negated, what });
+        self.filters.push(Filter { is_negated, condition });
         Ok(())
     }
 }

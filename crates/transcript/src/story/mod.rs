@@ -213,7 +213,7 @@ pub enum Piece<'a> {
         label: Cow<'a, str>,
         /// Its text.
         text: Cow<'a, str>,
-        /// What it is, in a few words, if a person chose to show it to the model.
+        /// A description in a few words, if a person chose to show it to the model.
         gist: Option<String>,
     },
     /// Text that a person pasted into a prompt, which shows only a mark for it.

@@ -93,7 +93,7 @@ fn golden_pi() {
 }
 
 #[test]
-fn golden_the_rules_agree_on_what_either_writes() {
+fn golden_both_readers_agree_on_the_files_of_both_programs() {
     golden("pi73", Reader::OPENCLAW);
     golden("pi87", Reader::OPENCLAW);
     golden("oc71", Reader::PI);

@@ -36,7 +36,7 @@ fn pair(messages: &[Value]) -> (Context, Repairs) {
 }
 
 #[test]
-fn r103_results_move_behind_their_calls() {
+fn r103_results_move_after_their_calls() {
     let (context, repairs) = pair(&[
         calls(&["a", "b"], "toolUse"),
         user_text("meanwhile"),
@@ -94,7 +94,7 @@ fn r103_duplicates_and_orphans_are_dropped() {
 }
 
 #[test]
-fn r103_a_real_result_beats_one_that_stood_for_it() {
+fn r103_a_real_result_wins_over_a_synthetic_one() {
     let mut synthetic = result("a", "stands for it");
     synthetic["isError"] = json!(true);
     synthetic["details"] = json!({"openclawSyntheticMissingToolResult": true});

@@ -149,7 +149,7 @@ fn circles_end() {
 }
 
 #[test]
-fn looked_at_from_anywhere() {
+fn a_context_can_begin_at_any_entry() {
     let entries = [user("a", Value::Null), user("b", json!("a")), user("c", json!("a"))];
     let text = session(&entries);
     let lines: Vec<&str> = text.lines().collect();
@@ -242,7 +242,7 @@ fn r10_version_1_has_no_ids() {
 }
 
 #[test]
-fn r13_bare_lines_and_blocks_of_others_take_pis_shapes() {
+fn r13_bare_lines_and_other_blocks_get_the_shapes_of_pi() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("fixtures/openclaw/agents/spec/sessions/bare.jsonl");
     for rules in [Reader::OPENCLAW, Reader::PI] {

@@ -1,5 +1,5 @@
-//! Tests repairs: what is found, what the mended path consists of, and that it is the context that
-//! the broken session had.
+//! Tests repairs: the errors that are found, the entries of the repaired path, and that it is the
+//! context that the broken session had.
 
 use proptest::prelude::*;
 use quipu_transcript::compaction::{Budget, Plan};
@@ -25,7 +25,7 @@ fn repair_of(reader: Reader, lines: &[String]) -> Repair {
     session.repair_plan().fill(&|number| lines.get(number).map(String::as_str))
 }
 
-/// Returns what is wrong: the kind, the line or entry, and the call.
+/// Returns the errors: the kind, the line or entry, and the call.
 fn found(lines: &[String]) -> Vec<String> {
     let word = |word: &Option<String>| word.clone().unwrap_or_default();
     let changes = repair_of(Reader::OPENCLAW, lines).changes.into_iter();
@@ -79,7 +79,7 @@ fn check(lines: &[String]) -> Result<Vec<String>, TestCaseError> {
         if !repair.is_needed(is_new) {
             prop_assert!(repair.changes.iter().all(|one| one.kind == ChangeKind::InvalidLine));
         }
-        // Branches do not mend headers.
+        // A branch cannot have another header.
         if !is_new && repair.has_bad_header() {
             continue;
         }
@@ -144,12 +144,12 @@ fn entry(id: &str, parent: &str, message: Value) -> String {
 }
 
 #[test]
-fn r103_results_move_behind_their_calls() {
+fn r103_results_move_after_their_calls() {
     let lines =
         [user("a", ""), calls("b", "a", &["1", "2"]), user("c", "b"), result("d", "c", "1")];
     let lines: Vec<&str> = [HEADER].into_iter().chain(lines.iter().map(String::as_str)).collect();
     let branch = expect(&lines, &["ResultMissing 3 b 2", "ResultApart 5 d 1 b"]);
-    // Everything behind the call is copied; what stands before it stays.
+    // All entries after the call are copied; the entries before it stay.
     assert_eq!(branch[0]["targetId"], "b");
     assert_eq!(branch[1]["customType"], "quipu.repair");
     let counts = json!({"resultApart": 1, "resultMissing": 1});
@@ -264,7 +264,7 @@ fn r103_parents_that_lead_nowhere() {
     assert_eq!((&branch[0]["targetId"], &branch[1]["parentId"]), (&Value::Null, &Value::Null));
     expect(&[HEADER, &user("a", "b"), &user("b", "a")], &["CircularParent 2 a  b"]);
     expect(&[HEADER, &user("a", "a")], &["CircularParent 2 a  a"]);
-    // Rows of unknown types are skipped, so the path goes on behind them.
+    // Rows of unknown types are skipped, so the path continues with their parents.
     let unknown = r#"{"type":"newer","id":"u","parentId":null}"#;
     expect(&[HEADER, unknown, &user("a", "u")], &[]);
     let circle = r#"{"type":"newer","id":"u","parentId":"v"}"#;

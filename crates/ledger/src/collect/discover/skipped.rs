@@ -49,7 +49,7 @@ pub(crate) enum Reason {
 }
 
 impl Reason {
-    /// Returns whether the file was collected in spite of the reason, as far as possible.
+    /// Returns whether the file was collected nevertheless, as far as possible.
     pub(crate) fn is_read(&self) -> bool {
         matches!(self, Reason::Damaged(_) | Reason::Odd(_))
     }

@@ -14,7 +14,7 @@ use super::index::index_document;
 use super::open::{Database, DatabaseLocation};
 use super::refusal::{Refusal, Stop, theirs};
 use super::tables::Tables;
-use super::task::{self, What};
+use super::task::{self, Transcript};
 use super::{changed, private};
 use crate::base::foreign::FileId;
 use crate::collect::select::Selection;
@@ -82,13 +82,13 @@ fn all(
         let name = task.path.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
         let name = String::from_utf8_lossy(name).into_owned();
         let start = out.written;
-        let why = match (task.refusal, &task.what) {
+        let why = match (task.refusal, &task.transcript) {
             (Some(refusal), _) => Some(refusal.why),
-            (None, What::Session(session)) => {
+            (None, Transcript::Session(session)) => {
                 rows(conn, &tables, &session.id, &mut out)?;
                 None
             }
-            (None, What::Archive(archive)) => {
+            (None, Transcript::Archive(archive)) => {
                 archive.copy(conn, &mut out)?.map(|why| format!("damaged: {why}"))
             }
         };

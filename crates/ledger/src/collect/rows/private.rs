@@ -48,8 +48,8 @@ impl PrivateCopy {
         }
     }
 
-    /// Copies a file into the folder. Stops in the middle if the time is over. Subtracts the size
-    /// from `room`, and fails if the file is larger than that.
+    /// Copies a file into the folder. Stops in the middle if the deadline has passed. Subtracts the
+    /// size from `room`, and fails if the file is larger than that.
     pub(super) fn add(
         &self,
         mut from: File,

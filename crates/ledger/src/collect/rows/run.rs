@@ -9,7 +9,7 @@ use super::open::Database;
 use super::refusal::{Refusal, Stop};
 use super::session::Reading;
 use super::tables::Tables;
-use super::task::{Task, What};
+use super::task::{Task, Transcript};
 use super::{Seen, Sync, changed};
 use crate::collect::batch::{Batch, Buffers, Builder};
 use crate::collect::copies::SessionLines;
@@ -79,11 +79,11 @@ impl Sync<'_> {
                 work: &mut work,
                 odd: None,
             };
-            let outcome = match &task.what {
-                What::Session(session) => {
+            let outcome = match &task.transcript {
+                Transcript::Session(session) => {
                     reading.session(job, number, &origin, session).map(|()| None)
                 }
-                What::Archive(archive) => {
+                Transcript::Archive(archive) => {
                     // Its lines may be equal to those of sessions that are not written yet.
                     reading.builder.hand_over(true)?;
                     reading.archive(job, number, &origin, archive, &mut copies)

@@ -23,14 +23,14 @@ const MAX_LABEL_BYTES: usize = 60;
 /// A session or an archive of a database.
 pub(super) struct Task {
     pub(super) path: Vec<u8>,
-    pub(super) what: What,
+    pub(super) transcript: Transcript,
     /// The reason why it is not read.
     pub(super) refusal: Option<Refusal>,
     /// The reason why a setting leaves it out.
     pub(super) left_out: Option<&'static str>,
 }
 
-pub(super) enum What {
+pub(super) enum Transcript {
     Session(Session),
     Archive(Archive),
 }
@@ -42,9 +42,11 @@ impl Task {
         // Where generations have no names, the last row has to be compared.
         !known.is_gone
             && known.stat.size == known.cursor
-            && match &self.what {
-                What::Session(session) => tables.has_watermarks() && session.is_as_known(rows),
-                What::Archive(archive) => rows.rewrite == archive.hash,
+            && match &self.transcript {
+                Transcript::Session(session) => {
+                    tables.has_watermarks() && session.is_as_known(rows)
+                }
+                Transcript::Archive(archive) => rows.rewrite == archive.hash,
             }
     }
 }
@@ -59,8 +61,8 @@ impl Task {
         tables: &Tables,
         verified: &mut u64,
     ) -> Result<bool, Stop> {
-        match (&self.what, &known.rows) {
-            (What::Session(session), Some(rows)) => {
+        match (&self.transcript, &known.rows) {
+            (Transcript::Session(session), Some(rows)) => {
                 session.has_same_end(known, rows, conn, tables, verified)
             }
             _ => Ok(true),
@@ -126,8 +128,8 @@ pub(super) fn all(
         }
         let Some(last_row) = last_row else { continue };
         let rewrite = watermarks.remove(&id).unwrap_or_default();
-        let what = What::Session(Session { id, last_row, rows: numbered, rewrite });
-        tasks.push(Task { path, what, refusal: None, left_out: None });
+        let transcript = Transcript::Session(Session { id, last_row, rows: numbered, rewrite });
+        tasks.push(Task { path, transcript, refusal: None, left_out: None });
     }
     let mut archives = Vec::new();
     let mut taken = HashSet::new();
@@ -140,7 +142,7 @@ pub(super) fn all(
             Some(path) => Task {
                 left_out: selection.leaves_out(format, &path, Part::Transcript),
                 path,
-                what: What::Archive(archive),
+                transcript: Transcript::Archive(archive),
                 refusal: None,
             },
             None => Task::refused(
@@ -192,7 +194,7 @@ impl Task {
         let session = Session { id: String::new(), last_row: 0, rows: 0, rewrite: String::new() };
         Task {
             path,
-            what: What::Session(session),
+            transcript: Transcript::Session(session),
             refusal: Some(Refusal::lasting(why)),
             left_out: None,
         }

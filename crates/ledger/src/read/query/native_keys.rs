@@ -34,7 +34,7 @@ pub(crate) fn source_of(conn: &Connection, path: &[u8]) -> Result<Option<SourceI
         .optional()?)
 }
 
-/// Returns the source that stands for the keys of an agent.
+/// Returns the source to which the keys of an agent belong.
 pub(crate) fn index_of(conn: &Connection, agent: &str) -> Result<Option<SourceId>> {
     match native::index_path(agent) {
         Some(path) => source_of(conn, path.as_bytes()),

@@ -36,7 +36,7 @@ pub(super) fn last_prompts(conn: &Connection, session: SessionRow) -> Result<Vec
     Ok(prompts)
 }
 
-/// Whether the first or the last prompts of a session are read.
+/// The end of a session at which prompts are read.
 #[derive(Clone, Copy)]
 pub(super) enum Order {
     First,

@@ -1,4 +1,4 @@
-//! Whether a session waits for a person.
+//! Finds out whether a session waits for a person.
 //!
 //! Reads rows only, never a record.
 
@@ -20,7 +20,7 @@ pub enum Waiting {
     Question(EntryId),
 }
 
-/// Returns what a session waits for.
+/// Returns the event that a session waits for.
 pub fn waiting(ledger: &Ledger, session: SessionRow) -> Result<Waiting> {
     let conn = ledger.conn();
     let mut asked = conn.prepare_cached(

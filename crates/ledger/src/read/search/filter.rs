@@ -8,7 +8,7 @@ use quipu_fts5::Matches;
 use quipu_transcript::entry::Role;
 use quipu_transcript::format;
 use quipu_transcript::project::Name;
-use quipu_transcript::search::query::{Filter, Place, What};
+use quipu_transcript::search::query::{Condition, Filter, Place};
 use rusqlite::{Connection, OptionalExtension};
 
 use super::columns;
@@ -102,7 +102,10 @@ impl<'c> Filters<'c> {
             since: None,
             until: None,
             places: places.to_vec(),
-            originals: match filters.iter().any(|filter| matches!(filter.what, What::Format(_))) {
+            originals: match filters
+                .iter()
+                .any(|filter| matches!(filter.condition, Condition::Format(_)))
+            {
                 true => Originals::default(),
                 false => Originals::read(conn)?,
             },
@@ -111,26 +114,28 @@ impl<'c> Filters<'c> {
         // Failures and output are stored with results, not with calls.
         let asks_for_results = has_words
             || places.contains(&Place::Result)
-            || filters
-                .iter()
-                .any(|filter| matches!(filter.what, What::Error | What::Role(Role::Tool)));
+            || filters.iter().any(|filter| {
+                matches!(filter.condition, Condition::Error | Condition::Role(Role::Tool))
+            });
         let mut calls: HashMap<bool, HashSet<EntryId>> = HashMap::new();
         let mut files: HashMap<bool, FileEntries> = HashMap::new();
-        for Filter { is_negated, what } in filters {
+        for Filter { is_negated, condition } in filters {
             let not = *is_negated;
-            match what {
-                What::Role(role) => all.roles.push((not, *role)),
-                What::Error => all.errors = Some((not, failed_results(conn)?)),
-                What::Since(at) if not => {
+            match condition {
+                Condition::Role(role) => all.roles.push((not, *role)),
+                Condition::Error => all.errors = Some((not, failed_results(conn)?)),
+                Condition::Since(at) if not => {
                     all.until = Some(all.until.map_or(*at, |old| old.min(*at)))
                 }
-                What::Until(at) if not => {
+                Condition::Until(at) if not => {
                     all.since = Some(all.since.map_or(*at, |old| old.max(*at)))
                 }
-                What::Since(at) => all.since = Some(all.since.map_or(*at, |old| old.max(*at))),
-                What::Until(at) => all.until = Some(all.until.map_or(*at, |old| old.min(*at))),
-                What::Tool(name) => add_calls_of_tool(conn, name, calls.entry(not).or_default())?,
-                What::File(path) => {
+                Condition::Since(at) => all.since = Some(all.since.map_or(*at, |old| old.max(*at))),
+                Condition::Until(at) => all.until = Some(all.until.map_or(*at, |old| old.min(*at))),
+                Condition::Tool(name) => {
+                    add_calls_of_tool(conn, name, calls.entry(not).or_default())?
+                }
+                Condition::File(path) => {
                     let used = entries_of_file(conn, path, has_words, asks_for_results)?;
                     files.entry(not).or_default().add(used);
                 }
@@ -430,19 +435,19 @@ impl Rules {
         self.0.is_empty()
     }
 
-    fn add(&mut self, conn: &Connection, is_negated: bool, what: &What) -> Result<()> {
-        let rule = match what {
-            What::Project(text) => {
+    fn add(&mut self, conn: &Connection, is_negated: bool, condition: &Condition) -> Result<()> {
+        let rule = match condition {
+            Condition::Project(text) => {
                 let name = Name::new(text);
                 let project = Some(name.clone());
                 let filter = listed::Filter { project, all: true, ..listed::Filter::default() };
                 let sessions = listed::filtered(conn, &filter)?;
                 Rule::Project(sessions.iter().map(|session| session.row).collect(), name)
             }
-            What::Agent(name) => Rule::Agent(name.clone()),
-            What::OnlyAgent(name) => Rule::OnlyAgent(name.clone()),
-            What::Format(name) => Rule::Format(name.to_lowercase()),
-            What::Session(id) => Rule::Session(id.clone()),
+            Condition::Agent(name) => Rule::Agent(name.clone()),
+            Condition::OnlyAgent(name) => Rule::OnlyAgent(name.clone()),
+            Condition::Format(name) => Rule::Format(name.to_lowercase()),
+            Condition::Session(id) => Rule::Session(id.clone()),
             _ => Rule::Compaction,
         };
         self.0.push((is_negated, rule));

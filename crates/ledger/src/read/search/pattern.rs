@@ -25,7 +25,7 @@ const MAX_PLACES: usize = 1000;
 pub(crate) struct Pattern {
     /// The sides of `OR`, at least one.
     pub(crate) sides: Vec<Side>,
-    /// What is marked in a hit.
+    /// The words and phrases that are marked in a hit.
     pub(crate) needles: Vec<Needle>,
     literals: Vec<Regex>,
 }
@@ -33,7 +33,7 @@ pub(crate) struct Pattern {
 /// One side of `OR`.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Side {
-    /// What must match.
+    /// The group that must match.
     pub(crate) wanted: Group,
     /// Groups of which none may match as a whole.
     pub(crate) unwanted: Vec<Group>,

@@ -9,7 +9,7 @@ use serde::de::{MapAccess, SeqAccess};
 
 use super::line::PromptOrigin;
 use crate::entry::Block;
-use crate::json::{self, Key, Lenient, Odd, Value, non_empty};
+use crate::json::{self, Key, Lenient, Oddities, Value, non_empty};
 use crate::message::Content;
 
 /// Kinds whose texts are only shown as fields of their records: the vendor's own prompt and lists
@@ -76,17 +76,17 @@ impl<'de> Lenient<'de> for Attachment<'de> {
         Some(Self::default())
     }
 
-    fn from_list<A: SeqAccess<'de>>(list: A, odd: &mut Odd) -> Result<Option<Self>, A::Error> {
+    fn from_list<A: SeqAccess<'de>>(list: A, odd: &mut Oddities) -> Result<Option<Self>, A::Error> {
         let strings = Strings::from_list(list, odd)?.unwrap_or_default();
         Ok(Some(Attachment { strings, ..Attachment::default() }))
     }
 
     fn from_object<A: MapAccess<'de>>(
         mut object: A,
-        _odd: &mut Odd,
+        _odd: &mut Oddities,
     ) -> Result<Option<Self>, A::Error> {
         let mut this = Attachment::default();
-        let odd = &mut Odd::default();
+        let odd = &mut Oddities::default();
         while let Some(key) = object.next_key_seed(Key)? {
             match &*key {
                 "type" => this.type_name = object.next_value_seed(Value::new("type", odd))?,
@@ -116,7 +116,7 @@ impl Strings {
         &mut self,
         key: &str,
         object: &mut A,
-        odd: &mut Odd,
+        odd: &mut Oddities,
     ) -> Result<(), A::Error> {
         if NO_TEXT.contains(&key) {
             return json::skip_value(object);
@@ -140,7 +140,10 @@ impl<'de> Lenient<'de> for Strings {
         Some(Self::default())
     }
 
-    fn from_list<A: SeqAccess<'de>>(mut list: A, odd: &mut Odd) -> Result<Option<Self>, A::Error> {
+    fn from_list<A: SeqAccess<'de>>(
+        mut list: A,
+        odd: &mut Oddities,
+    ) -> Result<Option<Self>, A::Error> {
         let mut all = Strings::default();
         while let Some(found) = list.next_element_seed(Value::<Strings>::new("attachment", odd))? {
             all.0.extend(found.into_iter().flat_map(|found| found.0));
@@ -150,7 +153,7 @@ impl<'de> Lenient<'de> for Strings {
 
     fn from_object<A: MapAccess<'de>>(
         mut object: A,
-        odd: &mut Odd,
+        odd: &mut Oddities,
     ) -> Result<Option<Self>, A::Error> {
         let mut all = Strings::default();
         while let Some(key) = object.next_key_seed(Key)? {

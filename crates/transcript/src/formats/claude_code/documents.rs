@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use crate::entry::{Block, Entry, Kind, SessionFact, TitleRank, ToolResult};
 use crate::format::{Origin, Part};
 use crate::formats::plain;
-use crate::json::{self, Odd, fields, non_empty};
+use crate::json::{self, Oddities, fields, non_empty};
 use crate::problem::{Problem, ProblemKind};
 
 /// Decodes a whole file.
@@ -31,7 +31,7 @@ fields! {
 
 fn description(bytes: &[u8]) -> Entry<'_> {
     let mut entry = document("subagent-meta");
-    let mut odd = Odd::default();
+    let mut odd = Oddities::default();
     match json::object::<Description<'_>>(bytes, &mut odd) {
         Ok(description) => {
             entry.facts.extend(non_empty(description.agent_type).map(SessionFact::AgentType));
@@ -57,7 +57,7 @@ fields! {
 
 fn title(bytes: &[u8]) -> Entry<'_> {
     let mut entry = document("custom-title");
-    let mut odd = Odd::default();
+    let mut odd = Oddities::default();
     match json::object::<Title<'_>>(bytes, &mut odd) {
         Ok(file) => {
             let title = non_empty(file.title);

@@ -15,7 +15,7 @@ use crate::entry::{
 };
 use crate::format::{Origin, Part};
 use crate::json::object::Object;
-use crate::json::{self, Nullable, Odd, non_empty};
+use crate::json::{self, Nullable, Oddities, non_empty};
 use crate::message::Content;
 use crate::problem::ProblemKind;
 
@@ -66,7 +66,7 @@ const NOTES: &[&str] = &[
 
 /// Decodes a line of a transcript.
 pub(super) fn decode<'a>(origin: &Origin, json: &'a [u8]) -> serde_json::Result<Entry<'a>> {
-    let mut odd = Odd::default();
+    let mut odd = Oddities::default();
     let mut line = json::object::<Line<'a>>(json, &mut odd)?;
     let mut entry = Entry {
         type_name: line.type_name.take().unwrap_or_default(),
@@ -105,7 +105,7 @@ pub(super) fn decode<'a>(origin: &Origin, json: &'a [u8]) -> serde_json::Result<
 
 /// Decodes a line of `history.jsonl`, which is kept longer than the transcripts that it refers to.
 pub(super) fn decode_history(json: &[u8]) -> serde_json::Result<Entry<'_>> {
-    let mut odd = Odd::default();
+    let mut odd = Oddities::default();
     let line = json::object::<HistoryLine<'_>>(json, &mut odd)?;
     let mut entry = Entry {
         type_name: Cow::Borrowed("history"),
@@ -352,7 +352,7 @@ fn spawned_task(text: &str) -> Option<SessionFact<'static>> {
         let call = envelope::inner(text, "tool-use-id")?;
         (call.trim().to_owned(), envelope::inner(text, "task-id")?.trim().to_owned())
     } else if text.starts_with('{') {
-        let task = json::object::<Task<'_>>(text.as_bytes(), &mut Odd::default()).ok()?;
+        let task = json::object::<Task<'_>>(text.as_bytes(), &mut Oddities::default()).ok()?;
         // Background shell commands are queued in the same shape.
         task.kind.filter(|kind| kind.ends_with("agent"))?;
         (task.call?.into_owned(), task.id?.into_owned())
@@ -396,7 +396,8 @@ const MAX_MODELS: usize = 64;
 fn usage_total(line: &Line<'_>) -> Option<SessionFact<'static>> {
     let models = Object::read(line.model_usage.as_ref()?.get())?;
     let models = models.fields().take(MAX_MODELS).filter_map(|(name, sum)| {
-        let sum = json::object::<ModelUsage>(sum.get().as_bytes(), &mut Odd::default()).ok()?;
+        let sum =
+            json::object::<ModelUsage>(sum.get().as_bytes(), &mut Oddities::default()).ok()?;
         let usage = Usage {
             input: sum.input.unwrap_or_default(),
             output: sum.output.unwrap_or_default(),

@@ -10,7 +10,7 @@ use serde::de::{MapAccess, SeqAccess};
 
 use super::attachment::Attachment;
 use crate::entry::RawJson;
-use crate::json::{self, Lenient, Nullable, Odd, fields};
+use crate::json::{self, Lenient, Nullable, Oddities, fields};
 use crate::message::{Content, Message};
 use crate::time::Timestamp;
 
@@ -168,17 +168,17 @@ macro_rules! object_or_anything {
                 Some(Self::default())
             }
 
-            fn from_list<A: SeqAccess<'de>>(list: A, _odd: &mut Odd) -> Result<Option<Self>, A::Error> {
+            fn from_list<A: SeqAccess<'de>>(list: A, _odd: &mut Oddities) -> Result<Option<Self>, A::Error> {
                 json::skip_list(list)?;
                 Ok(Some(Self::default()))
             }
 
             fn from_object<A: MapAccess<'de>>(
                 object: A,
-                _odd: &mut Odd,
+                _odd: &mut Oddities,
             ) -> Result<Option<Self>, A::Error> {
                 // Oddities inside the value are the tool's, and are not noted.
-                Ok($fields::from_object(object, &mut Odd::default())?.map($name))
+                Ok($fields::from_object(object, &mut Oddities::default())?.map($name))
             }
         }
     )+};

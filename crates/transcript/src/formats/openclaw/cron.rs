@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::entry::{Block, CronJob, CronRun, Entry, Kind};
 use crate::format::Origin;
-use crate::json::{self, Odd, Word, fields, non_empty};
+use crate::json::{self, Oddities, Word, fields, non_empty};
 use crate::problem::{Problem, ProblemKind};
 use crate::time::Timestamp;
 
@@ -37,7 +37,7 @@ fields! {
 
 /// Decodes one run. Its usage is ignored: it is counted in the session that ran.
 pub(super) fn decode_run<'a>(origin: &Origin, json: &'a [u8]) -> serde_json::Result<Entry<'a>> {
-    let mut odd = Odd::default();
+    let mut odd = Oddities::default();
     let run = *json::object::<Run<'a>>(json, &mut odd)?;
     let mut entry =
         Entry { type_name: "cron_run".into(), time: run.ts.or(run.timestamp), ..Entry::default() };

@@ -9,7 +9,7 @@ use crate::entry::{
     Usage,
 };
 use crate::format::Origin;
-use crate::json::{self, Nullable, Odd, Word, fields, non_empty};
+use crate::json::{self, Nullable, Oddities, Word, fields, non_empty};
 use crate::message::{Content, Message};
 use crate::problem::{Problem, ProblemKind};
 use crate::time::Timestamp;
@@ -68,7 +68,7 @@ fields! {
 
 /// Implements [`crate::format::Format::decode`].
 pub(super) fn decode<'a>(origin: &Origin, json: &'a [u8]) -> serde_json::Result<Entry<'a>> {
-    let mut odd = Odd::default();
+    let mut odd = Oddities::default();
     let mut line = json::object::<Line<'a>>(json, &mut odd)?;
     let mut entry = Entry {
         id: word(line.id.take()),
@@ -107,7 +107,7 @@ impl<'a> Line<'a> {
         self: Box<Self>,
         type_name: &str,
         origin: &Origin,
-        odd: &mut Odd,
+        odd: &mut Oddities,
         entry: &mut Entry<'a>,
     ) -> Kind<'a> {
         match type_name {
@@ -332,7 +332,7 @@ fn word<'a>(written: Option<Word<'a>>) -> Option<Cow<'a, str>> {
     non_empty(written.map(|word| word.0))
 }
 
-fn target<'a>(written: Option<Word<'a>>, odd: &mut Odd) -> Cow<'a, str> {
+fn target<'a>(written: Option<Word<'a>>, odd: &mut Oddities) -> Cow<'a, str> {
     word(written).unwrap_or_else(|| {
         odd.note(ProblemKind::BadField, "targetId");
         Cow::Borrowed("")

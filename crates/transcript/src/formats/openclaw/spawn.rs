@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 
 use crate::entry::{Block, RawJson, SessionFact};
-use crate::json::{self, Odd, fields, non_empty};
+use crate::json::{self, Oddities, fields, non_empty};
 
 const SPAWN: &str = "sessions_spawn";
 /// The custom type of an entry about a call through another tool.
@@ -53,7 +53,7 @@ pub(super) fn started(
         }
         NESTED => {
             let nested =
-                json::object::<Nested<'_>>(details?.as_bytes(), &mut Odd::default()).ok()?;
+                json::object::<Nested<'_>>(details?.as_bytes(), &mut Oddities::default()).ok()?;
             let key = nested.result?.details?.key?.into_owned();
             (nested.call.filter(|_| nested.tool.as_deref() == Some(SPAWN))?.into_owned(), key)
         }
@@ -65,6 +65,7 @@ pub(super) fn started(
 
 /// Returns the key in a result.
 fn key(json: &str) -> Option<String> {
-    let spawned = json::object::<Spawned<'_>>(json.trim().as_bytes(), &mut Odd::default()).ok()?;
+    let spawned =
+        json::object::<Spawned<'_>>(json.trim().as_bytes(), &mut Oddities::default()).ok()?;
     non_empty(spawned.key).map(Cow::into_owned)
 }

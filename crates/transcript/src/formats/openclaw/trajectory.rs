@@ -8,7 +8,7 @@ use std::borrow::Cow;
 
 use super::lines;
 use crate::entry::{Block, Entry, Kind, Role, SessionFact, Usage};
-use crate::json::{self, Odd, fields, non_empty};
+use crate::json::{self, Oddities, fields, non_empty};
 use crate::message::Message;
 use crate::time::Timestamp;
 
@@ -38,7 +38,7 @@ fields! {
 
 /// Implements [`crate::format::Format::decode`] for trajectories.
 pub(super) fn decode(json: &[u8]) -> serde_json::Result<Entry<'_>> {
-    let mut odd = Odd::default();
+    let mut odd = Oddities::default();
     let event = json::object::<Event<'_>>(json, &mut odd)?;
     let mut entry = Entry {
         type_name: event.type_name.unwrap_or_default(),

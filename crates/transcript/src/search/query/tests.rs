@@ -77,7 +77,7 @@ fn filters_are_parsed() {
     let parsed: Vec<String> = query
         .filters
         .iter()
-        .map(|filter| format!("{}{:?}", filter.is_negated, filter.what))
+        .map(|filter| format!("{}{:?}", filter.is_negated, filter.condition))
         .collect();
     assert_eq!(
         parsed,
@@ -91,11 +91,11 @@ fn filters_are_parsed() {
     );
     assert_eq!(read("in:thinking in:tools").places, [Place::Thinking, Place::Input, Place::Result]);
     let until = read("until:2026-11-01").filters;
-    assert_eq!(until[0].what, What::Until(1_793_577_600_000));
+    assert_eq!(until[0].condition, Condition::Until(1_793_577_600_000));
     for range in ["since:2026-11-01..2026-11-01", "until:2026-11-01..2026-11-01"] {
         let range = read(range).filters;
-        assert_eq!(range[0].what, What::Since(1_793_491_200_000));
-        assert_eq!(range[1].what, What::Until(1_793_577_600_000));
+        assert_eq!(range[0].condition, Condition::Since(1_793_491_200_000));
+        assert_eq!(range[1].condition, Condition::Until(1_793_577_600_000));
     }
 }
 

@@ -5,7 +5,7 @@
 use std::collections::HashMap;
 use std::io::Write;
 
-use quipu_transcript::context::{Head, Laid, Layout, Session, Writer, line_time};
+use quipu_transcript::context::{Head, LaidEntry, Layout, Session, Writer, line_time};
 use rusqlite::Connection;
 use serde_json::Value;
 
@@ -89,22 +89,23 @@ impl Laying {
             Wrote { entries: 0, left_out: if is_last { self.layout.left_out as u64 } else { 0 } };
         let Some(file) = self.layout.files.get(number) else { return Ok(wrote) };
         wrote.entries = file.entries.len() as u64;
-        let mut rest: &[Laid] = &file.entries;
-        let mut put = |rest: &mut &[Laid], line: Option<(usize, &str)>| -> std::io::Result<()> {
-            while let Some((laid, further)) = rest.split_first() {
-                let text = match (laid.line, line) {
-                    (None, _) => "",
-                    (Some(wanted), Some((number, text))) if wanted == number => text,
-                    (Some(wanted), _) => match self.texts.get(&wanted) {
-                        Some(text) => text,
-                        None => return Ok(()),
-                    },
-                };
-                out.write_all(writer.entry(laid, text).as_bytes())?;
-                *rest = further;
-            }
-            Ok(())
-        };
+        let mut rest: &[LaidEntry] = &file.entries;
+        let mut put =
+            |rest: &mut &[LaidEntry], line: Option<(usize, &str)>| -> std::io::Result<()> {
+                while let Some((laid, further)) = rest.split_first() {
+                    let text = match (laid.line, line) {
+                        (None, _) => "",
+                        (Some(wanted), Some((number, text))) if wanted == number => text,
+                        (Some(wanted), _) => match self.texts.get(&wanted) {
+                            Some(text) => text,
+                            None => return Ok(()),
+                        },
+                    };
+                    out.write_all(writer.entry(laid, text).as_bytes())?;
+                    *rest = further;
+                }
+                Ok(())
+            };
         let mut written = put(&mut rest, None);
         let mut at = 0;
         self.generation.lines(conn, &mut |line| {

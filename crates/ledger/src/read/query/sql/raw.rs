@@ -45,7 +45,7 @@ pub(super) fn add(conn: &Connection, path: PathBuf) -> Result<()> {
     Ok(())
 }
 
-/// What is read of an entry.
+/// The part of an entry that is read.
 #[derive(Debug, Clone, Copy)]
 enum Part {
     /// The line that it was read from.

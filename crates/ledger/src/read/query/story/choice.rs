@@ -125,7 +125,7 @@ impl<'c> Chosen<'c> {
         self.start
     }
 
-    /// Returns the position at which the wanted entries end; `None` if they go on to the last one.
+    /// Returns the position at which the wanted entries end; `None` if they end with the last one.
     pub(super) fn end(&self) -> Option<u64> {
         self.end
     }

@@ -1,7 +1,7 @@
 //! Usage of today and of the window that has not ended.
 //!
-//! For a line that is printed again and again: reads the sums of the last two days, and so takes
-//! the same time in a ledger of any size. Requests that no line records are not counted.
+//! For a line that is printed often: reads only the sums of the last two days, so it takes the same
+//! time in a ledger of any size. Requests that no line records are not counted.
 
 use foldhash::HashMap;
 use quipu_transcript::prices::Prices;
@@ -13,8 +13,8 @@ use crate::Result;
 use crate::file::ledger::Ledger;
 use crate::wire::{RecentUsage, RecentWindow};
 
-/// How far back windows are followed. Where the agent never paused for a whole window in that time,
-/// the first window is taken to begin with the first response in it.
+/// The time over which windows are computed. If the agent did not pause for a whole window in that
+/// time, the first window begins with the first response in it.
 const LOOK_BACK: i64 = 48 * HOUR;
 
 /// A request for recent usage.
