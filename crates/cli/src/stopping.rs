@@ -1,5 +1,5 @@
-//! Ends commands on Ctrl-C, on SIGTERM and when the terminal is closed: those that run until then, and
-//! those that have something to end first.
+//! What a command does on Ctrl-C, on SIGTERM and when the terminal is closed: it stops its work in
+//! order, or ends its child processes before it is ended itself.
 
 use std::io;
 use std::time::Duration;
@@ -30,7 +30,7 @@ pub(crate) fn on_signal(stop: impl FnOnce(i32) + Send + 'static) -> io::Result<(
     Ok(())
 }
 
-/// Runs `before` when a signal ends this process, which it then does as without this call.
+/// Runs `before` on these signals, and then lets the signal end the process as it normally does.
 pub(crate) fn before_end(before: impl FnOnce() + Send + 'static) -> io::Result<()> {
     let signals = [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|signal| !is_ignored(*signal));
     let mut signals = Signals::new(signals)?;

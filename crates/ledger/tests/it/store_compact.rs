@@ -207,7 +207,7 @@ fn the_same_plan_is_stored_once() {
     assert!(session.plan_compaction(&settings(), &wanted).unwrap().is_none());
 }
 
-/// Whoever moves the leaf back before a compaction can compact the session there again.
+/// After its leaf was moved back to before a compaction, a session can be compacted again.
 #[test]
 fn r82_a_compaction_that_was_left_is_made_again() {
     let home = Home::quick();

@@ -83,7 +83,7 @@ fn r103_a_repair_is_a_branch_with_the_same_context() {
 }
 
 /// A copied answer was given once.
-/// Whoever moves the leaf back before a repair can repair the session there again.
+/// After its leaf was moved back to before a repair, a session can be repaired again.
 #[test]
 fn r103_a_repair_that_was_left_is_made_again() {
     let home = Home::quick();
