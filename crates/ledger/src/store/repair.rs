@@ -153,7 +153,9 @@ impl Repair {
 impl Store {
     /// Finds the errors of a session, which may be a collected one.
     pub fn repair(&self, name: &str) -> Result<Repair> {
-        self.repair_at(find_session(&self.core().ledger, name)?)
+        // In a statement of its own, because `repair_at` locks the ledger again.
+        let row = find_session(&self.core().ledger, name)?;
+        self.repair_at(row)
     }
 
     /// Returns what is wrong with a session that was found.
