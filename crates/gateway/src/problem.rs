@@ -221,3 +221,45 @@ impl From<Error> for Problem {
 fn unavailable(detail: String) -> Problem {
     Problem::new(503, "quipu:unavailable", "The ledger cannot be used now", detail)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn each_error_of_the_ledger_has_its_status() {
+        let path = PathBuf::from("/ledger.db");
+        let name = || "n".to_owned();
+        let busy = Error::Busy { path: path.clone(), waited: Duration::ZERO, holder: None };
+        let behind = Error::Behind { path: path.clone(), done: 1, total: 2 };
+        let full = std::io::Error::from(std::io::ErrorKind::StorageFull);
+        let full = Error::Io { action: "write", path: path.clone(), source: full };
+        let cases = [
+            (busy, 503, "quipu:unavailable"),
+            (behind, 503, "quipu:unavailable"),
+            (Error::NoRoom { path: path.clone() }, 503, "quipu:disk-full"),
+            (full, 503, "quipu:disk-full"),
+            (Error::Replaced { path: path.clone() }, 503, "quipu:unavailable"),
+            (Error::Upgraded, 503, "quipu:unavailable"),
+            (Error::Conflict { session: name(), leaf: None }, 409, "quipu:conflict"),
+            (Error::Exists { what: "session", name: name() }, 409, "quipu:exists"),
+            (Error::KeyUsed { key: name(), entry: name() }, 422, "quipu:key-used"),
+            (Error::Collected { id: name(), format: name() }, 422, "quipu:refused"),
+            (Error::Summary { summariser: name(), why: name() }, 422, "quipu:refused"),
+            (Error::IsBackup { path }, 422, "quipu:refused"),
+            (Error::NoMatch { what: "session", name: name() }, 404, "quipu:not-found"),
+            (Error::Damaged { what: name() }, 500, "quipu:failed"),
+        ];
+        for (error, status, kind) in cases {
+            let shown = error.to_string();
+            let problem = Problem::from(error);
+            assert_eq!((problem.status, problem.kind), (status, kind), "{shown}");
+        }
+        // A name inside a request.
+        let missing = Error::NoMatch { what: "entry of the session", name: name() };
+        assert_eq!(Problem::of_write(missing).status, 422);
+    }
+}

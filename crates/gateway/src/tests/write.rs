@@ -102,6 +102,10 @@ fn a_second_writer_gets_the_leaf() {
     assert_eq!((&problem["type"], &problem["leaf"]), (&json!("quipu:conflict"), &json!(answered)));
     let (status, problem) = post(&fixture, &path, &[("expected-leaf", "root")], &late);
     assert_eq!((status, &problem["leaf"]), (409, &json!(answered)));
+    // A writer that does not use the server counts too.
+    let other = fixture.store.session("new").unwrap().append(quipu_ledger::Entry::user("beside"));
+    let (status, problem) = post(&fixture, &path, &[("expected-leaf", &answered)], &late);
+    assert_eq!((status, &problem["leaf"]), (409, &json!(other.unwrap().id)));
     // Before the first entry, the leaf is `null`.
     done(&fixture, "/v1/sessions", &json!({"id": "empty"}));
     let path = "/v1/sessions/empty/entries";
@@ -135,6 +139,7 @@ fn a_retry_finds_what_the_first_try_has_stored() {
     let half = json!([message("user", "five"), {"type": "unheard of"}]);
     let (status, problem) = post(&fixture, &path, &[], &half);
     assert_eq!((status, &problem["type"]), (422, &json!("quipu:refused")), "{problem}");
+    assert!(problem["detail"].as_str().unwrap().starts_with("entry 2 of the list: "));
     assert_eq!(texts(&fixture, "new").len(), 4);
 }
 

@@ -141,10 +141,8 @@ impl StoreThread {
         if running.is_none() {
             *running = Some(self.start()?);
         }
-        match running.as_ref().map(|running| running.jobs.send(job)) {
-            Some(Ok(())) => Ok(()),
-            _ => Err(Problem::failed()),
-        }
+        let is_sent = running.as_ref().is_some_and(|running| running.jobs.send(job).is_ok());
+        is_sent.then_some(()).ok_or_else(Problem::failed)
     }
 
     fn start(&self) -> Result<Running, Problem> {

@@ -102,8 +102,14 @@ impl Store {
         if !call.session.is_of(self) {
             return Err(Error::refused("the session belongs to another store"));
         }
-        let entries: Vec<NewEntry> =
-            call.entries.iter().map(Entry::check).collect::<Result<_, _>>()?;
+        let is_list = call.entries.len() > 1;
+        let read = |(index, entry): (usize, &Entry)| {
+            entry.check().map_err(|refusal| match is_list {
+                true => Error::refused(format!("entry {} of the list: {refusal}", index + 1)),
+                false => refusal.into(),
+            })
+        };
+        let entries = call.entries.iter().enumerate().map(read).collect::<Result<Vec<_>>>()?;
         match entries.first() {
             None => Err(Error::refused("there are no entries")),
             Some(first) if call.begins_turn => turn::check_begins(first).map(|()| entries),

@@ -28,6 +28,9 @@ pub(crate) struct WriteRoute {
     pub(crate) plan: fn(Given) -> Result<Work, Problem>,
 }
 
+/// Work with the store.
+type Run = Box<dyn FnOnce(&Store) -> Result<Answer, Problem> + Send>;
+
 /// What a request wants to be done.
 pub(crate) enum Work {
     /// Entries, appended together with those of other requests.
@@ -37,9 +40,9 @@ pub(crate) enum Work {
         is_list: bool,
     },
     /// Work on the thread that owns the store.
-    OnThread(Box<dyn FnOnce(&Store) -> Result<Answer, Problem> + Send>),
+    OnThread(Run),
     /// Work that takes long, on a thread of its own.
-    Beside(Box<dyn FnOnce(&Store) -> Result<Answer, Problem> + Send>),
+    Beside(Run),
 }
 
 impl Work {
