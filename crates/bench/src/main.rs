@@ -15,6 +15,7 @@ mod lines;
 mod measure;
 mod nochange;
 mod read;
+mod recall;
 mod report;
 mod search;
 mod store;
@@ -30,7 +31,7 @@ use clap::{Args, Parser, Subcommand};
 use measure::Workplace;
 use report::{Report, say};
 
-/// Measure quipu: import, sync, growth, usage reports, search, reading, the session store, compactions
+/// Measure quipu: import, sync, growth, usage reports, search, recall, reading, the session store, compactions
 #[derive(Parser)]
 #[command(name = "quipu-bench", version)]
 struct Cli {
@@ -136,6 +137,15 @@ enum Task {
         /// Bytes of the session that is exported
         #[arg(long, value_parser = parse_size, default_value = "300MB")]
         huge: u64,
+    },
+    /// Find one right session each for 20 questions, as an agent does
+    Recall {
+        /// Bytes of the generated home, besides the right sessions
+        #[arg(long, value_parser = parse_size, default_value = "100MB")]
+        size: u64,
+        /// Also ask agentsview, for comparison
+        #[arg(long, value_enum, num_args = 0..=1, require_equals = true, default_value = "auto", default_missing_value = "always")]
+        agentsview: import::Comparison,
     },
     /// Sync a session while it grows line by line
     Lines {
@@ -283,6 +293,7 @@ fn run(cli: &Cli) -> Result<bool> {
             let plan = read::Plan { size: *size, home, runs: *runs, huge: *huge, seed };
             read::run(&plan, place()?)?
         }
+        Task::Recall { size, agentsview } => recall::run(*size, seed, *agentsview, place()?)?,
         Task::Usage { size, ccusage, ccusage_at } => {
             let program = ccusage_at.clone();
             let plan = usage::Plan { size: *size, seed, ccusage: *ccusage, program };

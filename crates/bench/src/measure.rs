@@ -233,6 +233,15 @@ impl Workplace {
         run(&mut command)
     }
 
+    /// Prepares agentsview's server for agents, on the store of the last [`Workplace::agentsview`].
+    pub(crate) fn agentsview_mcp(&self, program: &Path) -> Command {
+        let mut command = self.private(program);
+        command.arg("mcp");
+        command.env("AGENTSVIEW_DATA_DIR", self.at("agentsview"));
+        command.env("DO_NOT_TRACK", "1");
+        command
+    }
+
     /// Prepares a command that sees the private home, and no file or setting of the user.
     fn private(&self, program: &Path) -> Command {
         let mut command = Command::new(program);

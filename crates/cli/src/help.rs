@@ -10,15 +10,15 @@ pub(crate) const GROUPS: &[(&str, &[&str])] = &[
     (
         "Read",
         &[
-            "search", "show", "sessions", "projects", "tree", "tail", "usage", "notes", "cron",
-            "sql",
+            "search", "show", "sessions", "projects", "tree", "tail", "files", "usage", "notes",
+            "cron", "sql",
         ],
     ),
     (
         "Collect and maintain",
         &[
-            "sync", "watch", "service", "serve", "token", "status", "problems", "doctor", "backup",
-            "rebuild", "forget", "cursors",
+            "sync", "watch", "service", "serve", "mcp", "token", "status", "problems", "doctor",
+            "backup", "rebuild", "forget", "cursors",
         ],
     ),
     ("Resume and restore", &["resume", "restore", "export"]),

@@ -1,6 +1,7 @@
 //! Log lines on stderr: ids, paths and lengths, never transcript text.
 
-use tracing_subscriber::filter::LevelFilter;
+use tracing_subscriber::filter::{LevelFilter, Targets};
+use tracing_subscriber::layer::SubscriberExt;
 
 use crate::output::LogLines;
 
@@ -19,7 +20,9 @@ pub(crate) fn start(is_quiet: bool, verbose: u8) {
         .with_target(false)
         .without_time()
         .with_writer(|| LogLines)
-        .finish();
+        .finish()
+        // Other crates log what they were given.
+        .with(Targets::new().with_target("quipu", level));
     // Fails only if logging has started already.
     let _ = tracing::subscriber::set_global_default(subscriber);
 }

@@ -14,6 +14,8 @@ mod answer;
 mod call;
 mod file_body;
 mod listener;
+mod mcp;
+mod openapi;
 mod page;
 mod problem;
 mod readers;
@@ -24,10 +26,12 @@ mod server;
 mod settings;
 #[cfg(test)]
 mod tests;
+mod tools;
 mod write;
 
 pub use access::origin::{BadOrigin, Origin};
 pub use access::tokens::{Scope, Token, TokenError, TokenFolder};
 pub use listener::{BindError, Listener};
+pub use mcp::{Collector, serve_stdio};
 pub use server::{Server, Stop};
 pub use settings::{Settings, Summarisers};

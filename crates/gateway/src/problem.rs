@@ -151,6 +151,20 @@ impl Problem {
         self.status
     }
 
+    /// Returns what is wrong, as a sentence for an agent.
+    pub(crate) fn sentence(&self) -> String {
+        let mut text = format!("{}: {}", self.title, self.detail);
+        if !self.candidates.is_empty() {
+            text.push_str(&format!(" ({})", self.candidates.join(", ")));
+        }
+        text
+    }
+
+    /// Returns whether a name means nothing, or several things.
+    pub(crate) fn is_about_name(&self) -> bool {
+        matches!(self.status, 400 | 404)
+    }
+
     /// Returns the response.
     pub(crate) fn response(&self) -> Response<Body> {
         let body = serde_json::to_vec(self).unwrap_or_default();

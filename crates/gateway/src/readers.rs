@@ -6,7 +6,8 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use quipu_ledger::freshness::{Freshness, Reader, RefreshLimit};
+use quipu_ledger::collect::RootPath;
+use quipu_ledger::freshness::{Freshness, Reader, RefreshLimit, open_to_read};
 use quipu_ledger::{Interrupter, Store};
 use tokio::sync::Semaphore;
 
@@ -26,6 +27,17 @@ pub(crate) struct Readers {
     may_project: bool,
     idle: Mutex<Vec<Reader>>,
     permits: Arc<Semaphore>,
+    /// Collects before each answer, if nothing else collects meanwhile.
+    pub(crate) collector: Option<Collector>,
+}
+
+/// What is collected before an answer, for a short time.
+#[derive(Debug)]
+pub struct Collector {
+    /// The name of this machine.
+    pub machine: String,
+    /// The folders to collect from.
+    pub roots: Vec<RootPath>,
 }
 
 /// Interrupts the query of a request when it is dropped, because the client no longer waits.
@@ -42,7 +54,7 @@ impl Readers {
     /// Returns connections to the ledger at `path`, which are opened when they are needed.
     pub(crate) fn new(path: PathBuf, may_project: bool) -> Readers {
         let permits = Arc::new(Semaphore::new(MAX_READERS));
-        Readers { path, may_project, idle: Mutex::default(), permits }
+        Readers { path, may_project, idle: Mutex::default(), permits, collector: None }
     }
 
     /// Runs `read` on a thread that may block, in one snapshot. If the returned future is dropped,
@@ -79,7 +91,7 @@ impl Readers {
         let done = read(&reader, freshness);
         // From here on the connection belongs to another answer.
         lock(waiting).running = None;
-        if reader.release().is_ok() {
+        if self.collector.is_none() && reader.release().is_ok() {
             lock(&self.idle).push(reader);
         }
         done
@@ -87,6 +99,11 @@ impl Readers {
 
     /// Returns a connection with a snapshot.
     fn begin(&self) -> Result<(Reader, Freshness), Problem> {
+        if let Some(Collector { machine, roots }) = &self.collector {
+            let mut reader = open_to_read(&self.path, machine)?;
+            let freshness = reader.refresh(roots, machine, RefreshLimit::Short, &mut |_| {})?;
+            return Ok((reader, freshness));
+        }
         let idle = lock(&self.idle).pop().filter(|reader| !reader.is_replaced());
         let mut reader = match idle {
             Some(reader) => reader,

@@ -16,11 +16,12 @@ use axum::http::header::{
 };
 use axum::http::{Method, Response, StatusCode};
 use axum::middleware::{Next, from_fn_with_state};
-use axum::routing::{MethodFilter, MethodRouter};
+use axum::routing::{MethodFilter, MethodRouter, any};
 
 use crate::access::sign_in::{SignIn, set_cookie};
 use crate::access::{Access, Caller};
 use crate::call::{Asked, Call};
+use crate::mcp;
 use crate::problem::Problem;
 use crate::readers::Readers;
 use crate::routes::write::WriteRoute;
@@ -33,7 +34,7 @@ use crate::write::{self, Writing};
 pub(crate) const SIGN_IN: &str = "/sign-in";
 
 /// The longest time from the headers of a request to its answer.
-const MAX_REQUEST_TIME: Duration = Duration::from_secs(30);
+pub(crate) const MAX_REQUEST_TIME: Duration = Duration::from_secs(30);
 
 /// The page after signing in, which opens `/v1/status` by itself. After an HTTP redirect, a browser
 /// would not send the cookie if the link was on a page of another site.
@@ -44,7 +45,7 @@ const SIGNED_IN: &str = "<!doctype html><meta charset=utf-8><title>quipu</title>
 /// The state that all requests of a server share.
 #[derive(Debug)]
 pub(crate) struct Shared {
-    pub(crate) settings: Settings,
+    pub(crate) settings: Arc<Settings>,
     pub(crate) access: Access,
     pub(crate) sign_in: SignIn,
     pub(crate) readers: Arc<Readers>,
@@ -84,6 +85,7 @@ pub(crate) fn router(
     sign_in.add("GET,HEAD", MethodFilter::GET, redeem);
     router
         .route(SIGN_IN, sign_in.router())
+        .route(mcp::http::PATH, any(mcp::http::answer))
         .fallback(no_route)
         .layer(from_fn_with_state(Arc::clone(&shared), guard))
         .with_state(shared)
@@ -224,7 +226,7 @@ async fn answer(
         {
             return Ok((None, Some(tag.clone())));
         }
-        let (ledger, settings) = (&reader.ledger, &shared.settings);
+        let (ledger, settings) = (&reader.ledger, &*shared.settings);
         let agent = caller.agent.as_deref();
         let call = Call { ledger, freshness: &freshness, settings, asked: &asked, agent };
         Ok((Some((route.answer)(&call)?), tag))

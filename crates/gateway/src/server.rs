@@ -84,7 +84,7 @@ impl Server {
         let readers = Readers::new(settings.ledger.clone(), settings.may_project);
         let writing = Arc::new(Writing::new(&settings));
         let shared = Shared {
-            settings,
+            settings: Arc::new(settings),
             access: Access { origins, tokens, cookie, running: Arc::default() },
             sign_in: SignIn::default(),
             readers: Arc::new(readers),

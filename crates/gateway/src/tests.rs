@@ -24,6 +24,8 @@ use crate::routes::{Changes, ROUTES, Route};
 use crate::server::Server;
 use crate::settings::Settings;
 
+mod mcp;
+mod openapi;
 mod scope;
 mod write;
 

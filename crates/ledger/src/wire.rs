@@ -7,6 +7,7 @@ mod compaction;
 mod doctor;
 mod events;
 mod export;
+mod files;
 mod forget;
 mod import;
 mod keys;
@@ -41,6 +42,7 @@ pub use compaction::{
 pub use doctor::{CheckReport, Diagnosis, Finding, Severity};
 pub use events::{EventChange, EventFrame, EventPhase, StreamNote};
 pub use export::{DamagedSession, ExportReport, ExportedFile, RespelledKey};
+pub use files::{FileUse, TouchedFile};
 pub use forget::{ForgetReport, ForgottenSession};
 pub use import::{ImportedFile, LeftRow};
 pub use keys::RegisteredKey;
@@ -54,7 +56,7 @@ pub use search::{
     CountedHit, Nearby, NearestWord, Scanned, SearchAnswer, SearchGaps, SearchHit, SearchWork,
 };
 pub use senders::Sender;
-pub use server::{CreatedToken, ListedToken, RevokedToken, ServerStarted};
+pub use server::{CreatedToken, ListedToken, McpInstallation, RevokedToken, ServerStarted};
 pub use service::{DemoReport, ServiceFile, ServiceState};
 pub use sessions::{Project, Session};
 pub use settings::{

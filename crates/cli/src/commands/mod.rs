@@ -8,10 +8,12 @@ mod cursors;
 mod demo;
 mod doctor;
 mod export;
+mod files;
 mod forget;
 mod formats;
 mod import;
 mod man;
+mod mcp;
 mod notes;
 mod overview;
 mod problems;
@@ -67,9 +69,11 @@ pub(crate) enum Command {
     Tree(tree::Args),
     Resume(resume::Args),
     Search(search::Args),
+    Files(files::Args),
     Sync(sync::Args),
     Watch(watch::Args),
     Serve(serve::Args),
+    Mcp(mcp::Args),
     Token(token::Args),
     Service(service::Args),
     Status(status::Args),
@@ -113,9 +117,11 @@ impl Command {
             Command::Tree(args) => tree::run(args, context),
             Command::Resume(args) => resume::run(args, context),
             Command::Search(args) => search::run(args, context),
+            Command::Files(args) => files::run(args, context),
             Command::Sync(args) => sync::run(args, context),
             Command::Watch(args) => watch::run(args, context),
             Command::Serve(args) => serve::run(args, context),
+            Command::Mcp(args) => mcp::run(args, context),
             Command::Token(args) => token::run(args, context),
             Command::Service(args) => service::run(args, context),
             Command::Status(args) => status::run(args, context),
@@ -155,6 +161,7 @@ impl Command {
             | Command::Show(_)
             | Command::Tree(_)
             | Command::Search(_)
+            | Command::Files(_)
             | Command::Problems(_)
             | Command::Notes(_)
             | Command::Cron(_)

@@ -6,13 +6,13 @@ use quipu_ledger::wire::schema::{Shape, document, fresh, plain};
 use quipu_ledger::wire::{
     Appended, AppendedAndMore, BackupReport, BackupRestored, CompactionResult, CountedHit,
     CreatedToken, CronJob, CronRun, Cursor, DemoReport, Diagnosis, ErrorReport, EventFrame,
-    ExportReport, FilePatch, Flush, ForgetReport, FoundProblem, Headroom, ImportedFile, Label,
-    Leaf, ListedToken, ModelContext, NotAppended, Note, NoteChange, NoteVersion, Overview,
-    PlannedCompaction, PlannedFlush, Project, RebuildReport, RegisteredKey, RepairReport,
-    RestoreReport, Resumption, RevokedToken, RoutedMessage, SchemaName, Sender, ServerStarted,
-    ServiceFile, ServiceState, Session, SessionBranch, Setting, ShownEntry, SqlValue, Status,
-    StoredSession, StoryCounts, SupportedFormat, SyncReport, TreeLine, UsageLine, WatchReport,
-    WrittenPicture,
+    ExportReport, FilePatch, FileUse, Flush, ForgetReport, FoundProblem, Headroom, ImportedFile,
+    Label, Leaf, ListedToken, McpInstallation, ModelContext, NotAppended, Note, NoteChange,
+    NoteVersion, Overview, PlannedCompaction, PlannedFlush, Project, RebuildReport, RegisteredKey,
+    RepairReport, RestoreReport, Resumption, RevokedToken, RoutedMessage, SchemaName, Sender,
+    ServerStarted, ServiceFile, ServiceState, Session, SessionBranch, Setting, ShownEntry,
+    SqlValue, Status, StoredSession, StoryCounts, SupportedFormat, SyncReport, TouchedFile,
+    TreeLine, UsageLine, WatchReport, WrittenPicture,
 };
 use serde_json::{Map, Value};
 
@@ -47,9 +47,11 @@ const SCHEMAS: &[(&str, &[Shape])] = &[
     ("doctor", &[plain::<Diagnosis>]),
     ("error", &[plain::<ErrorReport<'static>>]),
     ("export", &[fresh::<ExportReport>]),
+    ("files", &[fresh::<TouchedFile>, fresh::<FileUse>]),
     ("forget", &[plain::<ForgetReport>]),
     ("formats", &[plain::<SupportedFormat<'static>>]),
     ("import", &[plain::<ImportedFile>]),
+    ("mcp-install", &[plain::<McpInstallation<'static>>]),
     ("notes", &[fresh::<Note>, fresh::<NoteVersion>, fresh::<NoteChange<'static>>]),
     ("overview", &[plain::<Overview<'static>>]),
     ("problems", &[fresh::<FoundProblem>]),

@@ -246,7 +246,7 @@ fn open_in_browser(link: &str) -> Result<NamedTempFile> {
 }
 
 /// Logs where a thread panicked, without the message: it may have text of a transcript.
-fn hide_panics() {
+pub(super) fn hide_panics() {
     std::panic::set_hook(Box::new(|panic| {
         let place = panic.location().map(ToString::to_string).unwrap_or_default();
         tracing::error!(place, "A request ended with a defect of quipu.");

@@ -28,6 +28,7 @@ const NOT_RUN: &[(&str, &str, &str)] = &[
     ("http.md", "curl --json", "needs a server; `serve` runs it"),
     ("http.md", "curl --json", "the same"),
     ("http.md", "curl localhost:4774/v1/sessions/nothing", "the same"),
+    ("mcp.md", "claude mcp add --transport http", "changes the configuration of Claude Code"),
     ("reading.md", "quipu tail", "runs until Ctrl-C"),
     ("scripts.md", "quipu schema session leaf", "needs jq"),
     ("security.md", "quipu token new", "prints a random token"),

@@ -25,6 +25,7 @@ mod files;
 mod forget;
 mod formats;
 mod help;
+mod mcp;
 mod memory_flush;
 mod mistakes;
 mod notes;

@@ -173,6 +173,10 @@ const READING: &[(&str, &str)] = &[
     ("search", "search --regex [a-z]+ing"),
     ("search", "search xyzzy"),
     ("search", "search \""),
+    ("files", "files"),
+    ("files", "files --changed"),
+    ("files", "files a"),
+    ("files", "files xyzzy"),
     ("usage", "usage"),
     ("usage", "usage session --all --by model"),
     ("usage", "usage blocks --all"),
@@ -203,6 +207,7 @@ const READING: &[(&str, &str)] = &[
     ("session-meta", "session meta b20f"),
     ("session-keys", "session keys"),
     ("senders-list", "senders list"),
+    ("mcp-install", "mcp install codex"),
     ("service-install", "service install --print"),
     ("service-status", "service status"),
 ];

@@ -223,6 +223,9 @@ fn a_route_answers_what_its_command_prints() {
     let pairs = [
         ("/v1/status", "status".to_owned()),
         ("/v1/projects", "projects --no-sync".to_owned()),
+        ("/v1/files", "files --no-sync".to_owned()),
+        ("/v1/files?changed=true&since=2020", "files --changed --since 2020 --no-sync".to_owned()),
+        ("/v1/files?path=src", "files src --no-sync".to_owned()),
         ("/v1/sessions", "sessions --no-sync".to_owned()),
         ("/v1/sessions?all=true&limit=1000", "sessions --no-sync --all".to_owned()),
         ("/v1/sessions?format=openc", "sessions --no-sync --format openc".to_owned()),
@@ -452,7 +455,7 @@ fn the_examples_of_the_docs_are_true() {
         // A route without what it needs, or with a name that nothing has, is not an unknown one.
         assert!(!body.contains("no route has this path"), "{route}: {status}");
     }
-    assert_eq!(routes.len(), 18);
+    assert_eq!(routes.len(), 20);
     let written: Vec<(&str, &str)> = page
         .lines()
         .filter_map(|line| line.strip_prefix("| ")?.split_once(" `/v1/"))

@@ -97,6 +97,11 @@ impl Origins {
         Origins { hosts: vec!["localhost".to_owned()], origins: Vec::new() }
     }
 
+    /// Returns the values of `Host` and of `Origin`.
+    pub(crate) fn names(&self) -> (&[String], &[String]) {
+        (&self.hosts, &self.origins)
+    }
+
     /// Fails unless the request names one of the addresses, and no foreign page sent it.
     pub(crate) fn check(&self, uri: &Uri, headers: &HeaderMap) -> Result<(), Problem> {
         let is_known = |host: &str| self.hosts.iter().any(|known| known.eq_ignore_ascii_case(host));

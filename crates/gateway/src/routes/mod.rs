@@ -1,6 +1,7 @@
 //! The routes: one list, and one file for what belongs together.
 
 mod export;
+mod files;
 mod notes;
 mod search;
 mod session;
@@ -61,6 +62,7 @@ const fn unlimited(
 pub(crate) const ROUTES: &[Route] = {
     use Changes::{Always, WithLedger};
     &[
+        route("/v1/openapi.json", WithLedger, crate::openapi::document),
         route("/v1/status", Always, status::status),
         route("/v1/projects", WithLedger, sessions::projects),
         route("/v1/sessions", Always, sessions::list),
@@ -72,6 +74,7 @@ pub(crate) const ROUTES: &[Route] = {
         route("/v1/sessions/{id}/meta", WithLedger, session::meta),
         unlimited("/v1/sessions/{id}/export", WithLedger, export::export),
         route("/v1/search", Always, search::search),
+        route("/v1/files", Always, files::list),
         route("/v1/usage", Always, usage::usage),
         route("/v1/notes", Always, notes::notes),
         route("/v1/notes/{name}", Always, notes::note),

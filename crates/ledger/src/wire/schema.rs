@@ -60,7 +60,7 @@ pub fn document(title: &str, shapes: &[Shape]) -> Value {
 }
 
 /// Refuses fields that the schema of an object does not list.
-fn deny_other_fields(schema: &mut Schema) {
+pub fn deny_other_fields(schema: &mut Schema) {
     if schema.get("properties").is_some() && schema.get("additionalProperties").is_none() {
         schema.insert("additionalProperties".to_owned(), false.into());
     }

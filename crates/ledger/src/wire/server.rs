@@ -14,6 +14,18 @@ pub struct ServerStarted<'a> {
     pub link: Option<&'a str>,
 }
 
+/// The command that adds the tools for agents to an agent.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct McpInstallation<'a> {
+    /// The agent: `claude-code`, `codex` or `openclaw`.
+    pub agent: &'a str,
+    /// The agent's own command, word by word.
+    pub command: &'a [String],
+    /// True if it was run.
+    pub was_run: bool,
+}
+
 /// A token that was created.
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]

@@ -72,6 +72,7 @@ mod tails_stored;
 mod targets;
 mod threads;
 mod torture;
+mod touched;
 mod trajectories;
 mod truth;
 mod unread;

@@ -11,6 +11,7 @@ use crate::context::Message;
 use crate::context::entries::Earlier;
 use crate::json::object::{Object, list};
 use crate::json::strings::lossy_text;
+use crate::story::changes_file;
 
 /// Files of a session, in the order of JavaScript's `sort`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
@@ -97,11 +98,7 @@ fn of_calls(message: &Message) -> Vec<(String, bool)> {
         if block.text("type").as_deref() != Some("toolCall") {
             return None;
         }
-        let is_modified = match block.text("name")?.to_ascii_lowercase().as_str() {
-            "read" => false,
-            "write" | "edit" | "multiedit" | "notebookedit" => true,
-            _ => return None,
-        };
+        let is_modified = changes_file(&block.text("name")?)?;
         let arguments = Object::read(block.get("arguments")?.get())?;
         let path = ["path", "file_path", "notebook_path"].into_iter().find_map(|name| {
             arguments.get(name).and_then(lossy_text).filter(|path| !path.is_empty())

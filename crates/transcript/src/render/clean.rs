@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 /// Returns the text without terminal control sequences (colours, titles, cursor moves), with
 /// newlines as line ends, and with every character visible that could reorder or hide others.
-pub(super) fn clean(text: &str) -> Cow<'_, str> {
+pub fn clean(text: &str) -> Cow<'_, str> {
     if !text.chars().any(|character| character == '\r' || is_odd(character)) {
         return Cow::Borrowed(text);
     }
@@ -59,7 +59,7 @@ pub(super) fn clean(text: &str) -> Cow<'_, str> {
 }
 
 /// Returns the cleaned text on one line.
-pub(super) fn line(text: &str) -> String {
+pub fn line(text: &str) -> String {
     let text = clean(text);
     let mut words = text.split_whitespace();
     let mut line = words.next().unwrap_or_default().to_owned();

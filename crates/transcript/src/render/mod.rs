@@ -20,6 +20,7 @@ use std::io::{self, Write};
 use crate::redact::Redactor;
 use crate::story::StoryItem;
 
+pub use self::clean::{clean, line as clean_line};
 pub use self::html::Html;
 pub use self::markdown::Markdown;
 pub use self::words::{GAP, compacted, count, number};

@@ -52,6 +52,16 @@ const REPLACED: &[(&str, &str)] = &[
 /// The names of the content of a file that is written as a whole.
 const WRITTEN: &[&str] = &["content", "file_text", "new_source"];
 
+/// Returns whether a tool of this name changes the file that its call names. `None` if its calls do
+/// not name one file.
+pub fn changes_file(tool: &str) -> Option<bool> {
+    match tool.to_ascii_lowercase().as_str() {
+        "read" => Some(false),
+        "write" | "edit" | "multiedit" | "notebookedit" => Some(true),
+        _ => None,
+    }
+}
+
 /// Returns the edits of a call, in order. Empty if it edits nothing.
 pub fn edits(input: &str) -> Vec<Edit> {
     let Some(fields) = object(input) else { return Vec::new() };

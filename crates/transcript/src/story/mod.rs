@@ -22,7 +22,7 @@ pub use about::{
     ABOUT_KEYS, ERROR_WORDS, QUESTIONS, about, exit_code, mentions_error, one_line, path_line,
 };
 pub use convert::{folded, story_item};
-pub use edits::{Edit, Task, TaskState, edits, tasks};
+pub use edits::{Edit, Task, TaskState, changes_file, edits, tasks};
 pub use fields::{RECORD_LABEL, add_fields, left_out, unreadable_item};
 
 /// Maximum width of the line about a tool call, in columns, with the name of the tool.

@@ -1,6 +1,7 @@
 //! The metadata of a session.
 
 use quipu_ledger::store::Fields;
+use serde::Deserialize;
 
 use super::Work;
 use crate::answer::Answer;
@@ -10,7 +11,11 @@ use crate::write::given::Given;
 
 /// Changes metadata, like `quipu session meta --patch`: `null` removes a field.
 pub(crate) fn patch(given: Given) -> Result<Work, Problem> {
+    #[derive(Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Options {}
     given.refuse_conditions()?;
+    let Options {} = given.options()?;
     let patch = Fields::read(given.text()?)
         .map_err(|error| Problem::bad_request(format!("the patch cannot be read: {error}")))?;
     let name = given.name("id");

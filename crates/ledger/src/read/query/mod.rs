@@ -7,6 +7,7 @@ pub(crate) mod complete;
 pub(crate) mod context;
 mod cron;
 pub(crate) mod empty;
+mod files;
 pub(crate) mod find;
 pub(crate) mod forks;
 mod headers;
@@ -25,6 +26,7 @@ pub(crate) mod sessions;
 mod sql;
 pub(crate) mod story;
 mod tree;
+mod turn_counts;
 mod usage;
 mod waiting;
 
@@ -39,6 +41,7 @@ pub use ambiguous_prefixes::ids_with_ambiguous_prefix;
 pub use context::{ContextSize, SessionContext, context_of};
 pub(crate) use context::{TranscriptGeneration, transcript_generations};
 pub use cron::{cron_jobs, cron_runs, matching_jobs};
+pub use files::{FileFilter, file_uses, files};
 pub use listed::Filter;
 pub(crate) use listed::project_name;
 pub use names::{Names, names};
@@ -48,6 +51,7 @@ pub use sessions::{Sessions, projects, session_rows, sessions, summary_of};
 pub use sql::{SqlAnswer, SqlLimits, sql};
 pub use story::{Choice, Story};
 pub use tree::{tree, tree_of};
+pub use turn_counts::{TurnCounts, session_of_call, turn_counts};
 pub use usage::{
     Costs, RecentRequest, UsageBy, UsageRequest, WindowLimits, cost_of, costs, mark_windows,
     recent, usage,
