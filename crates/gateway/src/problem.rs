@@ -25,7 +25,7 @@ pub(crate) struct Problem {
     more: Option<Box<More>>,
 }
 
-/// What a caller needs to go on.
+/// What the caller needs for its next request.
 #[derive(Debug, Clone, Serialize)]
 #[serde(untagged)]
 enum More {
@@ -134,8 +134,8 @@ impl Problem {
         Problem::new(500, "quipu:failed", "The server failed", detail)
     }
 
-    /// The reason why nothing was written. A name inside the request that nothing has is a mistake
-    /// in the request; only what the path names is not found.
+    /// Returns the answer to a write that failed. An unknown entry has the status 422, because 404
+    /// means that the path names nothing.
     pub(crate) fn of_write(error: Error) -> Problem {
         match &error {
             Error::NoMatch { what, .. } if what.starts_with("entry") => {

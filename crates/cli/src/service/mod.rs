@@ -26,11 +26,11 @@ pub(crate) struct Unit {
     pub(crate) variables: Vec<(&'static str, OsString)>,
     /// The only folder that it writes to.
     pub(crate) writes_to: PathBuf,
-    /// What it does.
+    /// The task of the service.
     pub(crate) task: Task,
 }
 
-/// What a service does.
+/// The task of a service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Task {
     /// Collect continuously.

@@ -38,7 +38,7 @@ impl Bodies {
         check_is_json(headers)?;
         let length =
             headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());
-        // Without a length, a body may be as long as any.
+        // A body without a length may have the largest size.
         let most: u64 = length.unwrap_or(MAX_BODY_BYTES).min(MAX_BODY_BYTES);
         let kib = u32::try_from(most.div_ceil(1 << 10)).unwrap_or(MAX_KIB).max(1);
         let room = Arc::clone(&self.0).try_acquire_many_owned(kib);

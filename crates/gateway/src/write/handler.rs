@@ -1,4 +1,4 @@
-//! From a request that writes to its answer.
+//! Handles a request that writes: from its headers to its answer.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -47,7 +47,7 @@ impl Writing {
         self.thread.as_ref().ok_or_else(refused)
     }
 
-    /// Stops writing: what was begun is ended, and what waits is not begun.
+    /// Stops writing: waits a moment for the work that was begun, and begins no other.
     pub(crate) fn stop(&self) {
         if let Some(thread) = &self.thread {
             thread.stop();

@@ -50,7 +50,7 @@ pub(crate) struct AppendJob {
 /// The answer to an append.
 type Answered = Result<(Session, Vec<Appended>), Problem>;
 
-/// An append, and who waits for it.
+/// An append, and where its answer goes.
 type WaitingAppend = (AppendJob, oneshot::Sender<Answered>);
 
 /// Work with the store, or with the reason why it cannot be opened.
@@ -102,7 +102,7 @@ impl StoreThread {
     ) -> Result<T, Problem> {
         let (answer, answered) = oneshot::channel();
         let run = move |store: Result<&Store, Problem>| {
-            // If nobody waits any more, the work is done nevertheless.
+            // The work is done even if the client is gone.
             let _ = answer.send(store.and_then(work));
         };
         self.send(Job::Run(Box::new(run)))?;
@@ -114,7 +114,7 @@ impl StoreThread {
         self.is_over.store(true, Ordering::SeqCst);
         let running = self.running.lock().unwrap_or_else(PoisonError::into_inner).take();
         let Some(Running { jobs, ended }) = running else { return };
-        // A thread that waits for a job sees that there will be none.
+        // A thread that waits for a job then ends.
         drop(jobs);
         let ended = ended.into_inner().unwrap_or_else(PoisonError::into_inner);
         if let Err(RecvTimeoutError::Timeout) = ended.recv_timeout(MAX_END) {
@@ -123,7 +123,7 @@ impl StoreThread {
         }
     }
 
-    /// Returns an answer; without one, the reason.
+    /// Returns the answer, or the reason why there is none.
     fn answer<T>(&self, answered: Option<Result<T, Problem>>) -> Result<T, Problem> {
         match answered {
             Some(answer) => answer,
@@ -201,7 +201,7 @@ impl Owner {
                     next
                 }
             }));
-            // After a panic, whoever waits finds the answer's channel closed.
+            // A panic closes the channel of the answer, and `answer` then reports a failure.
             next = done.unwrap_or_else(|_| {
                 self.close();
                 None

@@ -106,7 +106,7 @@ pub(crate) fn reset(given: Given) -> Result<Work, Problem> {
 type Append =
     dyn FnOnce(&Session, quipu_ledger::Append<'_>) -> quipu_ledger::Result<Appended> + Send;
 
-/// Has the store append what depends on the session as it is.
+/// Runs an append that depends on the state of the session.
 fn by_store(
     given: Given,
     append: impl FnOnce(&Session, quipu_ledger::Append<'_>) -> quipu_ledger::Result<Appended>

@@ -1,4 +1,4 @@
-//! What is wrong with a session, and its mended continuation.
+//! Finds the errors of a session, and writes a repaired continuation.
 
 use quipu_ledger::Error;
 use serde::Deserialize;
@@ -8,7 +8,7 @@ use crate::answer::Answer;
 use crate::problem::Problem;
 use crate::write::given::Given;
 
-/// Reports what is wrong with a session, and mends it with `apply`, like `quipu session repair`.
+/// Reports the errors of a session, and repairs them with `apply`, like `quipu session repair`.
 pub(crate) fn repair(given: Given) -> Result<Work, Problem> {
     #[derive(Deserialize)]
     #[serde(deny_unknown_fields)]
