@@ -4,14 +4,17 @@
 //! A repeated entry adds no row but a sighting; a changed one supersedes the older version. Never
 //! reads the clock.
 
+mod repeats;
+
 use std::sync::Arc;
 
 use quipu_fts5::PendingPostings;
 use quipu_transcript::entry::{Role, Usage};
 use quipu_transcript::format::Part;
 use quipu_transcript::problem::{Problem, ProblemKind};
-use rusqlite::{OptionalExtension, Transaction};
+use rusqlite::Transaction;
 
+use self::repeats::{first_sighting, insert_sighting, repeated, supersede};
 use super::draft::{Detail, DraftEntry, DraftParent, Fact};
 use super::rows::{self, Inserts, TreePosition};
 use super::session::{Name, Session};
@@ -272,28 +275,6 @@ impl Fold {
     }
 }
 
-/// Returns the entry that this one repeats. An entry with a known id is a repetition if its content
-/// is the same; otherwise it is a newer version of `older`. A line that the session has elsewhere is
-/// a repetition too, even without an id.
-fn repeated(
-    tx: &Transaction<'_>,
-    position: &RecordPosition<'_>,
-    state: &SourceState,
-    entry: &DraftEntry,
-    older: Option<KnownEntry>,
-    same_as: Option<EntryId>,
-    session: SessionRow,
-) -> Result<Option<KnownEntry>> {
-    let is_same = |known: &KnownEntry| known.content == entry.content;
-    if let Some(known) = older.filter(is_same) {
-        return Ok(Some(known));
-    }
-    Ok(match first_sighting(tx, same_as, Some(session))? {
-        None if begins_source(position, state, entry) => first_entry(tx, session)?.filter(is_same),
-        seen => seen,
-    })
-}
-
 /// Stores the text of an entry as the session's first prompt, if it may be that. `turn` is the turn
 /// of a prompt; `None` for any other entry.
 fn note_first_prompt(session: &mut Session, entry: &DraftEntry, turn: Option<Option<EntryId>>) {
@@ -347,48 +328,6 @@ fn add_usage(
         }
     }
     Ok(grown)
-}
-
-/// Returns the entry of the record with the same bytes, if it belongs to the same session.
-fn first_sighting(
-    tx: &Transaction<'_>,
-    same_as: Option<EntryId>,
-    session: Option<SessionRow>,
-) -> Result<Option<KnownEntry>> {
-    let Some(holder) = same_as else { return Ok(None) };
-    Ok(tx
-        .prepare_cached(
-            "SELECT id, content, turn FROM entry_rows
-              WHERE id = coalesce((SELECT entry FROM sightings WHERE seq = ?1), ?1)
-                AND session IS ?2",
-        )?
-        .query_row((holder, session), |row| {
-            Ok(KnownEntry { id: row.get(0)?, content: row.get(1)?, turn: row.get(2)? })
-        })
-        .optional()?)
-}
-
-/// Returns whether an entry is the first header of its source.
-fn begins_source(position: &RecordPosition<'_>, state: &SourceState, entry: &DraftEntry) -> bool {
-    let had_header = state.has_header && state.generation == position.generation;
-    matches!(entry.detail, Detail::Header) && !had_header
-}
-
-/// Returns the first entry of a session: its header, where it has one. A header has no id by which
-/// it could be found.
-pub(super) fn first_entry(tx: &Transaction<'_>, session: SessionRow) -> Result<Option<KnownEntry>> {
-    Ok(tx
-        .prepare_cached("SELECT id, content, turn FROM entry_rows WHERE id = ?1 AND session = ?1")?
-        .query_row([session], |row| {
-            Ok(KnownEntry { id: row.get(0)?, content: row.get(1)?, turn: row.get(2)? })
-        })
-        .optional()?)
-}
-
-fn insert_sighting(tx: &Transaction<'_>, id: EntryId, entry: EntryId) -> Result<()> {
-    tx.prepare_cached("INSERT OR IGNORE INTO sightings (seq, entry) VALUES (?1, ?2)")?
-        .execute((id, entry))?;
-    Ok(())
 }
 
 /// Returns whether an entry is a node of the session's tree.
@@ -533,29 +472,6 @@ fn had_begun_turn(
     Ok(tx
         .prepare_cached("SELECT 1 FROM entry_rows WHERE id = ?1 AND uuid = ?2")?
         .exists((turn, uuid))?)
-}
-
-/// Replaces the older version of an entry: only the newest version is shown and counted.
-fn supersede(at: tools::CallContext<'_>, session: &mut Session, older: KnownEntry) -> Result<()> {
-    session.columns.tool_calls -= session.calls.withdraw(at, older.id)?;
-    let messages =
-        at.conn.prepare_cached("DELETE FROM message_texts WHERE id = ?1")?.execute([older.id])?;
-    session.columns.messages -= messages as i64;
-    let compactions =
-        at.conn.prepare_cached("DELETE FROM compaction_rows WHERE id = ?1")?.execute([older.id])?;
-    session.columns.compactions -= compactions as i64;
-    for delete in [
-        "DELETE FROM custom_entries WHERE id = ?1",
-        "DELETE FROM label_rows WHERE id = ?1",
-        "DELETE FROM model_changes WHERE id = ?1",
-        "DELETE FROM thinking_levels WHERE id = ?1",
-    ] {
-        at.conn.prepare_cached(delete)?.execute([older.id])?;
-    }
-    at.conn
-        .prepare_cached("UPDATE entry_rows SET superseded_by = ?2 WHERE id = ?1")?
-        .execute((older.id, at.entry))?;
-    Ok(())
 }
 
 /// Counts an entry in its session's row.
