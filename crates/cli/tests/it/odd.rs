@@ -117,8 +117,8 @@ fn a_session_without_a_transcript_shows_what_is_known() {
     --- stdout
     untitled
     Claude Code · -p
-    00000009-0000-4000-8000-000000000009 · 0 turns · lost: only 1 sub-agent and 1
-    tool output known
+    00000009-0000-4000-8000-000000000009 · 0 turns
+    lost: only 1 sub-agent and 1 tool output known
 
     ↳ sub-agent
       quipu show 00000009/agent-abc
@@ -138,8 +138,8 @@ fn a_session_without_a_transcript_shows_what_is_known() {
     --- stdout
     untitled
     Claude Code · -p
-    00000009-0000-4000-8000-000000000009 · 0 turns · lost: only 13 sub-agents and 1
-    tool output known
+    00000009-0000-4000-8000-000000000009 · 0 turns
+    lost: only 13 sub-agents and 1 tool output known
 
     ↳ sub-agent
       quipu show 00000009/agent-abc
