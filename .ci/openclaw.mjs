@@ -82,8 +82,9 @@ function compare(what, found, before, added = new Map()) {
 
 // Imported, listed, and collected from the database.
 const files = await collected("ledger.db");
-const { totals } = await openclaw("doctor", "--session-sqlite", "import", "--session-sqlite-all-agents");
-assert.equal(totals.issues, 0, "issues of the import");
+const { totals, targets } = await openclaw("doctor", "--session-sqlite", "import", "--session-sqlite-all-agents");
+const issues = (targets ?? []).flatMap((target) => target.issues ?? []).map((issue) => issue.code);
+assert.equal(totals.issues, 0, `issues of the import: ${issues}`);
 assert.equal(totals.importedEntries, files.size, "imported sessions");
 const listed = [];
 for (const agent of ["main", "work"]) listed.push(...(await openclaw("sessions", "--agent", agent)).sessions);

@@ -21,7 +21,8 @@ fn separators(path: &str) -> &'static [char] {
 }
 
 /// Returns the folder of the repository that a path is a worktree of, or the path itself. Claude
-/// Code makes worktrees in `<repository>/.claude/worktrees/`, people in `<repository>-worktrees/`.
+/// Code makes worktrees in `<repository>/.claude/worktrees/`, people in `<repository>/.worktrees/` or
+/// `<repository>-worktrees/`.
 pub fn repository(path: &str) -> &str {
     let (mut start, mut before) = (0, None);
     for name in folders(path) {
@@ -29,6 +30,7 @@ pub fn repository(path: &str) -> &str {
         let is_above_more = path.get(end + 1..).is_some_and(|rest| !rest.is_empty());
         let repository = match (before, name.strip_suffix("-worktrees")) {
             (Some((claude, ".claude")), _) if name == "worktrees" && claude > 1 => claude - 1,
+            _ if name == ".worktrees" && start > 1 => start - 1,
             (_, Some(repository)) if !repository.is_empty() => start + repository.len(),
             _ => 0,
         };
@@ -249,6 +251,7 @@ mod tests {
             ("/home/x/shop/.claude/worktrees/blue", "/home/x/shop"),
             ("/home/x/shop/.claude/worktrees/blue/src", "/home/x/shop"),
             ("/home/x/shop-worktrees/blue", "/home/x/shop"),
+            ("/home/x/shop/.worktrees/2", "/home/x/shop"),
             (r"C:\Users\x\shop\.claude\worktrees\blue", r"C:\Users\x\shop"),
             (r"C:\Users\x\shop-worktrees\blue", r"C:\Users\x\shop"),
         ] {

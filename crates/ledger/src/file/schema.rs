@@ -40,7 +40,7 @@ const PROJECTION: &str = include_str!("schema/projection.sql");
 
 /// The version of the projection's tables. Raise it with any change to `projection.sql` or to the
 /// fold.
-const PROJECTION_SHAPE: i64 = 20;
+const PROJECTION_SHAPE: i64 = 21;
 
 /// A projection's version is its shape times this factor. Before shape 12, the versions of all
 /// decoders were added to that number; now the table `decoders` has them.

@@ -371,6 +371,7 @@ fn write_row(
     let session = choose(tx, format, agent, &options)?;
     let text = |name: &str| binding.fields.get(name).and_then(Value::as_str);
     let number = |name: &str| binding.fields.get(name).and_then(Value::as_i64);
+    let display_name = text("displayName").filter(|name| !ends_key(name, &binding.key));
     tx.prepare_cached(
         "INSERT OR REPLACE INTO session_keys
             (source, key, format, agent, session_id, parent_key, channel, chat_type, title,
@@ -386,7 +387,7 @@ fn write_row(
         binding.parent_key,
         channel(binding),
         text("chatType"),
-        text("label").or_else(|| text("displayName")).or_else(|| text("subject")),
+        text("label").or(display_name).or_else(|| text("subject")),
         text("model"),
         number("totalTokens"),
         binding.updated_at.or_else(|| number("updatedAt")),
@@ -397,6 +398,12 @@ fn write_row(
         Some(id) => update_time(tx, &Name { format, agent: agent.to_owned(), id: id.to_owned() }),
         None => Ok(()),
     }
+}
+
+/// Returns whether a name is only the end of its key: `main` of `agent:main:main`. No person gave
+/// it; an agent writes it for a session without a name.
+fn ends_key(name: &str, key: &str) -> bool {
+    key.strip_suffix(name).is_some_and(|before| before.ends_with(':'))
 }
 
 /// The fields of a key that may name its channel. The first one with a value is used. Releases

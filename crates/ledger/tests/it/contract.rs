@@ -50,8 +50,12 @@ fn check_session(home: &Home, format: &dyn Format, session: SessionRow) -> usize
         "SELECT DISTINCT e.id % (1 << 40) FROM entry_rows e
           WHERE e.session = {} AND e.superseded_by IS NULL AND e.id > 0
             AND NOT EXISTS (SELECT 1 FROM documents d WHERE d.id = e.id)
-            AND ((SELECT state FROM sessions WHERE id = e.session) = 'lost'
-                 OR NOT EXISTS (SELECT 1 FROM prompts p WHERE p.id = e.id))",
+            -- The transcript repeats most prompts of a list.
+            AND NOT EXISTS (
+                SELECT 1 FROM prompts p
+                  JOIN entry_rows o ON o.session = e.session
+                  JOIN message_texts m ON m.id = o.id
+                 WHERE p.id = e.id AND replace(m.text, ' ', '') = replace(p.text, ' ', ''))",
         session.0
     ));
     let mut compared = 0;

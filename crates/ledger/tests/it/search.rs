@@ -90,8 +90,8 @@ fn every_word_of_the_index_finds_all_its_entries() {
     for (word, entries) in words {
         let request = SearchRequest { order: Order::Newest, ..request(&format!("in:all {word}")) };
         let hits: BTreeSet<i64> = home.search(&request).hits.iter().map(|hit| hit.entry).collect();
-        // Of several versions the newest is enough, and a file with a call's output counts as its
-        // result.
+        // Of several versions the newest is enough, a file with a call's output counts as its
+        // result, and a listed prompt as that of the transcript.
         let missing: Vec<i64> = entries.difference(&hits).copied().collect();
         for entry in missing {
             let newer: Option<i64> = conn
@@ -100,7 +100,10 @@ fn every_word_of_the_index_finds_all_its_entries() {
                                      (SELECT result FROM tool_call_rows WHERE output = ?1),
                                      (SELECT min(m.id) FROM messages m
                                        WHERE type = 'queue-operation' AND m.session = entries.session
-                                         AND m.id > ?1 AND m.role = 'user'))
+                                         AND m.id > ?1 AND m.role = 'user'),
+                                     (SELECT min(m.id) FROM messages m JOIN prompts p
+                                          ON replace(m.text, ' ', '') = replace(p.text, ' ', '')
+                                       WHERE p.id = ?1 AND m.session = entries.session))
                        FROM entries WHERE id = ?1",
                     [entry],
                     |row| row.get(0),

@@ -44,6 +44,13 @@ fn found(home: &Home, text: &str) -> Vec<(String, String)> {
     answer.hits.iter().map(|hit| (hit.place.to_owned(), hit.snippet.clone())).collect()
 }
 
+/// Returns the names of the entries of all hits.
+fn found_entries(home: &Home, text: &str) -> Vec<String> {
+    let query = query::parse(text, &"2026-11-16T08:30:00[UTC]".parse().unwrap()).unwrap();
+    let answer = home.search(&SearchRequest { query, ..SearchRequest::default() });
+    answer.hits.iter().map(|hit| hit.entry_id.clone()).collect()
+}
+
 /// Returns the words of an item.
 fn words(item: &StoryItem<'_>) -> String {
     let words = item.pieces.iter().filter_map(|piece| match piece {
@@ -183,19 +190,21 @@ fn pasted(item: &StoryItem<'_>) -> (String, Vec<String>) {
     (words(item), texts.collect())
 }
 
+/// Returns the line of an attachment with these fields.
+fn attachment(number: u32, parent: u32, fields: &str) -> String {
+    line("user", &uuid(number), Some(&uuid(parent)), "")
+        .replacen("\"type\":\"user\"", "\"type\":\"attachment\"", 1)
+        .replacen(
+            "\"message\":{\"role\":\"user\",\"content\":\"\"}",
+            &format!("\"attachment\":{{{fields}}}"),
+            1,
+        )
+}
+
 /// The default story names in one line what a person chose to show the model, and nothing that the
 /// agent added. The full story has the texts.
 #[test]
 fn what_a_person_chose_to_show_is_named() {
-    let attachment = |number: u32, fields: &str| {
-        line("user", &uuid(number), Some(&uuid(1)), "")
-            .replacen("\"type\":\"user\"", "\"type\":\"attachment\"", 1)
-            .replacen(
-                "\"message\":{\"role\":\"user\",\"content\":\"\"}",
-                &format!("\"attachment\":{{{fields}}}"),
-                1,
-            )
-    };
     let home = of_lines(&[
         line(
             "user",
@@ -203,8 +212,8 @@ fn what_a_person_chose_to_show_is_named() {
             None,
             "<ide_opened_file>The user opened the file /w/a.rs in the IDE.</ide_opened_file>\\n<system-reminder>walrus</system-reminder>\\nfix it",
         ),
-        attachment(2, r#""type":"file","filename":"/w/b.rs","content":"an otter""#),
-        attachment(3, r#""type":"hook_success","content":"/w/c.rs""#),
+        attachment(2, 1, r#""type":"file","filename":"/w/b.rs","content":"an otter""#),
+        attachment(3, 1, r#""type":"hook_success","content":"/w/c.rs""#),
         line("assistant", &uuid(4), Some(&uuid(2)), "done"),
     ]);
     let shown = |choice: &Choice| {
@@ -336,4 +345,83 @@ fn long_pasted_text_is_found_as_its_prompts() {
     home.forget("00000001");
     home.sync();
     assert_eq!(home.search(&request("walrus in:all")).total, 0);
+}
+
+/// The list of prompts has what the transcript lacks. What both have is one hit and shown once.
+#[test]
+fn prompts_that_only_the_list_has_are_shown_by_name_and_with_everything() {
+    let home = Home::quick();
+    let prompt = |number: u32, second: u32, text: &str| {
+        let time = format!("2026-11-16T21:57:{second:02}.000Z");
+        format!(
+            r#"{{"type":"user","uuid":"{}","parentUuid":null,"timestamp":"{time}","sessionId":"{SESSION}","message":{{"role":"user","content":"{text}"}}}}"#,
+            uuid(number)
+        ) + "\n"
+    };
+    home.write(MAIN, prompt(1, 10, "feed the otter") + &prompt(2, 40, "see a gnu go"));
+    let listed = |text: &str, pasted: &str, second: u64| {
+        format!(
+            r#"{{"display":"{text}","pastedContents":{{"1":{{"id":1,"type":"text","content":"{pasted}"}}}},"timestamp":{},"project":"/w","sessionId":"{SESSION}"}}"#,
+            1_794_866_220_000 + second * 1000
+        ) + "\n"
+    };
+    home.write(
+        ".claude/history.jsonl",
+        listed("feed  the otter", "", 9)
+            + &listed("why [Pasted text #1 +1 lines]", "a heron", 20)
+            + &listed("see [Pasted text #1 +1 lines] go", "a gnu", 39)
+            + &listed("/exit", "", 50),
+    );
+    home.sync_and_check();
+    let shown = |choice: &Choice| home.items_of(SESSION, choice, |item| words(item));
+    assert_eq!(shown(&Choice::default()), ["feed the otter", "see a gnu go"]);
+    let full = Choice { detail: StoryDetail::FULL, ..Choice::default() };
+    let everything = ["feed the otter", "why [Pasted text #1 +1 lines]", "see a gnu go", "/exit"];
+    assert_eq!(shown(&full), everything);
+    let hits = found_entries(&home, "heron");
+    assert_eq!(hits.len(), 1);
+    for choice in [
+        Choice { entry: Some(hits[0].clone()), ..Choice::default() },
+        Choice { at: Some(hits[0].clone()), ..Choice::default() },
+    ] {
+        assert_eq!(
+            home.items_of(SESSION, &choice, pasted),
+            [(everything[1].to_owned(), vec!["pasted text #1: a heron".to_owned()])]
+        );
+    }
+    assert_eq!(found(&home, "otter").len(), 1);
+    assert_eq!(found(&home, "otter in:prompts").len(), 1);
+    assert_eq!(found(&home, "exit").len(), 1);
+}
+
+/// After a compaction, Claude Code shows the model files again that it had read. No person chose
+/// them.
+#[test]
+fn files_that_follow_a_compaction_are_folded() {
+    let file = |name: &str| format!(r#""type":"file","filename":"{name}","content":"an otter""#);
+    let home = of_lines(&[
+        line("user", &uuid(1), None, "go"),
+        line("assistant", &uuid(2), Some(&uuid(1)), "done"),
+        format!(
+            r#"{{"type":"system","subtype":"compact_boundary","uuid":"{}","parentUuid":null,"logicalParentUuid":"{}","sessionId":"{SESSION}","content":"Conversation compacted","compactMetadata":{{"trigger":"manual","preTokens":7}}}}"#,
+            uuid(3),
+            uuid(2)
+        ) + "\n",
+        attachment(4, 3, &file("/w/read-before.rs")),
+        line("user", &uuid(5), Some(&uuid(4)), "see this"),
+        attachment(6, 5, &file("/w/mentioned.rs")),
+    ]);
+    let gists = |choice: &Choice| -> Vec<String> {
+        let gists = home
+            .items_of(SESSION, choice, |item| item.gists().map(str::to_owned).collect::<Vec<_>>());
+        gists.concat()
+    };
+    for choice in [
+        Choice::default(),
+        Choice { last: Some(4), ..Choice::default() },
+        Choice { turn: Some(2), ..Choice::default() },
+    ] {
+        assert_eq!(gists(&choice), ["file /w/mentioned.rs"], "{choice:?}");
+    }
+    assert_eq!(gists(&Choice { turn: Some(1), ..Choice::default() }), [""; 0]);
 }

@@ -410,7 +410,6 @@ impl StoryItem<'_> {
         self.is_prompt && !self.is_automatic && self.folded.is_none()
     }
 
-    /// Returns whether the item is shown at all.
     /// Returns whether the item is shown at all. Of an item that is hidden by default, one line
     /// shows what a person chose to show the model.
     pub fn is_shown(&self, detail: StoryDetail) -> bool {
@@ -447,6 +446,15 @@ impl StoryItem<'_> {
             Piece::Attached { gist, .. } => gist.as_deref(),
             _ => None,
         })
+    }
+
+    /// Folds what is attached to the item completely, because no person chose to show it.
+    pub fn drop_gists(&mut self) {
+        for piece in &mut self.pieces {
+            if let Piece::Attached { gist, .. } = piece {
+                *gist = None;
+            }
+        }
     }
 
     /// Returns whether the item itself has something to show. A result does not count, because it

@@ -3,7 +3,8 @@
 //! Records are decoded one at a time, so memory does not grow with the session. `plan` orders the
 //! records, `rows` pages through their rows, and `choice` selects entries. `learn` and `outputs`
 //! add fields from other rows and files,
-//! and `counted` adds tokens and cost. `queued` unfolds queued texts. `rewind` and `ancestors`
+//! and `counted` adds tokens and cost. `queued` unfolds queued texts, and `listed` inserts prompts
+//! that only the agent's list of prompts has. `rewind` and `ancestors`
 //! find the places where the conversation went back.
 
 mod ancestors;
@@ -13,6 +14,7 @@ mod counted;
 mod exit_codes;
 mod head;
 mod learn;
+mod listed;
 mod outputs;
 mod plan;
 mod queued;
@@ -25,12 +27,13 @@ use std::ops::ControlFlow;
 use foldhash::{HashMap, HashMapExt};
 use quipu_transcript::entry::{Entry, Role};
 use quipu_transcript::record::{self, OVERSIZE_HEAD};
-use quipu_transcript::story::{StoryItem, add_fields, story_item, unreadable_item};
+use quipu_transcript::story::{ItemKind, StoryItem, add_fields, story_item, unreadable_item};
 use rusqlite::Connection;
 
 pub use choice::Choice;
 pub(in crate::read::query) use learn::name_of;
 pub(crate) use learn::{name, shown_turns};
+pub(crate) use listed::without_spaces;
 pub(crate) use queued::Queue;
 
 use self::choice::Chosen;
@@ -132,6 +135,21 @@ impl<'l> Story<'l> {
         choice: &Choice,
         each: &mut dyn FnMut(&StoryItem<'_>) -> ControlFlow<()>,
     ) -> Result<()> {
+        match listed::plan(self.conn, self.row, &self.plan, choice)? {
+            Some(plan) => {
+                let head = self.head.clone();
+                Story { conn: self.conn, row: self.row, head, plan }.each_planned(choice, each)
+            }
+            None => self.each_planned(choice, each),
+        }
+    }
+
+    /// Passes the chosen entries that the plan has to `each`.
+    fn each_planned(
+        &self,
+        choice: &Choice,
+        each: &mut dyn FnMut(&StoryItem<'_>) -> ControlFlow<()>,
+    ) -> Result<()> {
         let mut chosen = Chosen::new(self.conn, self.row, &self.plan, choice)?;
         let mut items = ItemReader::new(self)?;
         let mut start = chosen.start();
@@ -191,6 +209,9 @@ struct ItemReader<'s> {
     rewinds: Option<Rewinds<'s>>,
     outputs: Outputs<'s>,
     exit_codes: ExitCodes<'s>,
+    /// True between a compaction and the next turn. What is attached there, the agent chose: files
+    /// that it had read before.
+    is_after_compaction: bool,
 }
 
 impl<'s> ItemReader<'s> {
@@ -203,6 +224,7 @@ impl<'s> ItemReader<'s> {
             rewinds: Some(Rewinds::new(story.conn)),
             outputs: Outputs::new(story.conn),
             exit_codes: ExitCodes::new(story.conn),
+            is_after_compaction: false,
         })
     }
 
@@ -236,7 +258,8 @@ impl<'s> ItemReader<'s> {
         let mut ordinal = 0;
         let mut flow = Ok(ControlFlow::Continue(()));
         let (fields, rewinds, outputs) = (&mut self.fields, &mut self.rewinds, &self.outputs);
-        let exit_codes = &mut self.exit_codes;
+        let (exit_codes, is_after_compaction) =
+            (&mut self.exit_codes, &mut self.is_after_compaction);
         let mut one = |entry: &Entry<'_>| {
             let id = match row.id.seq() {
                 Some(seq) => EntryId::of(seq, ordinal),
@@ -267,6 +290,13 @@ impl<'s> ItemReader<'s> {
                 fields.add(row, &mut item)?;
                 outputs.add_pasted_of_list(story.row, &mut item)?;
                 outputs.add_pasted(&mut item)?;
+                if matches!(item.kind, ItemKind::Compaction(_)) {
+                    *is_after_compaction = true;
+                } else if item.is_prompt && item.turn.is_some() {
+                    *is_after_compaction = false;
+                } else if *is_after_compaction {
+                    item.drop_gists();
+                }
                 if chosen.follows(row, entry)? && chosen.wants(&item) {
                     if chosen.is_whole()
                         && let Some(rewinds) = rewinds
@@ -342,6 +372,7 @@ impl<'s> ItemReader<'s> {
             start = row.position;
         }
         self.rewinds = rewinds;
+        self.is_after_compaction = false;
         Ok(start)
     }
 
@@ -384,6 +415,7 @@ impl<'s> ItemReader<'s> {
             }
         }
         self.rewinds = Some(Rewinds::new(story.conn));
+        self.is_after_compaction = false;
         Ok(if left > 0 { chosen.start() } else { start })
     }
 }

@@ -1,8 +1,11 @@
-//! Queued prompts that the agent received later.
+//! Prompts that are stored twice.
 //!
-//! A text that the human typed while the agent worked is stored twice: in the queue and in the
-//! prompt that it became. Only the prompt is a hit. A text that never became a prompt is found in
-//! the queue. The rules are those of the story (`query/story/queued`).
+//! A text that the human typed while the agent worked is in the queue and in the prompt that it
+//! became. Only the prompt is a hit. A text that never became a prompt is found in the queue. The
+//! rules are those of the story (`query/story/queued`).
+//!
+//! The agent's list of prompts repeats prompts of the transcripts. Of two hits with the same text in
+//! the same session, only the one of the transcript stays.
 
 use foldhash::{HashMap, HashMapExt, HashSet};
 use quipu_fts5::{Matches, RowIdSet};
@@ -13,32 +16,40 @@ use super::texts::Texts;
 use crate::Result;
 use crate::base::ids::{EntryId, SessionRow};
 use crate::project::interned::kinds::KindId;
-use crate::read::query::story::Queue;
+use crate::read::query::story::{Queue, without_spaces};
 
 /// The number of matches up to which every row is checked. For more, only the shown hits are
 /// checked, which bounds the work. The total then includes queued texts that are not shown.
 const MAX_FULL_CHECK: usize = 1000;
 
-/// Finds queued texts among matches.
+/// Finds queued texts and listed prompts among matches.
 pub(super) struct Queued<'c> {
     conn: &'c Connection,
     kinds: Vec<KindId>,
+    /// The kinds of prompts in a list.
+    listed: Vec<KindId>,
     texts: Texts<'c>,
     sessions: HashMap<SessionRow, Queue>,
 }
 
 impl<'c> Queued<'c> {
     pub(super) fn new(conn: &'c Connection) -> Result<Queued<'c>> {
-        let kinds = conn
-            .prepare_cached(
-                "SELECT id FROM kinds WHERE form = 'queue' AND folded = 'queued' AND id > 0",
-            )?
-            .query_map([], |row| row.get(0))?
-            .collect::<Result<_, _>>()?;
-        Ok(Queued { conn, kinds, texts: Texts::new(conn), sessions: HashMap::new() })
+        let kinds = |condition: &str| -> Result<Vec<KindId>> {
+            let sql = format!("SELECT id FROM kinds WHERE {condition} AND id > 0");
+            let mut statement = conn.prepare_cached(&sql)?;
+            let kinds = statement.query_map([], |row| row.get(0))?;
+            Ok(kinds.collect::<Result<_, _>>()?)
+        };
+        Ok(Queued {
+            conn,
+            kinds: kinds("form = 'queue' AND folded = 'queued'")?,
+            listed: kinds("form = 'prompt'")?,
+            texts: Texts::new(conn),
+            sessions: HashMap::new(),
+        })
     }
 
-    /// Removes queued texts whose prompt also matches.
+    /// Removes queued and listed texts whose prompt also matches.
     pub(super) fn remove(&mut self, matches: &mut Matches) -> Result<()> {
         if matches.len() > MAX_FULL_CHECK {
             return Ok(());
@@ -52,7 +63,7 @@ impl<'c> Queued<'c> {
         Ok(())
     }
 
-    /// Removes queued texts whose prompt is also in the set.
+    /// Removes queued and listed texts whose prompt is also in the set.
     pub(super) fn remove_from(&mut self, entries: &mut RowIdSet) -> Result<()> {
         if entries.len() > MAX_FULL_CHECK {
             return Ok(());
@@ -64,7 +75,7 @@ impl<'c> Queued<'c> {
         Ok(())
     }
 
-    /// Removes queued texts from the shown hits, if there are too many matches to check all.
+    /// Removes these texts from the shown hits, if there are too many matches to check all.
     /// `is_found` returns whether an entry is among all matches.
     pub(super) fn remove_from_shown(
         &mut self,
@@ -90,25 +101,64 @@ impl<'c> Queued<'c> {
         is_found: &dyn Fn(EntryId) -> bool,
     ) -> Result<HashSet<EntryId>> {
         let mut repeated = HashSet::default();
-        if self.kinds.is_empty() {
+        if self.kinds.is_empty() && self.listed.is_empty() {
             return Ok(repeated);
         }
+        let mut listed = Vec::new();
+        let mut others = Vec::new();
         for entry in entries {
-            if self.is_repeated(entry, is_found)? {
+            let row: Option<(KindId, Option<SessionRow>)> = self
+                .conn
+                .prepare_cached("SELECT kind, session FROM entry_rows WHERE id = ?1")?
+                .query_row([entry], |row| Ok((row.get(0)?, row.get(1)?)))
+                .optional()?;
+            let Some((kind, Some(session))) = row else { continue };
+            if self.listed.contains(&kind) {
+                listed.push((session, entry));
+            } else if !self.kinds.contains(&kind) {
+                others.push((session, entry));
+            } else if self.is_repeated(session, entry, is_found)? {
                 repeated.insert(entry);
+            }
+        }
+        repeated.extend(self.find_listed(&listed, &others)?);
+        Ok(repeated)
+    }
+
+    /// Returns the prompts of a list whose text is also that of another match in the same session.
+    fn find_listed(
+        &self,
+        listed: &[(SessionRow, EntryId)],
+        others: &[(SessionRow, EntryId)],
+    ) -> Result<Vec<EntryId>> {
+        let sessions: HashSet<SessionRow> = listed.iter().map(|(session, _)| *session).collect();
+        let mut text_of = self.conn.prepare_cached(
+            "SELECT text FROM message_texts WHERE id = ?1
+              UNION ALL SELECT text FROM prompts WHERE id = ?1",
+        )?;
+        let mut text = |entry: EntryId| -> Result<String> {
+            let text: Option<String> = text_of.query_row([entry], |row| row.get(0)).optional()?;
+            Ok(without_spaces(&text.unwrap_or_default()))
+        };
+        let mut typed = HashSet::default();
+        for (session, entry) in others.iter().filter(|(session, _)| sessions.contains(session)) {
+            typed.insert((*session, text(*entry)?));
+        }
+        let mut repeated = Vec::new();
+        for (session, entry) in listed {
+            if typed.contains(&(*session, text(*entry)?)) {
+                repeated.push(*entry);
             }
         }
         Ok(repeated)
     }
 
-    fn is_repeated(&mut self, entry: EntryId, is_found: &dyn Fn(EntryId) -> bool) -> Result<bool> {
-        let row: Option<(KindId, Option<SessionRow>)> = self
-            .conn
-            .prepare_cached("SELECT kind, session FROM entry_rows WHERE id = ?1")?
-            .query_row([entry], |row| Ok((row.get(0)?, row.get(1)?)))
-            .optional()?;
-        let session = row.filter(|row| self.kinds.contains(&row.0)).and_then(|row| row.1);
-        let Some(session) = session else { return Ok(false) };
+    fn is_repeated(
+        &mut self,
+        session: SessionRow,
+        entry: EntryId,
+        is_found: &dyn Fn(EntryId) -> bool,
+    ) -> Result<bool> {
         let queue = match self.sessions.entry(session) {
             std::collections::hash_map::Entry::Occupied(known) => known.into_mut(),
             std::collections::hash_map::Entry::Vacant(vacant) => {

@@ -96,10 +96,37 @@ impl Plan {
                 }
             }
         }
-        plan.by_seq = (0..plan.runs.len()).collect();
-        let runs = &plan.runs;
-        plan.by_seq.sort_by_key(|index| runs.get(*index).map(|run| run.first));
+        plan.sort_by_seq();
         Ok(plan)
+    }
+
+    /// Returns this plan with further records, each before the record at a position of this plan.
+    pub(super) fn with(&self, mut more: Vec<(u64, i64)>) -> Plan {
+        more.sort_unstable();
+        let mut more = more.into_iter().peekable();
+        let mut plan = Plan { was_rewritten: self.was_rewritten, ..Plan::default() };
+        for run in &self.runs {
+            let mut rest = *run;
+            let end = rest.position + rest.length();
+            while let Some((position, seq)) = more.next_if(|(position, _)| *position < end) {
+                let before = position.saturating_sub(rest.position).cast_signed();
+                let before = rest.take_front(before);
+                if !before.is_empty() {
+                    plan.push(before.first, before.last);
+                }
+                plan.push(seq, seq);
+            }
+            plan.push(rest.first, rest.last);
+        }
+        more.for_each(|(_, seq)| plan.push(seq, seq));
+        plan.sort_by_seq();
+        plan
+    }
+
+    fn sort_by_seq(&mut self) {
+        let runs = &self.runs;
+        self.by_seq = (0..runs.len()).collect();
+        self.by_seq.sort_by_key(|index| runs.get(*index).map(|run| run.first));
     }
 
     /// Returns the runs before a position.
@@ -127,6 +154,11 @@ impl Plan {
     /// Returns the position after the last record.
     pub(super) fn end(&self) -> u64 {
         self.runs.last().map_or(0, |run| run.position + run.length())
+    }
+
+    /// Returns whether the record of an entry has a place in the order.
+    pub(super) fn holds(&self, entry: EntryId) -> bool {
+        self.position(entry) < self.end()
     }
 
     /// Returns the position of an entry. Provisional entries come last.
@@ -333,5 +365,25 @@ impl Order {
             at = self.next.get(&seq).copied();
         }
         in_order
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn records_are_inserted_at_their_positions() {
+        let mut plan = Plan::default();
+        plan.push(10, 14);
+        plan.push(3, 4);
+        plan.sort_by_seq();
+        let with = plan.with(vec![(7, 90), (0, 80), (2, 81), (2, 82), (5, 83)]);
+        let order: Vec<i64> = with.runs.iter().flat_map(|run| run.first..=run.last).collect();
+        assert_eq!(order, [80, 10, 11, 81, 82, 12, 13, 14, 83, 3, 4, 90]);
+        for (position, seq) in order.iter().enumerate() {
+            assert_eq!(with.position(EntryId(*seq)), position as u64);
+        }
+        assert!(with.holds(EntryId(90)) && !plan.holds(EntryId(90)));
     }
 }
