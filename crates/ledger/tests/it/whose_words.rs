@@ -358,7 +358,7 @@ fn prompts_that_only_the_list_has_are_shown_by_name_and_with_everything() {
             uuid(number)
         ) + "\n"
     };
-    home.write(MAIN, prompt(1, 10, "feed the otter") + &prompt(2, 40, "see a gnu go"));
+    home.write(MAIN, prompt(1, 10, "feed the otter") + &prompt(2, 40, "see what a gnu says then"));
     let listed = |text: &str, pasted: &str, second: u64| {
         format!(
             r#"{{"display":"{text}","pastedContents":{{"1":{{"id":1,"type":"text","content":"{pasted}"}}}},"timestamp":{},"project":"/w","sessionId":"{SESSION}"}}"#,
@@ -369,14 +369,15 @@ fn prompts_that_only_the_list_has_are_shown_by_name_and_with_everything() {
         ".claude/history.jsonl",
         listed("feed  the otter", "", 9)
             + &listed("why [Pasted text #1 +1 lines]", "a heron", 20)
-            + &listed("see [Pasted text #1 +1 lines] go", "a gnu", 39)
+            + &listed("see what [Pasted text #1 +1 lines] says then", "a gnu", 39)
             + &listed("/exit", "", 50),
     );
     home.sync_and_check();
-    let shown = |choice: &Choice| home.items_of(SESSION, choice, |item| words(item));
-    assert_eq!(shown(&Choice::default()), ["feed the otter", "see a gnu go"]);
+    let shown = |choice: &Choice| home.items_of(SESSION, choice, words);
+    assert_eq!(shown(&Choice::default()), ["feed the otter", "see what a gnu says then"]);
     let full = Choice { detail: StoryDetail::FULL, ..Choice::default() };
-    let everything = ["feed the otter", "why [Pasted text #1 +1 lines]", "see a gnu go", "/exit"];
+    let everything =
+        ["feed the otter", "why [Pasted text #1 +1 lines]", "see what a gnu says then", "/exit"];
     assert_eq!(shown(&full), everything);
     let hits = found_entries(&home, "heron");
     assert_eq!(hits.len(), 1);
@@ -391,6 +392,7 @@ fn prompts_that_only_the_list_has_are_shown_by_name_and_with_everything() {
     }
     assert_eq!(found(&home, "otter").len(), 1);
     assert_eq!(found(&home, "otter in:prompts").len(), 1);
+    assert_eq!(found(&home, "gnu").len(), 1);
     assert_eq!(found(&home, "exit").len(), 1);
 }
 

@@ -186,34 +186,57 @@ enum SummaryValue<'a> {
     Number(serde_json::Number),
 }
 
+/// Returns the subject of a call on one line of at most `columns` columns. A path keeps the name of
+/// its file.
+pub fn subject_line(subject: &str, columns: usize) -> String {
+    if is_path(subject) { path_line(subject, columns) } else { one_line(subject, columns) }
+}
+
+/// Returns whether a subject looks like a path. Folders may have spaces in their names; a command
+/// that begins with the path of its program mostly has an option or another path behind a space.
+fn is_path(subject: &str) -> bool {
+    if !subject.contains(char::is_whitespace) {
+        return subject.contains(['/', '\\']);
+    }
+    let has_root = subject.starts_with(['/', '~']) || subject.get(1..3) == Some(":\\");
+    let is_command = [" -", " /", "\n", "\"", "'", "|", "&", ";", "<", ">", "$"];
+    has_root && !is_command.iter().any(|sign| subject.contains(sign))
+}
+
 /// Returns a path on one line of at most `columns` columns. A path that does not fit loses its
-/// middle, so that the file's name stays.
+/// middle, so that the file's name stays. A name that is too long itself loses its own middle.
 pub fn path_line(path: &str, columns: usize) -> String {
     let whole = one_line(path, usize::MAX);
     if whole.width() <= columns {
         return whole;
     }
     let name = whole.rsplit(['/', '\\']).next().unwrap_or_default();
-    let tail_start = whole.len() - name.len();
-    // The separator before the name, and the ellipsis.
-    let room = columns.saturating_sub(name.width() + 2);
-    let (Some(head), Some(tail)) =
-        (whole.get(..tail_start), whole.get(tail_start.saturating_sub(1)..))
-    else {
-        return one_line(path, columns);
-    };
-    if room == 0 || head.is_empty() {
+    let head = whole.len() - name.len();
+    if name.is_empty() || head == 0 {
         return one_line(path, columns);
     }
+    let with_separator = whole.get(head - 1..).unwrap_or(name);
+    for tail in [with_separator, name] {
+        if let Some(room) = columns.checked_sub(tail.width() + 1) {
+            return format!("{}…{tail}", beginning(&whole, room));
+        }
+    }
+    // The extension is a part of the end.
+    let room = columns.saturating_sub(1);
+    let end: String =
+        beginning(&name.chars().rev().collect::<String>(), room / 2).chars().rev().collect();
+    let ellipsis = if columns > 0 { "…" } else { "" };
+    format!("{}{ellipsis}{end}", beginning(name, room - end.width()))
+}
+
+/// Returns as much of a text as fits into `columns` columns.
+fn beginning(text: &str, columns: usize) -> String {
     let mut used = 0;
-    let kept: String = head
-        .chars()
-        .take_while(|character| {
-            used += character.width().unwrap_or(1);
-            used <= room
-        })
-        .collect();
-    format!("{kept}…{tail}")
+    let fits = |character: &char| {
+        used += character.width().unwrap_or(1);
+        used <= columns
+    };
+    text.chars().take_while(fits).collect()
 }
 
 /// Returns the text on one line: a run of whitespace becomes a space, and text wider than
@@ -317,8 +340,28 @@ mod tests {
         assert_eq!(path_line("src/a.rs", 8), "src/a.rs");
         assert_eq!(path_line("/home/ada/work/src/deep/name.rs", 20), "/home/ada/w…/name.rs");
         assert_eq!(path_line("C:\\Users\\ada\\name.rs", 16), "C:\\User…\\name.rs");
+        assert_eq!(path_line("/home/ada/name.rs", 9), "…/name.rs");
+        assert_eq!(path_line("/home/ada/name.rs", 8), "…name.rs");
+        assert_eq!(path_line("/home/ada/name.rs", 7), "nam….rs");
+        assert_eq!(path_line("dir/a_very_long_name.rs", 10), "a_ver…e.rs");
         assert_eq!(path_line("a_very_long_name.rs", 8), "a_very_…");
-        assert_eq!(path_line("dir/a_very_long_name.rs", 8), "dir/a_v…");
+        assert_eq!(path_line("dir/日本語日本語.rs", 7), "日….rs");
+        assert_eq!(path_line("dir/name.rs", 1), "…");
+        assert_eq!(path_line("dir/name.rs", 0), "");
+        assert_eq!(path_line("/home/ada/a/folder/", 12), "/home/ada/a…");
+    }
+
+    #[test]
+    fn the_subject_of_a_call_may_be_a_path_with_spaces() {
+        for (subject, expected) in [
+            ("/home/ada/My Project/src/name.rs", "/home/ada/M…/name.rs"),
+            ("C:\\My Project\\src\\deep\\name.rs", "C:\\My Proje…\\name.rs"),
+            ("/usr/bin/env -i bash /home/ada/x.sh", "/usr/bin/env -i bas…"),
+            ("grep the words in src/name.rs", "grep the words in s…"),
+            ("https://a.example/some/page.html", "https://a…/page.html"),
+        ] {
+            assert_eq!(subject_line(subject, 20), expected);
+        }
     }
 
     #[test]

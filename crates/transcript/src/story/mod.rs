@@ -20,6 +20,7 @@ use crate::time::Timestamp;
 
 pub use about::{
     ABOUT_KEYS, ERROR_WORDS, QUESTIONS, about, exit_code, mentions_error, one_line, path_line,
+    subject_line,
 };
 pub use convert::{folded, story_item};
 pub use edits::{Edit, Task, TaskState, changes_file, edits, tasks};
@@ -327,15 +328,20 @@ pub struct Rewind {
 }
 
 impl Rewind {
-    /// Returns what was abandoned: `turn 6 was`, `turns 6 to 8 were`, `its later entries were`.
+    /// Returns what was abandoned: `turn 6 was`, `turns 6 to 8 were`, `its later entries were`,
+    /// `its later entries and turn 6 were`.
     pub fn abandoned(&self) -> String {
         let first = self.to_turn.unwrap_or(0) + 1;
-        match self.last_turn {
-            _ if self.is_within_turn => "the entries above were".to_owned(),
-            Some(last) if last == first => format!("turn {last} was"),
-            Some(last) if last > first => format!("turns {first} to {last} were"),
-            _ => "its later entries were".to_owned(),
+        let turns = match self.last_turn {
+            Some(last) if last == first => format!("turn {last}"),
+            Some(last) if last > first => format!("turns {first} to {last}"),
+            _ => return "its later entries were".to_owned(),
+        };
+        if self.is_within_turn {
+            return format!("its later entries and {turns} were");
         }
+        let is_one = self.last_turn == Some(first);
+        format!("{turns} {}", if is_one { "was" } else { "were" })
     }
 }
 
@@ -509,6 +515,27 @@ impl Piece<'_> {
             Piece::Attached { gist, .. } => detail.folded || gist.is_some(),
             Piece::Pasted { text, .. } => !text.trim().is_empty(),
             Piece::Call(_) | Piece::Result(_) | Piece::Image { .. } | Piece::Other(_) => true,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Rewind;
+
+    #[test]
+    fn a_rewind_names_what_was_abandoned() {
+        for (is_within_turn, to_turn, last_turn, expected) in [
+            (false, Some(5), Some(6), "turn 6 was"),
+            (false, Some(5), Some(8), "turns 6 to 8 were"),
+            (false, None, Some(1), "turn 1 was"),
+            (false, Some(5), Some(5), "its later entries were"),
+            (true, Some(5), Some(5), "its later entries were"),
+            (true, Some(5), Some(6), "its later entries and turn 6 were"),
+            (true, Some(5), Some(7), "its later entries and turns 6 to 7 were"),
+        ] {
+            let rewind = Rewind { is_within_turn, to_turn, last_turn, ..Rewind::default() };
+            assert_eq!(rewind.abandoned(), expected);
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use quipu_transcript::story::{
     self, Edit, Outcome, StoryCall, StoryResult, Task, TaskState, Tools, edits, one_line,
-    path_line, tasks,
+    subject_line, tasks,
 };
 
 use crate::output::{ShortIds, Style, Text, bytes, count, hunks, plain};
@@ -72,8 +72,10 @@ pub(super) fn result(
             Outcome::Failed => Style::Bad,
         };
         let mark = Text::styled(style, "  ↳ ");
-        let about =
-            result.about.as_deref().map(|about| (about, move |columns| cut(about, columns)));
+        let about = result
+            .about
+            .as_deref()
+            .map(|about| (about, move |columns| subject_line(about, columns)));
         lines.extend(line(mark, name, about, note, room));
     }
     if is_open {
@@ -100,11 +102,6 @@ fn mark(outcome: Option<Outcome>) -> Text {
         Some(Outcome::Mentions) => Text::styled(Style::Warning, "  ! "),
         Some(Outcome::Fine) | None => Text::styled(Style::Dim, "  · "),
     }
-}
-
-/// Shortens what a call is about to a number of columns. A path keeps the name of its file.
-fn cut(about: &str, columns: usize) -> String {
-    if about.contains(' ') { one_line(about, columns) } else { path_line(about, columns) }
 }
 
 /// Formats one line. If it is too long, it cuts the description with the function beside it, then

@@ -33,7 +33,7 @@ use rusqlite::Connection;
 pub use choice::Choice;
 pub(in crate::read::query) use learn::name_of;
 pub(crate) use learn::{name, shown_turns};
-pub(crate) use listed::without_spaces;
+pub(crate) use listed::Typed;
 pub(crate) use queued::Queue;
 
 use self::choice::Chosen;

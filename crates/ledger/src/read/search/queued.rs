@@ -16,7 +16,7 @@ use super::texts::Texts;
 use crate::Result;
 use crate::base::ids::{EntryId, SessionRow};
 use crate::project::interned::kinds::KindId;
-use crate::read::query::story::{Queue, without_spaces};
+use crate::read::query::story::{Queue, Typed};
 
 /// The number of matches up to which every row is checked. For more, only the shown hits are
 /// checked, which bounds the work. The total then includes queued texts that are not shown.
@@ -131,22 +131,27 @@ impl<'c> Queued<'c> {
         listed: &[(SessionRow, EntryId)],
         others: &[(SessionRow, EntryId)],
     ) -> Result<Vec<EntryId>> {
-        let sessions: HashSet<SessionRow> = listed.iter().map(|(session, _)| *session).collect();
         let mut text_of = self.conn.prepare_cached(
             "SELECT text FROM message_texts WHERE id = ?1
               UNION ALL SELECT text FROM prompts WHERE id = ?1",
         )?;
         let mut text = |entry: EntryId| -> Result<String> {
             let text: Option<String> = text_of.query_row([entry], |row| row.get(0)).optional()?;
-            Ok(without_spaces(&text.unwrap_or_default()))
+            Ok(text.unwrap_or_default())
         };
-        let mut typed = HashSet::default();
-        for (session, entry) in others.iter().filter(|(session, _)| sessions.contains(session)) {
-            typed.insert((*session, text(*entry)?));
+        let mut texts: HashMap<SessionRow, Vec<String>> =
+            listed.iter().map(|(session, _)| (*session, Vec::new())).collect();
+        for (session, entry) in others {
+            if let Some(texts) = texts.get_mut(session) {
+                texts.push(text(*entry)?);
+            }
         }
+        let typed: HashMap<SessionRow, Typed> =
+            texts.iter().map(|(session, texts)| (*session, Typed::of(texts))).collect();
         let mut repeated = Vec::new();
         for (session, entry) in listed {
-            if typed.contains(&(*session, text(*entry)?)) {
+            let prompt = text(*entry)?;
+            if typed.get(session).is_some_and(|typed| typed.repeats(&prompt)) {
                 repeated.push(*entry);
             }
         }

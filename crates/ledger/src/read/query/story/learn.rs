@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use foldhash::{HashMap, HashMapExt};
 use quipu_transcript::format;
 use quipu_transcript::story::{
-    CALL_COLUMNS, Outcome, Piece, StoryCall, StoryItem, StoryResult, one_line, path_line,
+    CALL_COLUMNS, Outcome, Piece, StoryCall, StoryItem, StoryResult, subject_line,
 };
 use rusqlite::{Connection, OptionalExtension};
 
@@ -151,18 +151,12 @@ impl<'c> ItemFields<'c> {
         };
         let columns = CALL_COLUMNS.saturating_sub(name.chars().count() + 1);
         result.about =
-            target.map(|target| subject(&target, columns)).filter(|about| !about.is_empty());
+            target.map(|target| subject_line(&target, columns)).filter(|about| !about.is_empty());
         if result.name.is_none() && !name.is_empty() {
             result.name = Some(Cow::Owned(name));
         }
         Ok(())
     }
-}
-
-/// Returns the target of a call on one line. A path keeps the name of its file.
-fn subject(target: &str, columns: usize) -> String {
-    let is_path = target.contains(['/', '\\']) && !target.contains(char::is_whitespace);
-    if is_path { path_line(target, columns) } else { one_line(target, columns) }
 }
 
 /// Returns the prompts that begin the turns of a session, in the order in which they are shown. A

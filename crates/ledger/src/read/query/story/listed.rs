@@ -4,6 +4,8 @@
 //! puts it: commands that the agent stored nowhere else (`/exit`), and prompts of a part that is
 //! gone. A prompt that is chosen by name is always shown.
 
+use std::cell::Cell;
+
 use foldhash::HashSet;
 use rusqlite::Connection;
 use xxhash_rust::xxh3::xxh3_64;
@@ -37,7 +39,7 @@ pub(super) fn plan(
     listed.retain(|prompt| !plan.holds(prompt.entry));
     if named.is_empty() {
         if !listed.is_empty() {
-            let typed = Typed::read(conn, session)?;
+            let typed = typed(conn, session)?;
             listed.retain(|prompt| !typed.repeats(&prompt.text));
         }
     } else {
@@ -97,65 +99,94 @@ impl Places {
     }
 }
 
-/// What people typed in the transcript, without whitespace.
-struct Typed {
+/// Returns what people typed in the transcript of a session.
+fn typed(conn: &Connection, session: SessionRow) -> Result<Typed> {
+    let mut statement = conn.prepare_cached(
+        "SELECT m.text
+           FROM entry_rows e CROSS JOIN kinds k ON k.id = e.kind
+          CROSS JOIN message_texts m ON m.id = e.id
+          WHERE e.session = ?1 AND k.role IN ('user', 'tool') AND e.superseded_by IS NULL",
+    )?;
+    let texts = statement.query_map([session], |row| row.get::<_, String>(0))?;
+    let texts: Vec<String> = texts.collect::<std::result::Result<_, _>>()?;
+    Ok(Typed::of(&texts))
+}
+
+/// Texts that people typed, without whitespace.
+pub(crate) struct Typed {
     texts: Vec<String>,
     hashes: HashSet<u64>,
+    /// The number of bytes in which parts of prompts were searched so far.
+    searched: Cell<usize>,
 }
 
 impl Typed {
-    fn read(conn: &Connection, session: SessionRow) -> Result<Typed> {
-        let mut statement = conn.prepare_cached(
-            "SELECT m.text
-               FROM entry_rows e CROSS JOIN kinds k ON k.id = e.kind
-              CROSS JOIN message_texts m ON m.id = e.id
-              WHERE e.session = ?1 AND k.role IN ('user', 'tool') AND e.superseded_by IS NULL",
-        )?;
-        let texts = statement.query_map([session], |row| row.get::<_, String>(0))?;
-        let texts: Vec<String> =
-            texts.map(|text| Ok(without_spaces(&text?))).collect::<Result<_>>()?;
+    /// Maximum number of bytes that are searched for parts of prompts. Further prompts with marks
+    /// count as not repeated, because a hostile list could take minutes.
+    const MAX_SEARCHED_BYTES: usize = 64 << 20;
+
+    pub(crate) fn of(texts: &[String]) -> Typed {
+        let texts: Vec<String> = texts.iter().map(|text| without_spaces(text)).collect();
         let hashes = texts.iter().map(|text| xxh3_64(text.as_bytes())).collect();
-        Ok(Typed { texts, hashes })
+        Typed { texts, hashes, searched: Cell::new(0) }
     }
 
     /// Returns whether one of the texts is this prompt. In the transcript, a pasted text may stand
-    /// in the place of its mark.
-    fn repeats(&self, prompt: &str) -> bool {
-        let parts = parts_between_marks(prompt);
-        match parts.as_slice() {
-            [whole] => self.hashes.contains(&xxh3_64(whole.as_bytes())),
-            parts => self.texts.iter().any(|text| {
-                let mut rest = text.as_str();
-                parts.iter().all(|part| match rest.split_once(part.as_str()) {
-                    Some((_, after)) => {
-                        rest = after;
-                        true
-                    }
-                    None => false,
-                })
-            }),
+    /// in the place of its mark. Few words around a mark could be those of another prompt, so they
+    /// are not compared.
+    pub(crate) fn repeats(&self, prompt: &str) -> bool {
+        const MIN_COMPARED_BYTES: usize = 12;
+        if self.hashes.contains(&xxh3_64(without_spaces(prompt).as_bytes())) {
+            return true;
         }
+        let parts = parts_between_marks(prompt);
+        let [first, between @ .., last] = parts.as_slice() else { return false };
+        if parts.iter().map(String::len).sum::<usize>() < MIN_COMPARED_BYTES {
+            return false;
+        }
+        self.texts.iter().any(|text| {
+            let searched = self.searched.get() + text.len();
+            if searched > Self::MAX_SEARCHED_BYTES {
+                return false;
+            }
+            self.searched.set(searched);
+            let inside = text.strip_prefix(first.as_str());
+            let Some(mut rest) = inside.and_then(|text| text.strip_suffix(last.as_str())) else {
+                return false;
+            };
+            between.iter().all(|part| match rest.split_once(part.as_str()) {
+                Some((_, after)) => {
+                    rest = after;
+                    true
+                }
+                None => false,
+            })
+        })
     }
 }
 
 /// Returns a text without whitespace.
-pub(crate) fn without_spaces(text: &str) -> String {
+fn without_spaces(text: &str) -> String {
     text.split_whitespace().collect()
 }
 
 /// Splits a prompt at the marks that stand for pasted texts and pictures: `[Pasted text #1 +2
 /// lines]`, `[Image #1]`. The parts have no whitespace.
 fn parts_between_marks(prompt: &str) -> Vec<String> {
+    /// Maximum length of a mark in bytes.
+    const MAX_MARK_BYTES: usize = 80;
     let mut parts = Vec::new();
     let (mut part, mut rest) = (String::new(), prompt);
     while let Some((before, after)) = rest.split_once('[') {
         part.push_str(before);
-        let mark = after.split_once(']').filter(|(mark, _)| {
+        let end = after.bytes().take(MAX_MARK_BYTES).position(|byte| byte == b']');
+        let mark = end.and_then(|end| after.split_at_checked(end)).filter(|(mark, _)| {
             let number = mark.split_once(" #").map(|(_, number)| number);
-            number.is_some_and(|number| number.starts_with(|first: char| first.is_ascii_digit()))
+            !mark.contains('[')
+                && number.is_some_and(|number| number.starts_with(|c: char| c.is_ascii_digit()))
         });
-        rest = match mark {
-            Some((_, behind)) => {
+        rest = match mark.and_then(|(_, behind)| behind.strip_prefix(']')) {
+            Some(behind) => {
                 parts.push(without_spaces(&std::mem::take(&mut part)));
                 behind
             }
@@ -189,18 +220,29 @@ mod tests {
 
     #[test]
     fn a_pasted_text_may_stand_in_the_place_of_its_mark() {
-        let texts = vec![without_spaces("see the walrus here go"), "/exit".to_owned()];
-        let hashes = texts.iter().map(|text| xxh3_64(text.as_bytes())).collect();
-        let typed = Typed { texts, hashes };
+        let typed = Typed::of(&["see what the walrus here said".to_owned(), "/exit".to_owned()]);
         for (prompt, is_repeated) in [
             ("/exit", true),
             ("/ex", false),
-            ("see [Pasted text #1] go", true),
-            ("go [Pasted text #1] see", false),
-            ("see  the walrus\nhere go", true),
+            ("see what the [Pasted text #1] said", true),
+            ("see what the [Pasted text #1] wrote", false),
+            ("what the walrus [Pasted text #1]", false),
+            ("see [Pasted text #1 +2 lines]", false),
+            ("[Pasted text #1]", false),
+            ("see  what the walrus\nhere said", true),
         ] {
             assert_eq!(typed.repeats(prompt), is_repeated, "{prompt}");
         }
+    }
+
+    #[test]
+    fn hostile_lists_take_bounded_work() {
+        assert_eq!(parts_between_marks(&"[".repeat(1 << 20)).len(), 1);
+        let typed = Typed::of(&["a".repeat(1 << 20), "b".repeat(1 << 20)]);
+        for _ in 0..1000 {
+            assert!(!typed.repeats("see what the walrus [Pasted text #1] said"));
+        }
+        assert!(typed.searched.get() <= Typed::MAX_SEARCHED_BYTES);
     }
 
     #[test]
