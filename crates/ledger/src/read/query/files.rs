@@ -21,7 +21,7 @@ use crate::wire::{FileUse, TouchedFile};
 /// The conditions for calls.
 #[derive(Debug, Clone, Default)]
 pub struct FileFilter {
-    /// The sessions of the calls; sub-agents need [`listed::Filter::all`].
+    /// The sessions of the calls; sub-agents need [`super::Filter::all`].
     pub sessions: super::Filter,
     /// The earliest time of a call, milliseconds UTC.
     pub since: Option<i64>,
