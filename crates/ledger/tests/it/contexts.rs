@@ -49,7 +49,7 @@ fn header(id: &str) -> String {
 /// the context reports the cut.
 #[test]
 fn a24_a_message_of_a_long_line_is_cut() {
-    for mebibytes in [0, 40] {
+    for mebibytes in [0, 40, 100] {
         let home = Home::quick();
         let long = format!("first words {}", "and more ".repeat((33 << 20) / 9));
         let lines = [
@@ -58,7 +58,7 @@ fn a24_a_message_of_a_long_line_is_cut() {
             entry("two", Some("one"))
                 .replace("\"content\":\"two\"", &format!("\"content\":\"{long}\"")),
             entry("three", Some("two")),
-            // In a file above 64 MiB not all lines are kept in memory.
+            // In a file above 128 MiB not all lines are kept in memory.
             format!(
                 "{}\n",
                 json!({"type": "custom", "id": "x", "parentId": "three", "customType": "x",

@@ -114,14 +114,16 @@ impl Plan {
             _ => None,
         });
         let place = |index: usize| path.entries.get(index).map_or(0, |entry| entry.first);
+        let start = place(cutter.start());
         let middle = place(cut.turn_start.unwrap_or(cut.first_kept));
-        let chosen = |from: usize, to: usize| -> Vec<Message> {
-            let both = path.messages.iter().zip(&weighed).take(to).skip(from);
-            let both = both.filter(|(_, weighed)| weighed.role != Role::System);
-            both.map(|(message, _)| message.clone()).collect()
-        };
-        let history = chosen(place(cutter.start()), middle);
-        let turn_prefix = chosen(middle, first.first);
+        // The messages are moved, because a long history is most of the memory.
+        let summarised = path.messages.into_iter().zip(&weighed).enumerate();
+        let summarised = summarised.take(first.first).skip(start);
+        let (mut history, mut turn_prefix) = (Vec::new(), Vec::new());
+        for (index, (message, _)) in summarised.filter(|(_, (_, one))| one.role != Role::System) {
+            let part = if index < middle { &mut history } else { &mut turn_prefix };
+            part.push(message);
+        }
         Ok(Plan {
             leaf,
             first_kept,

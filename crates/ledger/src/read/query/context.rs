@@ -27,8 +27,8 @@ use crate::truth::{spans, tails};
 use crate::{Error, Result};
 
 /// The largest size of a transcript, in bytes, that is kept in memory. A larger one is read twice
-/// instead.
-const MAX_BYTES_IN_MEMORY: u64 = 64 << 20;
+/// instead. One with 100,000 entries has about 90 MB.
+const MAX_BYTES_IN_MEMORY: u64 = 128 << 20;
 
 /// A context, with the repairs that it needed.
 #[derive(Debug, Clone, Default)]
@@ -253,16 +253,21 @@ impl TranscriptGeneration {
         let text = text.strip_suffix('\n').unwrap_or(&text);
         let mut lines: Vec<&str> =
             if text.is_empty() { Vec::new() } else { text.split('\n').collect() };
-        // At most one line is that long: two would exceed `MAX_BYTES_IN_MEMORY`.
-        let long = lines.iter().position(|line| line.len() > DECODE_LIMIT);
-        let short = long.and_then(|long| shortened(lines.get(long)?));
-        if let Some(line) = long.and_then(|long| lines.get_mut(long)) {
-            *line = short.as_deref().unwrap_or_default();
+        let short: Vec<(usize, String)> = lines
+            .iter()
+            .enumerate()
+            .filter_map(|(number, line)| Some((number, shortened(line)?)))
+            .collect();
+        for (number, text) in &short {
+            if let Some(line) = lines.get_mut(*number) {
+                *line = text;
+            }
         }
+        let long: Vec<usize> = short.iter().map(|(number, _)| *number).collect();
         let mut session = Session::new(self.reader);
         session.extend(&lines);
         Ok(plan(&session).map(|plan| {
-            let cut = cut(&plan.needed(), long.as_slice());
+            let cut = cut(&plan.needed(), &long);
             (plan.filled(&|line| lines.get(line).copied()), cut)
         }))
     }
