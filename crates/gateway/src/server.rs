@@ -128,7 +128,13 @@ impl Server {
                 Kind::Tcp(listener) => {
                     listener.set_nonblocking(true)?;
                     let listener = tokio::net::TcpListener::from_std(listener)?;
-                    accept(async || Ok(listener.accept().await?.0), router, stop).await;
+                    let next = async || {
+                        let (stream, _) = listener.accept().await?;
+                        // The end of an answer does not wait until its beginning is confirmed.
+                        let _ = stream.set_nodelay(true);
+                        Ok(stream)
+                    };
+                    accept(next, router, stop).await;
                 }
                 Kind::Unix(listener, removed) => {
                     let _removed: RemovedAtEnd = removed;

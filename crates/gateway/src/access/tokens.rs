@@ -6,7 +6,7 @@
 //! file too; the time of the file is the time of its last use.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
@@ -253,7 +253,10 @@ impl TokenFolder {
 
     fn read(&self, name: &str) -> Option<Stored> {
         let file = File::open(self.file(name)).ok()?;
-        serde_json::from_reader(io::Read::take(file, MAX_FILE_BYTES)).ok()
+        // Read at once: every request reads such a file.
+        let mut text = Vec::new();
+        file.take(MAX_FILE_BYTES).read_to_end(&mut text).ok()?;
+        serde_json::from_slice(&text).ok()
     }
 
     /// Returns the time since the last noted use.
