@@ -214,9 +214,9 @@ enum Task {
         #[arg(long, value_name = "PATH", default_value = "node")]
         node: PathBuf,
     },
-    /// Measure the HTTP server: durable appends of one client and of many
+    /// Measure the HTTP server: durable appends of one client and of many, and many subscribers
     Gateway {
-        /// Number of appends of one client
+        /// Number of appends of one client; 0 leaves appends out
         #[arg(long, default_value_t = 2000)]
         appends: usize,
         /// Clients that append at the same time
@@ -229,6 +229,9 @@ enum Task {
         /// leaves it out
         #[arg(long, default_value_t = 0)]
         fsync_ms: u64,
+        /// Subscribers to 50 events a second, of which one in ten does not read; 0 leaves this out
+        #[arg(long, default_value_t = 1000)]
+        subscribers: usize,
     },
     /// List and stat every file below a folder: the baseline of the no-change sync
     #[command(hide = true)]
@@ -322,12 +325,13 @@ fn run(cli: &Cli) -> Result<bool> {
             };
             compact::run(&plan, &place()?)?
         }
-        Task::Gateway { appends, clients, seconds, fsync_ms } => {
+        Task::Gateway { appends, clients, seconds, fsync_ms, subscribers } => {
             let plan = gateway::Plan {
                 appends: *appends,
                 clients: *clients,
                 seconds: *seconds,
                 fsync_ms: *fsync_ms,
+                subscribers: *subscribers,
             };
             gateway::run(&plan, &place()?)?
         }

@@ -6,7 +6,7 @@
 //! or a problem. A route that writes (`routes::write`) gets a `write::given::Given` instead, and
 //! `write` brings its work to the one thread that owns the store. The shapes of answers are those of [`quipu_ledger::wire`], as `--json` prints them.
 //!
-//! This is the only crate with asynchronous code, and only `server`, `router` and `write` have any. It has no
+//! This is the only crate with asynchronous code, and only `server`, `router`, `write` and `live` have any. It has no
 //! SQL, and it never logs a text of a transcript, a token or a query.
 
 mod access;
@@ -14,8 +14,10 @@ mod answer;
 mod call;
 mod file_body;
 mod listener;
+mod live;
 mod mcp;
 mod openapi;
+mod outflow;
 mod page;
 mod problem;
 mod readers;

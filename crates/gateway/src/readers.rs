@@ -2,7 +2,7 @@
 //!
 //! Each answer is read from one snapshot. A connection to a file that was replaced is closed.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -57,6 +57,48 @@ impl Readers {
         Readers { path, may_project, idle: Mutex::default(), permits, collector: None }
     }
 
+    /// Returns the path of the ledger.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Returns whether records that are not projected yet may be projected.
+    pub(crate) fn may_project(&self) -> bool {
+        self.may_project
+    }
+
+    /// Runs `read` like [`Readers::run`], in the ledger as it is: nothing is projected first.
+    pub(crate) async fn run_as_is<T: Send + 'static>(
+        self: Arc<Self>,
+        read: impl FnOnce(&Reader, Freshness) -> Result<T, Problem> + Send + 'static,
+    ) -> Result<T, Problem> {
+        let permit = Arc::clone(&self.permits).acquire_owned().await;
+        let task = tokio::task::spawn_blocking(move || {
+            let _permit = permit;
+            self.read_as_is(read)
+        });
+        task.await.unwrap_or_else(|_| Err(Problem::failed()))
+    }
+
+    /// Runs `read` on this thread, in the ledger as it is.
+    pub(crate) fn read_as_is<T>(
+        &self,
+        read: impl FnOnce(&Reader, Freshness) -> Result<T, Problem>,
+    ) -> Result<T, Problem> {
+        let (reader, freshness) = self.begin(false)?;
+        let done = read(&reader, freshness);
+        self.keep(reader);
+        done
+    }
+
+    /// Keeps a connection for a later answer.
+    fn keep(&self, reader: Reader) {
+        let mut idle = lock(&self.idle);
+        if idle.len() < MAX_READERS && reader.release().is_ok() {
+            idle.push(reader);
+        }
+    }
+
     /// Runs `read` on a thread that may block, in one snapshot. If the returned future is dropped,
     /// the running query is ended. A panic is a problem like any other.
     pub(crate) async fn run<T: Send + 'static>(
@@ -80,7 +122,7 @@ impl Readers {
         waiting: &Mutex<Waiting>,
         read: impl FnOnce(&Reader, Freshness) -> Result<T, Problem>,
     ) -> Result<T, Problem> {
-        let (reader, freshness) = self.begin()?;
+        let (reader, freshness) = self.begin(self.may_project)?;
         {
             let mut waiting = lock(waiting);
             if waiting.is_over {
@@ -91,14 +133,15 @@ impl Readers {
         let done = read(&reader, freshness);
         // From here on the connection belongs to another answer.
         lock(waiting).running = None;
-        if self.collector.is_none() && reader.release().is_ok() {
-            lock(&self.idle).push(reader);
+        if self.collector.is_none() {
+            self.keep(reader);
         }
         done
     }
 
-    /// Returns a connection with a snapshot.
-    fn begin(&self) -> Result<(Reader, Freshness), Problem> {
+    /// Returns a connection with a snapshot. `projects` projects what an append has left, if that takes
+    /// a moment only.
+    fn begin(&self, projects: bool) -> Result<(Reader, Freshness), Problem> {
         if let Some(Collector { machine, roots }) = &self.collector {
             let mut reader = open_to_read(&self.path, machine)?;
             let freshness = reader.refresh(roots, machine, RefreshLimit::Short, &mut |_| {})?;
@@ -112,7 +155,7 @@ impl Readers {
         let refresh =
             |reader: &mut Reader| reader.refresh(&[], "", RefreshLimit::None, &mut |_| {});
         let mut freshness = refresh(&mut reader)?;
-        if freshness.unprojected > 0 && self.may_project && self.project().is_ok() {
+        if freshness.unprojected > 0 && projects && self.project().is_ok() {
             freshness = refresh(&mut reader)?;
         }
         Ok((reader, freshness))
@@ -120,7 +163,7 @@ impl Readers {
 
     /// Projects what a runtime has appended, if that takes a moment only. Otherwise the answer counts
     /// what is missing from it.
-    fn project(&self) -> quipu_ledger::Result<()> {
+    pub(crate) fn project(&self) -> quipu_ledger::Result<()> {
         let store = Store::open(&self.path)?;
         store.set_longest_wait(MAX_CATCH_UP)?;
         store.set_longest_catch_up(MAX_CATCH_UP);

@@ -21,6 +21,7 @@ use axum::routing::{MethodFilter, MethodRouter, any};
 use crate::access::sign_in::{SignIn, set_cookie};
 use crate::access::{Access, Caller};
 use crate::call::{Asked, Call};
+use crate::live::{self, Live};
 use crate::mcp;
 use crate::problem::Problem;
 use crate::readers::Readers;
@@ -32,6 +33,9 @@ use crate::write::{self, Writing};
 
 /// The path of the link that signs a browser in. It needs no token.
 pub(crate) const SIGN_IN: &str = "/sign-in";
+
+/// The path of the streams of events, which end only with their clients.
+pub(crate) const EVENTS: &str = "/v1/events";
 
 /// The longest time from the headers of a request to its answer.
 pub(crate) const MAX_REQUEST_TIME: Duration = Duration::from_secs(30);
@@ -49,6 +53,7 @@ pub(crate) struct Shared {
     pub(crate) access: Access,
     pub(crate) sign_in: SignIn,
     pub(crate) readers: Arc<Readers>,
+    pub(crate) live: Arc<Live>,
     pub(crate) writing: Arc<Writing>,
     /// True if browsers reach the server by https, so that cookies need it too.
     pub(crate) is_https: bool,
@@ -81,6 +86,9 @@ pub(crate) fn router(
     for (path, methods) in paths {
         router = router.route(path, methods.router());
     }
+    let mut events = Methods::default();
+    events.add("GET,HEAD", MethodFilter::GET, live::events);
+    router = router.route(EVENTS, events.router());
     let mut sign_in = Methods::default();
     sign_in.add("GET,HEAD", MethodFilter::GET, redeem);
     router

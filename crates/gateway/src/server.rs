@@ -9,9 +9,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
+use axum::http::Request;
+use hyper::body::Incoming;
 use hyper::server::conn::http1;
+use hyper::service::{Service as _, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::server::graceful::GracefulShutdown;
 use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::{Notify, Semaphore};
@@ -21,6 +23,8 @@ use crate::access::origin::{Origin, Origins};
 use crate::access::sign_in::SignIn;
 use crate::access::tokens::{TokenError, TokenFolder};
 use crate::listener::{Kind, Listener, RemovedAtEnd};
+use crate::live::Live;
+use crate::outflow::{Connection, Metered, Outflow};
 use crate::readers::Readers;
 use crate::router::{SIGN_IN, Shared, router};
 use crate::routes::ROUTES;
@@ -81,13 +85,15 @@ impl Server {
             ),
             None => (Origins::of_socket(), None, String::new()),
         };
-        let readers = Readers::new(settings.ledger.clone(), settings.may_project);
-        let writing = Arc::new(Writing::new(&settings));
+        let readers = Arc::new(Readers::new(settings.ledger.clone(), settings.may_project));
+        let live = Arc::new(Live::new(&readers));
+        let writing = Arc::new(Writing::new(&settings, &live));
         let shared = Shared {
             settings: Arc::new(settings),
             access: Access { origins, tokens, cookie, running: Arc::default() },
             sign_in: SignIn::default(),
-            readers: Arc::new(readers),
+            live,
+            readers,
             writing,
             is_https: listener.origin.as_ref().is_some_and(Origin::is_https),
             started: jiff::Timestamp::now().as_microsecond(),
@@ -112,6 +118,12 @@ impl Server {
         Ok(Some(format!("{origin}{SIGN_IN}?code={code}")))
     }
 
+    /// Returns what all requests share.
+    #[cfg(test)]
+    pub(crate) fn shared(&self) -> Arc<Shared> {
+        Arc::clone(&self.shared)
+    }
+
     /// Returns the service of these routes, to be called without a network.
     #[cfg(test)]
     pub(crate) fn router(self, routes: &'static [crate::routes::Route]) -> Router {
@@ -122,6 +134,7 @@ impl Server {
     pub fn run(self, stop: &Stop) -> io::Result<()> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let writing = Arc::clone(&self.shared.writing);
+        let live = Arc::clone(&self.shared.live);
         let router = router(ROUTES, WRITES, self.shared);
         let ran = runtime.block_on(async {
             match self.listener.kind {
@@ -134,13 +147,13 @@ impl Server {
                         let _ = stream.set_nodelay(true);
                         Ok(stream)
                     };
-                    accept(next, router, stop).await;
+                    accept(next, router, &live, stop).await;
                 }
                 Kind::Unix(listener, removed) => {
                     let _removed: RemovedAtEnd = removed;
                     listener.set_nonblocking(true)?;
                     let listener = tokio::net::UnixListener::from_std(listener)?;
-                    accept(async || Ok(listener.accept().await?.0), router, stop).await;
+                    accept(async || Ok(listener.accept().await?.0), router, &live, stop).await;
                 }
             }
             Ok(())
@@ -157,10 +170,10 @@ impl Server {
 async fn accept<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
     mut accept: impl AsyncFnMut() -> io::Result<S>,
     router: Router,
+    live: &Live,
     stop: &Stop,
 ) {
     let connections = Arc::new(Semaphore::new(MAX_CONNECTIONS));
-    let open = GracefulShutdown::new();
     let stopped = stop.0.notified();
     tokio::pin!(stopped);
     loop {
@@ -177,19 +190,37 @@ async fn accept<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
             tokio::time::sleep(ACCEPT_PAUSE).await;
             continue;
         };
-        let service = TowerToHyperService::new(router.clone());
+        let outflow = Arc::new(Outflow::default());
+        let stream = Metered::new(stream, Arc::clone(&outflow));
+        // A WebSocket outlives its request, and a permit is needed as long as it is open.
+        let own = Connection { outflow, _permit: permit.ok().map(Arc::new) };
+        let router = TowerToHyperService::new(router.clone());
+        let service = service_fn(move |mut request: Request<Incoming>| {
+            request.extensions_mut().insert(own.clone());
+            router.call(request)
+        });
         let connection = http1::Builder::new()
             .timer(TokioTimer::new())
             .header_read_timeout(MAX_HEADER_TIME)
             .max_header_size(MAX_HEADER_BYTES)
             .max_headers(MAX_HEADERS)
-            .serve_connection(TokioIo::new(stream), service);
-        let connection = open.watch(connection);
+            .serve_connection(TokioIo::new(stream), service)
+            .with_upgrades();
+        let mut closing = live.closing();
         tokio::spawn(async move {
-            let _permit = permit;
-            // A connection that breaks off concerns its client only.
-            let _ = connection.await;
+            let mut connection = std::pin::pin!(connection);
+            tokio::select! {
+                // A connection that breaks off concerns its client only.
+                _ = connection.as_mut() => {}
+                () = closing.wait() => {
+                    connection.as_mut().graceful_shutdown();
+                    let _ = connection.as_mut().await;
+                }
+            }
         });
     }
-    let _ = tokio::time::timeout(GRACE, open.shutdown()).await;
+    live.close();
+    // A connection has its permit until it is closed, and so has a socket.
+    let ended = connections.acquire_many(MAX_CONNECTIONS as u32);
+    drop(tokio::time::timeout(GRACE, ended).await);
 }

@@ -24,6 +24,7 @@ use crate::routes::{Changes, ROUTES, Route};
 use crate::server::Server;
 use crate::settings::Settings;
 
+mod events;
 mod mcp;
 mod openapi;
 mod scope;

@@ -1,8 +1,9 @@
 //! Measures the HTTP server as runtimes use it: durable appends of one client and of many at once,
-//! beside the same appends through the library.
+//! beside the same appends through the library, and many subscribers to its events.
 
 mod append;
 mod server;
+mod subscribers;
 
 use anyhow::Result;
 
@@ -11,7 +12,7 @@ use crate::report::Report;
 
 /// The sizes of the measurements.
 pub(crate) struct Plan {
-    /// The number of appends of one client.
+    /// The number of appends of one client; 0 leaves appends out.
     pub(crate) appends: usize,
     /// The number of clients that append at the same time.
     pub(crate) clients: usize,
@@ -19,11 +20,18 @@ pub(crate) struct Plan {
     pub(crate) seconds: u64,
     /// The milliseconds by which strace delays each sync of the disk; 0 leaves this out.
     pub(crate) fsync_ms: u64,
+    /// The number of subscribers to the events; 0 leaves this out.
+    pub(crate) subscribers: usize,
 }
 
 /// Runs all measurements of the server.
 pub(crate) fn run(plan: &Plan, place: &Workplace) -> Result<Report> {
     let mut report = Report::new("gateway");
-    append::run(plan, place, &mut report)?;
+    if plan.appends > 0 {
+        append::run(plan, place, &mut report)?;
+    }
+    if plan.subscribers > 0 {
+        subscribers::run(plan, place, &mut report)?;
+    }
     Ok(report)
 }

@@ -59,6 +59,24 @@ impl Server {
         Ok(server)
     }
 
+    /// Returns the address.
+    pub(super) fn address(&self) -> &str {
+        &self.address
+    }
+
+    /// Returns the headers of every request.
+    pub(super) fn head(&self) -> String {
+        format!("Host: {}\r\nAuthorization: Bearer {}\r\n", self.address, self.token)
+    }
+
+    /// Returns the largest size of the server's memory so far, in bytes.
+    pub(super) fn peak_memory(&self) -> Result<u64> {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id()))?;
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+        let kilobytes = line.and_then(|line| line.trim().strip_suffix(" kB"));
+        Ok(1024 * kilobytes.context("no peak of memory")?.trim().parse::<u64>()?)
+    }
+
     /// Connects a client to a new session.
     pub(super) fn client(&self) -> Result<Client> {
         let stream = TcpStream::connect(&self.address)?;

@@ -20,6 +20,7 @@ const NOT_RUN: &[(&str, &str, &str)] = &[
     ("README.md", "quipu service install", "installs a unit for the user who runs the tests"),
     ("compaction.md", "quipu session headroom ID", "ID stands for any session; the example runs"),
     ("events.md", "quipu tail --events", "runs until Ctrl-C; `tail` runs it"),
+    ("events.md", "curl -N", "needs a server; `.ci/events.mjs` runs it"),
     ("http.md", "quipu serve", "runs until Ctrl-C"),
     ("http.md", "export QUIPU_TOKEN", "needs a server"),
     ("http.md", "curl localhost:4774/v1/sessions?limit=1", "needs a server; `serve` compares it"),

@@ -43,6 +43,7 @@ mod search;
 mod secrets;
 mod senders;
 mod serve;
+mod serve_events;
 mod serve_write;
 mod service;
 mod session;

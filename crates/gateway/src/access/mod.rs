@@ -11,12 +11,12 @@ pub(crate) mod tokens;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use axum::http::header::{AUTHORIZATION, COOKIE};
+use axum::http::header::{AUTHORIZATION, COOKIE, UPGRADE};
 use axum::http::{HeaderMap, Method, Uri};
 
 use crate::problem::Problem;
 use origin::Origins;
-use tokens::{Scope, TokenFolder};
+use tokens::{Scope, Token, TokenFolder};
 
 /// The largest number of requests of one token that are answered at the same time. The rest of the
 /// connections stay free for other tokens.
@@ -43,6 +43,8 @@ pub(crate) struct Caller {
     pub(crate) scope: Scope,
     /// The only agent whose sessions the caller may see; `None` for all agents.
     pub(crate) agent: Option<String>,
+    /// The token; `None` on a Unix socket.
+    token: Option<Token>,
     /// The value of the cookie, if it has to be sent again to stay valid.
     pub(crate) renewed: Option<String>,
     /// Counts the request until it is answered.
@@ -67,14 +69,16 @@ impl Access {
         self.origins.check(uri, headers)?;
         let Some(tokens) = &self.tokens else {
             // Only the owner of the ledger can open the socket.
-            return Ok(Caller { scope: Scope::Write, agent: None, renewed: None, _running: None });
+            let scope = Scope::Write;
+            return Ok(Caller { scope, agent: None, token: None, renewed: None, _running: None });
         };
         let is_reading = method == Method::GET || method == Method::HEAD;
         let (token, renewed) = match bearer(headers)? {
             Some(text) => (tokens.find(text), None),
             None => {
                 let text = self.cookie(headers).ok_or_else(Problem::no_token)?;
-                origin::check_same_site(headers, is_reading)?;
+                // Browsers name the page that opens a WebSocket, whatever site it is of.
+                origin::check_same_site(headers, is_reading && !headers.contains_key(UPGRADE))?;
                 let found = tokens.find_cookie(text);
                 let renewed = found.as_ref().filter(|(_, is_due)| *is_due);
                 let renewed = renewed.map(|_| text.to_owned());
@@ -87,9 +91,17 @@ impl Access {
         if !is_reading && !is_for_tools && token.scope != Scope::Write {
             return Err(Problem::forbidden("this token may only read"));
         }
-        let running = self.count(token.name)?;
-        let (scope, agent) = (token.scope, token.agent);
-        Ok(Caller { scope, agent, renewed, _running: Some(running) })
+        let running = self.count(token.name.clone())?;
+        let (scope, agent) = (token.scope, token.agent.clone());
+        Ok(Caller { scope, agent, token: Some(token), renewed, _running: Some(running) })
+    }
+
+    /// Returns whether the token of a caller that was admitted is still valid.
+    pub(crate) fn is_current(&self, caller: &Caller) -> bool {
+        match (&self.tokens, &caller.token) {
+            (Some(tokens), Some(token)) => tokens.is_current(token),
+            _ => true,
+        }
     }
 
     /// Returns the value of this server's cookie.

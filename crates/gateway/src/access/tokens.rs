@@ -219,11 +219,33 @@ impl TokenFolder {
         let idle = self.idle(&name).filter(|idle| stored.is_browser && *idle <= IDLE_TIME)?;
         let is_due = idle >= NOTE_AFTER;
         if is_due {
-            // If the use is not recorded, the browser has to sign in again earlier.
-            let file = OpenOptions::new().write(true).open(self.file(&name));
-            let _ = file.and_then(|file| file.set_modified(SystemTime::now()));
+            self.note_use(&name);
         }
         Some((stored.token(name), is_due))
+    }
+
+    /// Returns whether a token that was found before is still valid. Notes the use of a browser's.
+    pub(crate) fn is_current(&self, token: &Token) -> bool {
+        let Some(stored) = self.read(&token.name) else { return false };
+        let is_browser = stored.is_browser;
+        if stored.token(token.name.clone()) != *token {
+            return false;
+        }
+        match self.idle(&token.name) {
+            Some(idle) if is_browser => {
+                if idle >= NOTE_AFTER {
+                    self.note_use(&token.name);
+                }
+                idle <= IDLE_TIME
+            }
+            _ => true,
+        }
+    }
+
+    /// Notes that a browser uses its token. Without the note, it has to sign in again earlier.
+    fn note_use(&self, name: &str) {
+        let file = OpenOptions::new().write(true).open(self.file(name));
+        let _ = file.and_then(|file| file.set_modified(SystemTime::now()));
     }
 
     /// Returns the name and the file of a token, if the text has its secret.

@@ -19,6 +19,7 @@ use quipu_ledger::store::Session;
 use self::body::Bodies;
 use self::compactions::Compactions;
 use self::store_thread::StoreThread;
+use crate::live::Live;
 use crate::problem::Problem;
 use crate::settings::Settings;
 
@@ -34,10 +35,11 @@ pub(crate) struct Writing {
 impl Writing {
     /// Returns what the routes of a server need. The store is opened with the first request that
     /// writes.
-    pub(crate) fn new(settings: &Settings) -> Writing {
+    pub(crate) fn new(settings: &Settings, live: &Arc<Live>) -> Writing {
         let path: PathBuf = settings.ledger.clone();
-        let thread =
-            settings.may_write.then(|| StoreThread::new(path, settings.compaction.clone()));
+        let thread = settings
+            .may_write
+            .then(|| StoreThread::new(path, settings.compaction.clone()).telling(Arc::clone(live)));
         Writing { thread, bodies: Bodies::new(), compactions: Arc::default() }
     }
 

@@ -16,6 +16,7 @@ use quipu_ledger::store::{Append, AppendCall, Appended, CompactionSettings, Entr
 use tokio::sync::oneshot;
 
 use super::given::expect;
+use crate::live::Live;
 use crate::problem::Problem;
 
 /// The largest number of calls in one transaction, so that other processes can write in between.
@@ -67,6 +68,7 @@ enum Job {
 pub(crate) struct StoreThread {
     path: PathBuf,
     compaction: CompactionSettings,
+    live: Option<Arc<Live>>,
     is_over: Arc<AtomicBool>,
     /// The thread, once the first job came.
     running: Mutex<Option<Running>>,
@@ -85,7 +87,13 @@ impl StoreThread {
     /// Returns a thread for the ledger at `path`, which is started with the first job.
     pub(crate) fn new(path: PathBuf, compaction: CompactionSettings) -> StoreThread {
         let (is_over, transactions) = (Arc::default(), Arc::default());
-        StoreThread { path, compaction, is_over, running: Mutex::default(), transactions }
+        let (live, running) = (None, Mutex::default());
+        StoreThread { path, compaction, live, is_over, running, transactions }
+    }
+
+    /// Returns the thread, which tells the streams of events what its store does.
+    pub(crate) fn telling(self, live: Arc<Live>) -> StoreThread {
+        StoreThread { live: Some(live), ..self }
     }
 
     /// Appends entries. When this returns them, they are on disk.
@@ -151,6 +159,7 @@ impl StoreThread {
         let owner = Owner {
             path: self.path.clone(),
             compaction: self.compaction.clone(),
+            live: self.live.clone(),
             store: None,
             known: HashMap::new(),
             transactions: Arc::clone(&self.transactions),
@@ -173,6 +182,7 @@ impl StoreThread {
 struct Owner {
     path: PathBuf,
     compaction: CompactionSettings,
+    live: Option<Arc<Live>>,
     store: Option<Store>,
     /// Sessions by their whole id, which leads to no other session later.
     known: HashMap<String, Session>,
@@ -219,6 +229,9 @@ impl Owner {
         }
         let store = Store::open(&self.path)?;
         store.set_compaction(Some(self.compaction.clone()));
+        if let Some(live) = self.live.clone() {
+            store.listen(move |event| live.pass(event));
+        }
         Ok(self.store.insert(store).clone())
     }
 

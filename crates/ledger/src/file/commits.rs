@@ -176,6 +176,9 @@ mod watch {
                     Ok(_) => {}
                 }
                 if self.is_about_ledger() {
+                    // A log that was created is watched before the caller looks, so that no later
+                    // write is missed.
+                    self.follow_log();
                     return true;
                 }
             }
@@ -266,6 +269,25 @@ mod tests {
             std::fs::write(folder.path().join("other"), "text").unwrap();
             assert_eq!(commits.wait(Some(Duration::from_millis(50))), Woken::Late);
         }
+    }
+
+    #[test]
+    fn a_log_that_is_created_during_a_wait_is_watched_at_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("ledger.db");
+        let conn = rusqlite::Connection::open(&path).unwrap();
+        conn.execute_batch("PRAGMA journal_mode = wal; CREATE TABLE t (a)").unwrap();
+        drop(conn);
+        let mut commits = Commits::to(&path);
+        let waiting = std::thread::spawn(move || {
+            assert_eq!(commits.wait(LONG), Woken::Committed);
+            commits
+        });
+        let conn = rusqlite::Connection::open(&path).unwrap();
+        write(&conn);
+        let mut commits = waiting.join().unwrap();
+        write(&conn);
+        assert_eq!(commits.wait(LONG), Woken::Committed);
     }
 
     #[test]

@@ -115,6 +115,24 @@ fn each_record_has_one_frame_with_what_followed() {
 }
 
 #[test]
+fn r84_a_compaction_has_an_event() {
+    let home = Home::quick();
+    let store = Store::open(home.ledger_path()).unwrap();
+    let session = store.session_or_new("agent:main:main").unwrap();
+    let kept = session.append(Entry::user("hello")).unwrap().id;
+    let line = json!({
+        "type": "compaction", "summary": "They said hello.", "firstKeptEntryId": kept,
+        "tokensBefore": 9000,
+    });
+    session.append(Entry::json(line.to_string())).unwrap();
+    let frames = all(&reader(&store));
+    let changes = frames.last().unwrap()["changes"].as_array().unwrap();
+    assert_eq!(changes[1]["type"], "compaction", "{changes:?}");
+    assert_eq!((&changes[1]["phase"], &changes[1]["tokens_before"]), (&json!("end"), &json!(9000)));
+    assert_eq!(changes[1]["entry_id"], changes[0]["entry_id"]);
+}
+
+#[test]
 fn a_cursor_of_another_ledger_or_ahead_starts_over() {
     let home = Home::quick();
     let store = Store::open(home.ledger_path()).unwrap();
