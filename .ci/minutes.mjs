@@ -183,7 +183,7 @@ await clear();
 terminal.resize(80);
 
 // Links to files and transcripts, on a terminal that has them.
-await enter("FORCE_HYPERLINK=1 script -qec 'quipu sessions -n 1; quipu show 5ccc6b99 --last 1' /dev/null </dev/null | tr -d '\\r' | cat -v", "links", linked);
+await enter("FORCE_HYPERLINK=1 script -qec 'quipu sessions -n 1; quipu show 5ccc6b99 --last 1; quipu search zebra -n 1; quipu usage session -n 1; quipu tree 5ccc6b99' /dev/null </dev/null | tr -d '\\r' | cat -v", "links", linked);
 
 // A session is continued after its transcript was deleted.
 fs.rmSync(path.join(claude, "projects"), { recursive: true });

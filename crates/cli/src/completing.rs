@@ -61,6 +61,8 @@ struct Typed {
     has_dash: bool,
     /// In bash, which splits words at colons: the key of the filter whose value is completed.
     key: Option<String>,
+    /// The first of the two words of a command whose schema is printed.
+    schema_of: Option<String>,
     /// In bash: true if the word before is the key of a filter, and this one is empty. The colon may
     /// or may not be between them.
     is_after_key: bool,
@@ -90,6 +92,7 @@ impl Typed {
         Typed {
             has_dash: word(0).starts_with('-'),
             key,
+            schema_of: (word(2) == "schema").then(|| word(1).to_owned()),
             is_after_key: is_search && word(0).is_empty() && is_key(word(1)),
         }
     }
@@ -136,7 +139,11 @@ fn with_completer(arg: Arg, typed: &Typed) -> Arg {
             }
             None => query_words,
         },
-        ("COMMAND", "command") => schemas,
+        ("COMMAND", "command") => {
+            let first = typed.schema_of.clone();
+            let complete = move |typed: &OsStr| schemas(first.as_deref(), typed);
+            return arg.add(ArgValueCompleter::new(complete));
+        }
         _ => return arg,
     };
     // clap knows the values of `export --format` itself.
@@ -223,8 +230,16 @@ fn jobs(typed: &OsStr) -> Vec<CompletionCandidate> {
     matching(jobs.collect(), typed)
 }
 
-fn schemas(typed: &OsStr) -> Vec<CompletionCandidate> {
-    matching(schema::names().map(candidate).collect(), typed)
+/// Completes a command, or after its first word the second one.
+fn schemas(first: Option<&str>, typed: &OsStr) -> Vec<CompletionCandidate> {
+    let names: Vec<CompletionCandidate> = match first {
+        Some(first) => {
+            let second = |name: &'static str| name.strip_prefix(first)?.strip_prefix('-');
+            schema::names().filter_map(second).map(candidate).collect()
+        }
+        None => schema::names().map(candidate).collect(),
+    };
+    matching(names, typed)
 }
 
 /// Completes a filter of a query: first its key, then its value.
@@ -311,8 +326,9 @@ mod tests {
 
     #[test]
     fn commands_with_a_schema_are_offered() {
-        assert_eq!(values(&schemas("session-a".as_ref())), ["session-append"]);
-        assert!(schemas("".as_ref()).len() > 40);
+        assert_eq!(values(&schemas(None, "session-a".as_ref())), ["session-append"]);
+        assert_eq!(values(&schemas(Some("session"), "a".as_ref())), ["append"]);
+        assert!(schemas(None, "".as_ref()).len() > 40);
     }
 
     #[test]

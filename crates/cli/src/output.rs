@@ -130,6 +130,11 @@ impl Output {
         self.is_json = true;
     }
 
+    /// Returns whether errors are printed as JSON.
+    pub(crate) fn has_json_errors(&self) -> bool {
+        self.is_json
+    }
+
     /// Sets how current the answer is, for the object of an error.
     pub(crate) fn set_freshness(&mut self, fresh_as_of: Option<i64>, pending_bytes: Option<u64>) {
         self.freshness = Some((fresh_as_of, pending_bytes));

@@ -21,8 +21,10 @@ pub fn by_name(name: &str) -> Option<&'static dyn Format> {
     all().find(|format| format.name() == name)
 }
 
-/// Returns the format with this name, or else the only one whose name begins so.
+/// Returns the format with this name or title, or else the only one whose name begins so. Upper case
+/// and lower case are the same.
 pub fn by_beginning(text: &str) -> Option<&'static dyn Format> {
+    let text = &*text.to_lowercase().replace(' ', "-");
     let mut fitting = all().filter(|format| !text.is_empty() && format.name().starts_with(text));
     by_name(text).or_else(|| fitting.next().filter(|_| fitting.next().is_none()))
 }

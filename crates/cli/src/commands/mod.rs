@@ -296,6 +296,10 @@ pub(crate) fn main(arguments: Vec<OsString>) -> ExitCode {
     }
     let settings = match load(global, &mut output) {
         Ok(settings) => settings,
+        Err(error) if matches!(args.command, Some(Command::Statusline(_))) => {
+            let ran = statusline::without_settings(&error, &mut output);
+            return end(&mut output, ran);
+        }
         Err(error) => {
             output.error(&error);
             return error.exit_code();
@@ -335,7 +339,13 @@ fn end(output: &mut Output, ran: Result<()>) -> ExitCode {
     match ran.and(written) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            if !matches!(error.kind, Kind::PipeClosed | Kind::CheckFailed | Kind::Stopped) {
+            let is_silent = match error.kind {
+                Kind::PipeClosed | Kind::Stopped => true,
+                // Its findings were printed.
+                Kind::CheckFailed => !output.has_json_errors(),
+                _ => false,
+            };
+            if !is_silent {
                 output.error(&error);
             }
             error.exit_code()

@@ -138,7 +138,7 @@ fn facts(
     }
     for format in &status.formats {
         if let Some(oldest) =
-            format.oldest_transcript.as_ref().filter(|oldest| oldest.days_left.is_some())
+            format.oldest_transcript.as_ref().filter(|oldest| oldest.left_days.is_some())
         {
             facts.push(("oldest", status::oldest(&format.product, oldest)));
         }

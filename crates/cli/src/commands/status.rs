@@ -278,12 +278,12 @@ pub(super) fn oldest(title: &str, oldest: &OldestTranscript) -> Text {
         ago(oldest.modified_at),
         day(oldest.modified_at)
     ));
-    let Some(days_left) = oldest.days_left else { return text };
-    let left = match days_left {
+    let Some(left_days) = oldest.left_days else { return text };
+    let left = match left_days {
         ..=0 => "due for deletion".to_owned(),
         days => format!("{} left", count(days.unsigned_abs(), "day")),
     };
-    let style = if days_left <= 7 { Style::Warning } else { Style::Plain };
+    let style = if left_days <= 7 { Style::Warning } else { Style::Plain };
     let text = text.and(", ").with(style, left);
     match (oldest.cleanup_days, oldest.cleanup_from.as_str()) {
         (Some(days), "default") => text.and(format!(", assuming {title}'s default of {days} days")),

@@ -14,8 +14,8 @@ use serde_json::Value;
 
 use super::Context;
 use super::usage::blocks;
-use crate::error::Result;
-use crate::output::{clock, dollars, short};
+use crate::error::{CommandError, Result};
+use crate::output::{Output, clock, dollars, short};
 use crate::zone;
 
 /// Print one line for Claude Code's status line
@@ -54,6 +54,11 @@ pub(super) fn run(_: &Args, context: &mut Context) -> Result<()> {
     let recent = recent(context).unwrap_or_default();
     let line = line(&input, &recent, context, Timestamp::now().as_millisecond());
     Ok(context.output.line(line)?)
+}
+
+/// Prints what is wrong with the configuration instead of the line.
+pub(super) fn without_settings(error: &CommandError, output: &mut Output) -> Result<()> {
+    Ok(output.verbatim(&format!("quipu: {}", error.causes().next().unwrap_or_default()))?)
 }
 
 /// Returns the usage of today, or `None` if the ledger cannot be read now.

@@ -204,13 +204,15 @@ impl Text {
         broken(self.characters().collect(), width)
     }
 
-    /// Breaks a sentence of quipu into lines. A command in it (`` `quipu …` ``) stays on one line,
+    /// Breaks a sentence of quipu into lines. A command in it (`` `quipu …` ``, `` `-n 0` ``) stays on one line,
     /// even if it is wider than that, so that it can be copied.
     pub(crate) fn wrap_sentence(&self, width: usize) -> Vec<Text> {
         let mut characters: Vec<(Style, char)> = self.characters().collect();
         let starts = |rest: &[(Style, char)]| {
-            rest.len() > COMMAND.len()
-                && rest.iter().zip(COMMAND.chars()).all(|((_, letter), start)| *letter == start)
+            COMMANDS.iter().any(|start| {
+                rest.len() > start.len()
+                    && rest.iter().zip(start.chars()).all(|((_, letter), start)| *letter == start)
+            })
         };
         let mut at = 0;
         while at < characters.len() {
@@ -250,8 +252,8 @@ impl Text {
     }
 }
 
-/// The beginning of a command in a sentence.
-const COMMAND: &str = "`quipu ";
+/// The beginnings of a command and of an option in a sentence.
+const COMMANDS: [&str; 2] = ["`quipu ", "`-"];
 
 /// Stands for a space at which a line must not end. No text contains this character, because line
 /// breaks are escaped.

@@ -446,6 +446,11 @@ fn agents_have_several_names() {
     assert_eq!(claude.len(), 2);
     for name in ["Claude Code", "claude", "CLAUDE"] {
         assert_eq!(found(name), claude, "{name}");
+        let run = home.finish(home.command(["sessions", "--json", "--format", name]));
+        assert_eq!(run.stdout.lines().count(), claude.len(), "--format {name}: {run}");
+        let filter = format!("format:\"{name}\"");
+        let run = home.finish(home.command(["search", "--json", &filter, "price"]));
+        assert_eq!(run.code, 0, "{filter}: {run}");
     }
     let openclaw = found("openclaw");
     assert!(found("OpenClaw") == openclaw && openclaw.contains(&"\"h1\"".to_owned()));

@@ -455,6 +455,11 @@ fn the_status_line_is_always_one_line() {
     assert!(run("").contains(" · 5h $7.50 of $50.00, "), "{}", run(""));
     // Without a ledger and without input.
     let empty = Home::empty();
+    let wrong = Home::empty();
+    wrong.write(".config/quipu/config.toml", "ledger = [");
+    let output = wrong.finish(wrong.command(["statusline"]));
+    assert_eq!((output.code, output.stdout.lines().count()), (0, 1), "{output}");
+    assert!(output.stdout.starts_with("quipu: the configuration file "), "{output}");
     let output = empty.finish(empty.command(["statusline"]));
     assert_eq!((output.code, output.stdout.as_str()), (0, "quipu\n"), "{output}");
 }

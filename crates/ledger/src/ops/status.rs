@@ -345,7 +345,7 @@ fn oldest(
     Some(OldestTranscript {
         path: absolute(&root.path, &found.path).display().to_string(),
         modified_at,
-        days_left: days.map(|days| i64::from(days) - age),
+        left_days: days.map(|days| i64::from(days) - age),
         cleanup_days: days,
         cleanup_from: root.retention.from().to_owned(),
     })

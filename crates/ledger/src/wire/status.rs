@@ -157,7 +157,7 @@ pub struct OldestTranscript {
     /// The time of its last change, milliseconds UTC.
     pub modified_at: i64,
     /// The number of days until the agent deletes it; absent if the agent deletes nothing.
-    pub days_left: Option<i64>,
+    pub left_days: Option<i64>,
     /// The number of days without a change after which the agent deletes a transcript.
     pub cleanup_days: Option<u32>,
     /// The origin of `cleanup_days`: `configuration`, or the agent's `default`. The agent's own

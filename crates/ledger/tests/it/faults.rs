@@ -720,9 +720,9 @@ fn status_has_the_days_left_of_the_oldest_transcript() {
     let status = status(&home);
     let oldest = format_status(&status, "claude-code").oldest_transcript.clone().unwrap();
     assert!(oldest.path.ends_with(&path_of(2)), "{}", oldest.path);
-    assert_eq!(oldest.days_left, Some(9));
+    assert_eq!(oldest.left_days, Some(9));
     let oldest = format_status(&status, "openclaw").oldest_transcript.clone().unwrap();
-    assert_eq!(oldest.days_left, None, "OpenClaw deletes nothing by itself");
+    assert_eq!(oldest.left_days, None, "OpenClaw deletes nothing by itself");
     assert_eq!((oldest.cleanup_days, oldest.cleanup_from.as_str()), (None, "default"));
 }
 
@@ -749,7 +749,7 @@ fn the_configured_retention_is_used() {
             .filter(|finding| finding.severity == quipu_ledger::wire::Severity::Warning)
             .map(|finding| finding.hint.clone())
             .collect();
-        (oldest.days_left, oldest.cleanup_from, warnings.join("; "))
+        (oldest.left_days, oldest.cleanup_from, warnings.join("; "))
     };
     let (days, from, warning) = asked(Retention::Assumed);
     assert_eq!((days, from.as_str()), (Some(4), "default"));

@@ -46,8 +46,8 @@ pub(super) fn show(context: &mut Context, ledger: &Ledger) -> Result<()> {
     }
     let total: u64 = responses.values().sum();
     let days = responses.values().filter(|responses| **responses > 0).count() as u64;
-    let text = format!("  {} on {} since {first}", count(total, "response"), count(days, "day"));
-    context.output.line(Text::styled(Style::Dim, text))?;
+    let text = format!("{} on {} since {first}", count(total, "response"), count(days, "day"));
+    context.output.hanging(2, &Text::styled(Style::Dim, text))?;
     Ok(context.output.gap()?)
 }
 
@@ -84,18 +84,17 @@ fn lines(first: Date, today: Date, weeks: usize, responses: &HashMap<Date, u64>)
     let day = |week: usize, weekday: usize| {
         first.checked_add((week as i64 * 7 + weekday as i64).days()).ok()
     };
+    // The weeks in which a month begins, or the first one.
+    let month = |week: usize| day(week, 6).map(|day| day.month());
+    let begins = |week: &usize| week.checked_sub(1).is_none_or(|last| month(last) != month(*week));
+    let begins: Vec<usize> = (0..weeks).filter(begins).collect();
     let mut months = String::new();
-    let mut last = None;
-    for week in 0..weeks {
-        let month = day(week, 6).map(|day| day.month());
-        // A name of three letters needs room before the next.
-        if month != last && months.chars().count() <= week && week + 3 <= weeks {
-            months.extend(std::iter::repeat_n(' ', week - months.chars().count()));
-            months.push_str(
-                &day(week, 6).map(|day| day.strftime("%b").to_string()).unwrap_or_default(),
-            );
-            months.push(' ');
-            last = month;
+    for (number, week) in begins.iter().enumerate() {
+        // A name of three letters needs room before the next. Without it, it is left out, so that
+        // each name is above its own weeks.
+        let room = begins.get(number + 1).map_or(weeks + 1, |next| *next) - week;
+        if let (4.., Some(day)) = (room, day(*week, 6)) {
+            months = format!("{months:week$}{}", day.strftime("%b"));
         }
     }
     let mut lines = vec![Text::styled(Style::Dim, format!("     {}", months.trim_end()))];
@@ -130,12 +129,16 @@ mod tests {
             (day("2026-03-04"), 100),
             (day("2026-03-11"), 9),
         ]);
+        assert_eq!(
+            lines(day("2026-05-25"), day("2026-11-19"), 26, &responses)[0].render(false),
+            "      Jun Jul Aug  Sep Oct Nov"
+        );
         let lines = lines(day("2026-02-16"), day("2026-03-11"), 4, &responses);
         let text: Vec<String> = lines.iter().map(|line| line.render(false)).collect();
         assert_eq!(
             text,
             [
-                "     Feb",
+                "      Mar",
                 "Mon  ··░·",
                 "     ····",
                 "Wed  ··█▒",

@@ -446,7 +446,7 @@ impl Rules {
             }
             Condition::Agent(name) => Rule::Agent(name.clone()),
             Condition::OnlyAgent(name) => Rule::OnlyAgent(name.clone()),
-            Condition::Format(name) => Rule::Format(name.to_lowercase()),
+            Condition::Format(name) => Rule::Format(name.to_lowercase().replace(' ', "-")),
             Condition::Session(id) => Rule::Session(id.clone()),
             _ => Rule::Compaction,
         };
