@@ -7,7 +7,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::LazyLock;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde_json::Value;
 use tempfile::TempDir;
@@ -277,10 +277,16 @@ fn copy(from: &Path, to: &Path) {
     make_old(to);
 }
 
-/// Ten and a half days ago, so that the number of days does not depend on when the test runs. The
-/// same for all files, so that none is the oldest by accident.
-static LONG_AGO: LazyLock<SystemTime> =
-    LazyLock::new(|| SystemTime::now() - Duration::from_secs(252 * 60 * 60));
+/// The seconds of a day.
+const DAY: u64 = 24 * 60 * 60;
+
+/// Ten days ago, by the calendar and by the clock: on that day, at half of today's hours. The same for
+/// all files, so that none is the oldest by accident.
+static LONG_AGO: LazyLock<SystemTime> = LazyLock::new(|| {
+    let now = SystemTime::now();
+    let today = now.duration_since(UNIX_EPOCH).unwrap().as_secs() % DAY;
+    now - Duration::from_secs(10 * DAY + today / 2)
+});
 
 fn make_old(path: &Path) {
     File::options().write(true).open(path).unwrap().set_modified(*LONG_AGO).unwrap();
