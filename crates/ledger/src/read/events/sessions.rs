@@ -23,7 +23,7 @@ pub struct EventSession {
     pub session_id: String,
     /// The name of its project.
     pub project: String,
-    /// Claude Code's name of the project's folder.
+    /// The agent's name of the project's folder.
     pub slug: Option<String>,
     /// The folder in which it worked.
     pub path: Option<String>,

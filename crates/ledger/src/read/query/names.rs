@@ -8,7 +8,7 @@ use crate::file::ledger::Ledger;
 pub struct Names {
     /// Tools that were called.
     pub tools: Vec<String>,
-    /// Agents of sessions, by every name that filters take: `openclaw`, `openclaw/main`, `main`.
+    /// Agents of sessions, by every name that filters take: a format, `FORMAT/AGENT`, an agent.
     pub agents: Vec<String>,
 }
 
