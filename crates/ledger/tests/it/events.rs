@@ -388,8 +388,8 @@ fn subscribers_see_what_the_ledger_has() {
         let frames = all(&ledger);
         for session in &sessions {
             let of = frames.iter().filter(|frame| frame["session_id"] == session.id());
-            let moves = of.flat_map(|frame| frame["changes"].as_array().unwrap());
-            let last = moves.filter(|change| change["type"] == "leaf.moved").next_back();
+            let mut moves = of.flat_map(|frame| frame["changes"].as_array().unwrap());
+            let last = moves.rfind(|change| change["type"] == "leaf.moved");
             let leaf = session.leaf().unwrap().map(|leaf| Value::from(leaf.id));
             let expected = last.map_or(Value::Null, |change| change["leaf"].clone());
             assert_eq!(leaf.unwrap_or(Value::Null), expected, "seed {seed}");
