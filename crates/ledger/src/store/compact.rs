@@ -354,8 +354,8 @@ fn plan(
     wanted: &Compact<'_>,
 ) -> Result<Option<CompactionPlan>> {
     let (window, _) = window(&entries, settings, fields).unzip();
-    // If the window is not known, it is less than the context that was refused.
-    let window = window.or(wanted.refused);
+    // The window is less than the context that was refused, whatever was known of it.
+    let window = window.into_iter().chain(wanted.refused).min();
     let budget = Budget::new(&settings.rules, window);
     match pure::Plan::new(entries, budget, wanted.refused) {
         Ok(plan) => Ok(Some(CompactionPlan {

@@ -336,6 +336,33 @@ fn r80_an_overflow_is_compacted_until_it_fits() {
     assert!(matches!(error, Error::TooLong { limit: 2000, .. }), "{error}");
 }
 
+/// A refusal below the limit that is known proves that the window is smaller: each call makes the
+/// context smaller, until there is nothing left to replace. No call leaves it as it was.
+#[test]
+fn r80_a_refusal_below_the_limit_is_believed() {
+    let home = Home::quick();
+    let (_, session) = open(&home);
+    for turn in 0..10 {
+        session.append(Entry::user(&format!("{turn} {}", "word ".repeat(78)))).unwrap();
+        session.append(Entry::assistant("Yes.")).unwrap();
+    }
+    let settings = CompactionSettings { window: Some(1_000_000), ..CompactionSettings::default() };
+    let size = || session.headroom(&settings).unwrap().context_tokens;
+    let mut made = 0;
+    let error = loop {
+        let wanted = Compact { refused: Some(300_000 - 10_000 * made), ..Compact::default() };
+        let before = size();
+        match session.compact_now(&settings, &wanted, &Digest) {
+            Ok(compacted) => assert!(compacted.is_some(), "nothing was compacted"),
+            Err(error) => break error,
+        }
+        assert!(size() < before, "{} of {before}", size());
+        made += 1;
+        assert!(made < 20);
+    };
+    assert!(made > 1 && matches!(error, Error::TooLong { .. }), "{made}: {error}");
+}
+
 /// A model refuses a context right after a compaction: less is kept, although no message was added
 /// since.
 #[test]

@@ -49,7 +49,8 @@ pub struct Plan {
 pub enum NoPlan {
     /// There is nothing to summarise: the last entry is a compaction, or everything stays.
     Nothing,
-    /// Even the last message alone is too long.
+    /// A model refused the context, and even the last message alone is too long, or there is nothing
+    /// that a summary could replace.
     TooLong {
         /// The tokens of what has to stay.
         tokens: u64,
@@ -67,7 +68,8 @@ impl Plan {
     /// Plans a compaction.
     ///
     /// Half as much is kept until the context fits into the budget. `refused` is the number of
-    /// tokens that a model counted when it refused the context; then the context has to fit.
+    /// tokens that a model counted when it refused the context; then the context has to fit, and
+    /// there is a plan or an error other than [`NoPlan::Nothing`].
     pub fn new(path: PathEntries, budget: Budget, refused: Option<u64>) -> Result<Plan, NoPlan> {
         let after = path.entries.iter().rev().find(|entry| !entry.is_kept);
         let is_compacted = after.is_none_or(|entry| matches!(entry.kind, EntryKind::Compaction(_)));
@@ -93,7 +95,9 @@ impl Plan {
             let first = cut.map_or(0, |cut| cut.first_kept);
             let kept = cutter.tokens_from(first, &weighed).saturating_add(replayed);
             let total = scaled(kept.saturating_add(summary_tokens));
-            if keep == 0 || budget.limit().is_none_or(|limit| total <= limit) {
+            // Where everything stays, the model would refuse the same context again.
+            let is_cut = cut.is_some() || refused.is_none();
+            if keep == 0 || (is_cut && budget.limit().is_none_or(|limit| total <= limit)) {
                 break (cut, kept);
             }
             keep /= 2;
@@ -104,10 +108,14 @@ impl Plan {
         {
             return Err(NoPlan::TooLong { tokens: scaled(tokens_kept), limit });
         }
-        let leaf = path.leaf().map(str::to_owned).ok_or(NoPlan::Nothing)?;
-        let cut = cut.ok_or(NoPlan::Nothing)?;
-        let first = path.entries.get(cut.first_kept).ok_or(NoPlan::Nothing)?;
-        let first_kept = first.id.clone().ok_or(NoPlan::Nothing)?;
+        let nothing = || match refused {
+            Some(tokens) => NoPlan::TooLong { tokens, limit: budget.limit().unwrap_or_default() },
+            None => NoPlan::Nothing,
+        };
+        let leaf = path.leaf().map(str::to_owned).ok_or_else(nothing)?;
+        let cut = cut.ok_or_else(nothing)?;
+        let first = path.entries.get(cut.first_kept).ok_or_else(nothing)?;
+        let first_kept = first.id.clone().ok_or_else(nothing)?;
         let earlier = cutter.start().checked_sub(1).and_then(|index| path.entries.get(index));
         let earlier = earlier.and_then(|entry| match &entry.kind {
             EntryKind::Compaction(earlier) => Some(&**earlier),
