@@ -78,11 +78,12 @@ const steady = (line) => line
     return Math.abs(moved - weekEnd) <= 7 * day ? new Date(moved).toISOString().slice(0, 10) : date;
   })
   .replace(/list prices of [\d-]+/, "list prices of DAY")
-  .replace(/\d+ h ago {0,2}/, "1 day ago")
+  .replace(/\b\d h ago {0,2}|\d\d h ago ?/, "1 day ago")
   .trimEnd();
 /** Removes ages, and the width of their column. */
 const ageless = (line) => steady(line).replace(/\d+ \w+ ago|just now|20\d\d-\d\d-\d\d( \d\d:\d\d)?/g, "AGE")
-  .replace(/[\d.]+ kB/g, "SIZE").replace(/^( *collected) .*checked.*/, "$1 nothing new").replace(/ {2,}/g, "  ");
+  .replace(/[\d.]+ kB/g, "SIZE").replace(/^( *collected) .*checked.*/, "$1 nothing new")
+  .replace(/\d+ days left/, "N days left").replace(/ {2,}/g, "  ");
 /** Removes the calendar, which begins in another month each time. */
 const withoutCalendar = (lines) => lines.filter((line) => !/[·░▒▓█]{5}|^ +[A-Z][a-z]{2} [A-Z][a-z]{2}/.test(line));
 
