@@ -1,7 +1,7 @@
 //! Measures how much a ledger grows when a source is rewritten repeatedly.
 //!
-//! Each subject (a transcript, an index) has one function. It writes a file, changes a little of it
-//! before each sync, and returns the growth of the ledger.
+//! One function measures a transcript, another one an index. Each writes the file, changes a little
+//! of it before each sync, renames it at the end, and returns the growth of the ledger in bytes.
 
 use std::fs;
 use std::path::Path;
@@ -18,7 +18,8 @@ const TRANSCRIPT_BYTES: usize = 5_000_000;
 /// The size in bytes of the rewritten index.
 const INDEX_BYTES: usize = 5_000_000;
 
-/// The size in bytes of an entry of a real index. Nearly all of it is a report on the prompt.
+/// The size in bytes of an index entry, as in real indexes. Nearly all of it is a report on the
+/// prompt.
 const INDEX_ENTRY_BYTES: usize = 58_000;
 
 /// Rewrites a transcript `n_rewrites` times with small changes, syncs after each rewrite, and
@@ -40,7 +41,8 @@ fn transcript(n_rewrites: usize, seed: u64, place: &Workplace, report: &mut Repo
     fs::write(&path, lines.concat())?;
     place.remove_ledger()?;
     place.sync()?;
-    // The work that an import leaves for the next sync is done before the growth is counted.
+    // The second sync does the work that an import leaves for the next sync, so that it does not
+    // count as growth.
     place.sync()?;
     let ledger_at_first = place.ledger_bytes()?;
 
@@ -122,7 +124,7 @@ fn index(n_rewrites: usize, seed: u64, place: &Workplace, report: &mut Report) -
     Ok(ledger_at_last as f64 - ledger_at_first as f64)
 }
 
-/// Returns a report on a prompt: many words, few of them new.
+/// Returns a report on a prompt: a long text that repeats the same words.
 fn prompt_report(prng: &mut Prng, n: usize) -> String {
     let mut text = format!("workspace {n} ");
     while text.len() < INDEX_ENTRY_BYTES - 500 {
@@ -131,7 +133,8 @@ fn prompt_report(prng: &mut Prng, n: usize) -> String {
     text
 }
 
-/// Returns an index as OpenClaw writes it; the count changes with each message.
+/// Returns an index as OpenClaw writes it. An entry is a session id, a report and the number of
+/// messages, from which the time and the tokens are derived.
 fn render(entries: &[(String, String, usize)]) -> String {
     let entries: Vec<String> = entries
         .iter()
@@ -149,7 +152,7 @@ fn render(entries: &[(String, String, usize)]) -> String {
     format!("{{\n{}\n}}\n", entries.join(",\n"))
 }
 
-/// Returns the offset of the first text of a line, if the line has one.
+/// Returns the offset at which the first text in a line begins, if the line has one.
 fn text_start(line: &str) -> Option<usize> {
     [r#""content":""#, r#""text":""#]
         .iter()

@@ -2,8 +2,8 @@
 //! or parse the same files.
 //!
 //! Runs the built binary, so the figures are those of the program that people run. Only `store`,
-//! `compact` and `gateway` also link `quipu-ledger`, as runtimes do. A missed target is printed; with
-//! `--check` the exit code is then 1.
+//! `compact` and `gateway` also call the library `quipu-ledger`, as runtimes do. A missed target is
+//! printed. With `--check`, the exit code is then 1.
 
 mod compact;
 mod corpus;
@@ -31,7 +31,8 @@ use clap::{Args, Parser, Subcommand};
 use measure::Workplace;
 use report::{Report, say};
 
-/// Measure quipu: import, sync, growth, usage reports, search, recall, reading, the session store, compactions
+/// Measure quipu: import, sync, growth, usage reports, search, recall, reading, the session store,
+/// compactions, the HTTP server
 #[derive(Parser)]
 #[command(name = "quipu-bench", version)]
 struct Cli {
@@ -74,7 +75,7 @@ enum Task {
         /// Number of transcripts [default: as many as real homes of this size have]
         #[arg(long)]
         files: Option<usize>,
-        /// Then print which share of the bytes each kind of content takes
+        /// Also print which share of the bytes each kind of content takes
         #[arg(long)]
         shares: bool,
     },
@@ -138,9 +139,9 @@ enum Task {
         #[arg(long, value_parser = parse_size, default_value = "300MB")]
         huge: u64,
     },
-    /// Find one right session each for 20 questions, as an agent does
+    /// For each of 20 questions, find the one right session, as an agent does
     Recall {
-        /// Bytes of the generated home, besides the right sessions
+        /// Bytes of the generated home, without the sessions to find
         #[arg(long, value_parser = parse_size, default_value = "100MB")]
         size: u64,
         /// Also ask agentsview, for comparison
@@ -204,7 +205,7 @@ enum Task {
         /// Seconds that the slow summariser takes
         #[arg(long, default_value_t = 5)]
         seconds: u64,
-        /// Processes that append meanwhile
+        /// Processes that append while the summariser works
         #[arg(long, default_value_t = 4)]
         writers: usize,
         /// Folder of an installed pi (@earendil-works/pi-coding-agent); it plans the same session
@@ -222,14 +223,15 @@ enum Task {
         /// Clients that append at the same time
         #[arg(long, default_value_t = 64)]
         clients: usize,
-        /// Seconds in which they append
+        /// Seconds for which they append
         #[arg(long, default_value_t = 10)]
         seconds: u64,
         /// Milliseconds by which strace delays each sync of the disk, for a second measurement; 0
-        /// leaves it out
+        /// leaves that out
         #[arg(long, default_value_t = 0)]
         fsync_ms: u64,
-        /// Subscribers to 50 events a second, of which one in ten does not read; 0 leaves this out
+        /// Subscribers to 50 events a second, of which one in ten does not read; 0 leaves
+        /// subscribers out
         #[arg(long, default_value_t = 1000)]
         subscribers: usize,
     },
@@ -342,7 +344,7 @@ fn run(cli: &Cli) -> Result<bool> {
     Ok(report.passes() || !cli.common.check)
 }
 
-/// Generates a home and reports the speed.
+/// Generates a home and reports its size and the speed of generating.
 fn generate_report(
     plan: &generate::Plan,
     to: &std::path::Path,

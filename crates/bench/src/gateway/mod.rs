@@ -1,5 +1,5 @@
 //! Measures the HTTP server as runtimes use it: durable appends of one client and of many at once,
-//! beside the same appends through the library, and many subscribers to its events.
+//! compared with the same appends through the library; and many subscribers to its events.
 
 mod append;
 mod server;
@@ -16,11 +16,12 @@ pub(crate) struct Plan {
     pub(crate) appends: usize,
     /// The number of clients that append at the same time.
     pub(crate) clients: usize,
-    /// The seconds in which they append.
+    /// The number of seconds for which those clients append.
     pub(crate) seconds: u64,
-    /// The milliseconds by which strace delays each sync of the disk; 0 leaves this out.
+    /// The milliseconds by which strace delays each sync of the disk, for a second measurement; 0
+    /// leaves that out.
     pub(crate) fsync_ms: u64,
-    /// The number of subscribers to the events; 0 leaves this out.
+    /// The number of subscribers to the events; 0 leaves subscribers out.
     pub(crate) subscribers: usize,
 }
 

@@ -1,4 +1,4 @@
-//! A running server, and clients that keep their connection.
+//! Starts `quipu serve`, and clients that each keep one connection to it.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
@@ -10,10 +10,10 @@ use serde_json::Value;
 
 use crate::measure::Workplace;
 
-/// The arguments of every server.
+/// The arguments with which every server is started.
 const SERVE: [&str; 5] = ["serve", "--json", "--addr", "127.0.0.1:0", "--no-collect"];
 
-/// A server of the ledger. It is killed when this is dropped: what it acknowledged is on disk.
+/// A server process. Dropping this kills it. That loses nothing: acknowledged appends are on disk.
 pub(super) struct Server {
     child: Child,
     address: String,
@@ -21,16 +21,17 @@ pub(super) struct Server {
 }
 
 impl Server {
-    /// Starts a server of the ledger, which has to exist.
+    /// Starts a server for the ledger of `place`. The ledger must exist.
     pub(super) fn start(place: &Workplace) -> Result<Server> {
         Server::of(place, place.command(&SERVE))
     }
 
-    /// Starts a server whose disk takes longer. strace delays each sync; nothing else is traced.
+    /// Starts a server for which strace delays each sync of the disk. strace traces nothing else.
     pub(super) fn start_delayed(place: &Workplace, milliseconds: u64) -> Result<Server> {
         let served = place.command(&SERVE);
         let mut traced = Command::new("strace");
-        // With -D, the child is the server itself.
+        // With -D, the spawned process becomes the server, and strace runs beside it. So `child` is
+        // the server, for `Drop` and for `peak_memory`.
         traced.args(["-D", "-f", "--seccomp-bpf", "-qq", "-o", "/dev/null"]);
         traced.args(["-e", "trace=fsync,fdatasync", "-e"]);
         traced.arg(format!("inject=fsync,fdatasync:delay_enter={milliseconds}000"));
@@ -43,9 +44,10 @@ impl Server {
         Server::of(place, traced)
     }
 
+    /// Starts `command` with a new token, and waits until it prints its address.
     fn of(place: &Workplace, mut command: Command) -> Result<Server> {
         let name = format!("bench-{}", std::process::id());
-        // A server before this one may have left its token.
+        // An earlier server of this process may have used a token of the same name.
         let _ = place.quipu(&["token", "revoke", &name]);
         let made = place.quipu(&["token", "new", &name, "--scope", "write"])?;
         let token = String::from_utf8(made.stdout)?.trim().to_owned();
@@ -59,12 +61,12 @@ impl Server {
         Ok(server)
     }
 
-    /// Returns the address.
+    /// Returns the server's address, for example `127.0.0.1:41234`.
     pub(super) fn address(&self) -> &str {
         &self.address
     }
 
-    /// Returns the headers of every request.
+    /// Returns the headers that every request has: host and token.
     pub(super) fn head(&self) -> String {
         format!("Host: {}\r\nAuthorization: Bearer {}\r\n", self.address, self.token)
     }
@@ -77,7 +79,7 @@ impl Server {
         Ok(1024 * kilobytes.context("no peak of memory")?.trim().parse::<u64>()?)
     }
 
-    /// Connects a client to a new session.
+    /// Connects a client and creates a session for it.
     pub(super) fn client(&self) -> Result<Client> {
         let stream = TcpStream::connect(&self.address)?;
         stream.set_nodelay(true)?;
@@ -100,7 +102,7 @@ impl Drop for Server {
     }
 }
 
-/// A client of one session.
+/// A client that appends to one session.
 pub(super) struct Client {
     stream: BufReader<TcpStream>,
     head: String,
@@ -108,7 +110,7 @@ pub(super) struct Client {
 }
 
 impl Client {
-    /// Appends a line. Returns the time until its answer.
+    /// Appends a line. Returns the time from sending the request to reading the whole answer.
     pub(super) fn append(&mut self, line: &str) -> Result<Duration> {
         let path = self.path.clone();
         Ok(self.post(&path, line)?.0)

@@ -1,6 +1,6 @@
 //! The projects of the sessions: a folder, a branch, source files that are read and edited
-//! repeatedly, and commands that are run repeatedly. They are the reason why real transcripts
-//! repeat themselves.
+//! repeatedly, and commands that are run repeatedly. Real transcripts repeat the same bytes because
+//! of these.
 
 use super::json::push_display;
 use super::material::{Material, push_material};
@@ -14,7 +14,7 @@ const N_FILES: usize = 20;
 pub(crate) struct Project<'a> {
     /// The names and phrases of its sessions.
     pub(crate) words: Topic<'a>,
-    /// Absolute folder on the machine that the sessions pretend to come from.
+    /// The absolute path of the folder, on the invented machine of the sessions.
     pub(crate) folder: String,
     pub(crate) branch: String,
     pub(crate) files: Vec<SourceFile>,
@@ -59,17 +59,19 @@ impl<'a> Project<'a> {
         Self { words, folder, branch, files, outputs }
     }
 
-    /// Returns the folder's name in Claude Code's spelling: every other character is a dash.
+    /// Returns the folder as Claude Code spells it in a name: each character that is not an ASCII
+    /// letter or digit becomes a dash. For example `-home-dev-work-parser-7`.
     pub(crate) fn slug(&self) -> String {
         self.folder.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect()
     }
 
-    /// Returns a file to work on; a few of them get most of the work.
+    /// Returns a file to work on. Most calls return one of the first few files.
     pub(crate) fn file(&self, prng: &mut Prng) -> &SourceFile {
         &self.files[prng.skewed(0, self.files.len() - 1)]
     }
 
-    /// Appends about `target` bytes of a command's output: new lines, or earlier ones.
+    /// Appends about `target` bytes of a command's output: new text for 200 calls of 1,000, or else
+    /// the text of an earlier output.
     pub(crate) fn push_output(&self, prng: &mut Prng, out: &mut String, target: usize) {
         let material = Material::of_shell(prng);
         if prng.chance(200) {
@@ -86,7 +88,7 @@ impl<'a> Project<'a> {
         }
     }
 
-    /// Appends a change of `old`: the same lines with about `n_new` bytes of new code among them.
+    /// Appends the lines of `old` with about `n_new` bytes of new code in the middle.
     pub(crate) fn push_edited(&self, prng: &mut Prng, out: &mut String, old: &str, n_new: usize) {
         let half = old.floor_char_boundary(old.len() / 2);
         let at = old[..half].rfind('\n').map_or(0, |at| at + 1);
@@ -99,16 +101,16 @@ impl<'a> Project<'a> {
 
 /// Returns the size of a project's `number`-th file: most are small, a few are large.
 ///
-/// The size is not random: the first file gets a third of the work, and its size would decide the
-/// composition of a whole session.
+/// The size is not random. [`Project::file`] returns the first file for more than a third of the
+/// calls, so a random size of that file would decide what a whole session consists of.
 fn file_size(number: usize) -> usize {
-    // Eleven has no common factor with the number of files, so each rank is used once.
+    // 11 has no common factor with `N_FILES`, so each rank is used once.
     let rank = (number * 11 + 13) % N_FILES;
     let quantile = (rank as f64 + 0.5) / N_FILES as f64;
     1_500 + (quantile.powi(3) * 38_500.0) as usize
 }
 
-/// Returns up to `at_most` bytes of a file as complete lines, from a random start.
+/// Returns complete lines of a file, up to `at_most` bytes, from a random line on.
 pub(crate) fn slice_of<'f>(file: &'f SourceFile, prng: &mut Prng, at_most: usize) -> &'f str {
     let text = &file.text;
     let from = text.floor_char_boundary(prng.below(text.len()));

@@ -1,4 +1,4 @@
-//! A runtime that appends through the command line and waits for each answer.
+//! A runtime that appends through `quipu session append` and waits for each answer.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Child, ChildStdin, ChildStdout, Stdio};
@@ -12,6 +12,7 @@ use crate::measure::Workplace;
 /// The number of words of a typical message.
 const MESSAGE_WORDS: usize = 120;
 
+/// A running `quipu session append`.
 pub(crate) struct Runtime {
     child: Child,
     input: Option<ChildStdin>,
@@ -20,7 +21,7 @@ pub(crate) struct Runtime {
 }
 
 impl Runtime {
-    /// Starts a process that appends to a new session.
+    /// Creates a session and starts a process that appends to it.
     pub(super) fn start(place: &Workplace) -> Result<Runtime> {
         Runtime::of(place, &Runtime::session(place)?, &[])
     }
@@ -31,7 +32,8 @@ impl Runtime {
         Ok(String::from_utf8(made.stdout)?.trim().to_owned())
     }
 
-    /// Starts a process that appends to a session, with further options.
+    /// Starts a process that appends to `session`, with the given command-line options. Appends a
+    /// first message.
     pub(crate) fn of(place: &Workplace, session: &str, options: &[&str]) -> Result<Runtime> {
         let mut command = place.command(&["session", "append", session]);
         command.args(options);
@@ -41,12 +43,13 @@ impl Runtime {
         let output = child.stdout.take().context("the child has no stdout")?;
         let mut runtime =
             Runtime { child, input, output: BufReader::new(output), answer: String::new() };
-        // The first append also waits for the process to start.
+        // The first append waits for the process to start, so its time is not measured.
         runtime.append(&message(0))?;
         Ok(runtime)
     }
 
-    /// Appends a line and waits until it is on disk.
+    /// Appends a line and waits until it is on disk. Returns the time from writing the line to
+    /// reading the answer.
     pub(crate) fn append(&mut self, line: &str) -> Result<Duration> {
         let started = Instant::now();
         let input = self.input.as_mut().context("the runtime has ended")?;
@@ -61,6 +64,7 @@ impl Runtime {
         Ok(took)
     }
 
+    /// Closes the input and waits for the process to exit. Fails if its exit code is not 0.
     pub(crate) fn end(mut self) -> Result<()> {
         drop(self.input.take());
         ensure!(self.child.wait()?.success(), "`quipu session append` failed");
@@ -68,7 +72,7 @@ impl Runtime {
     }
 }
 
-/// Returns a message of about a kilobyte, with its newline.
+/// Returns a message of about 730 bytes, with its newline.
 pub(crate) fn message(number: usize) -> String {
     let words: Vec<String> = (0..MESSAGE_WORDS)
         .map(|word| format!("w{}", (number * 7919 + word * 104_729) % 5000))

@@ -117,7 +117,8 @@ fn restore(args: &Args, context: &mut Context, file: &Path) -> Result<()> {
         }
     }
     let report = prepared.swap().map_err(|error| cannot_restore(error, &ledger))?;
-    // The restored file is no longer a backup: this machine collects into it.
+    // Opening it gives the restored file a write-ahead log and a lock, so that it no longer counts
+    // as a backup, and stores that this machine collects into it.
     drop(context.open_to_collect()?);
     if !report.forgotten_session_ids.is_empty() {
         let warning = format!(
@@ -150,7 +151,8 @@ fn restore(args: &Args, context: &mut Context, file: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Opens the ledger for writing, to record the backup in it, or else for reading.
+/// Opens the ledger for writing, to record the backup in it. Opens it for reading if it cannot be
+/// written to.
 fn open(context: &Context) -> Result<Ledger> {
     let path = &context.settings.ledger.value;
     if !Ledger::is_at(path)? {
@@ -171,7 +173,8 @@ fn show(bar: &mut Bar, progress: BackupProgress) {
     }
 }
 
-/// Adds hints to an error of making a backup. Most have their cause in FILE, not in the ledger.
+/// Adds a hint to an error of making a backup. Most of these errors are about FILE, not about the
+/// ledger.
 fn cannot_back_up(error: Error) -> CommandError {
     let hint = match (&error, error.trouble()) {
         (Error::TargetExists { .. }, _) => {
@@ -190,7 +193,7 @@ fn cannot_back_up(error: Error) -> CommandError {
     CommandError::from_source(error.into()).hint(hint)
 }
 
-/// Adds hints to an error of restoring: about the backup, or about the file that it replaces.
+/// Adds a hint to an error of restoring a backup over the file at `ledger`.
 fn cannot_restore(error: quipu_ledger::Error, ledger: &Path) -> CommandError {
     use quipu_ledger::Error;
     let hint = match &error {

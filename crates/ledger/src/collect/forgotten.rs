@@ -1,12 +1,13 @@
-//! The seam between collecting and forgetting. Collecting asks about forgotten sessions only here;
-//! a test keeps `truth::forgotten` out of every other file of this layer.
+//! Keeps forgotten sessions out of collecting. Other files of this layer ask about forgotten
+//! sessions only here; a test fails if one of them uses `truth::forgotten`.
 //!
-//! The questions, in the order of a sync:
+//! The steps, in the order of a sync:
 //! - planning leaves out paths that name a forgotten session, and sources that belong to one;
 //! - a reader leaves out a file whose first lines name one ([`Reader::is_forgotten`]);
-//! - lines of files that many sessions share read as blanks, and an index is stored without its
-//!   entries about forgotten sessions ([`FileGate`]);
-//! - a writer drops what was read before a session was forgotten ([`Gate::changed`]).
+//! - in files that many sessions share, blanks replace the lines of forgotten sessions; an index is
+//!   stored without its entries about them ([`FileGate`]);
+//! - if a session is forgotten during the sync, a writer drops what was read of it before
+//!   ([`Gate::changed`]).
 
 use std::borrow::Cow;
 
@@ -44,14 +45,14 @@ impl Gate {
         Ok(Gate { marks: Forgotten::load(conn)? })
     }
 
-    /// Returns the gate of this moment if other sessions are forgotten than when this one was
-    /// loaded.
+    /// Returns a new gate if the set of forgotten sessions has changed since this one was loaded.
     pub(super) fn changed(&self, conn: &Connection) -> Result<Option<Gate>> {
         Ok(Some(Gate::load(conn)?).filter(|now| now.marks != self.marks))
     }
 
-    /// Leaves out every file whose path names a forgotten session: live, archived, in another
-    /// folder or under another root, and everything below it.
+    /// Leaves out every file whose path names a forgotten session: its transcript, its archives,
+    /// and the files in its folder. The same names in another folder or under another root count
+    /// too.
     pub(crate) fn leave_out(&self, roots: &[RootPath], discovery: &mut Discovery) {
         let skipped = &mut discovery.skipped;
         discovery.found.retain(|found| {
@@ -92,7 +93,7 @@ impl Gate {
         self.marks.has(format.name(), agent, session_id)
     }
 
-    /// Returns what the gate means for one file.
+    /// Returns the gate for one file.
     pub(crate) fn file<'a>(
         &'a self,
         format: &'static dyn Format,
@@ -113,12 +114,12 @@ pub(crate) struct FileGate<'a> {
     marks: &'a Forgotten,
     format: &'static dyn Format,
     origin: &'a Origin,
-    /// Set if lines of forgotten sessions may be among those of other sessions.
+    /// Set if the file may hold lines of forgotten sessions among those of other sessions.
     judge: Option<Judge<'a>>,
 }
 
 impl FileGate<'_> {
-    /// Returns whether the file may hold bytes of a forgotten session, by its path.
+    /// Returns whether the file may hold bytes of a forgotten session, judging by its path.
     pub(super) fn may_hold_forgotten(&self) -> bool {
         self.marks.claims(self.format, self.origin) || shared_lines::is_shared(self.origin)
     }
@@ -133,14 +134,14 @@ impl FileGate<'_> {
         self.judge.is_some_and(|judge| judge.judge(line) == Verdict::Forgotten)
     }
 
-    /// Returns whether a line that is too long for memory belongs to a forgotten session, judged by
-    /// its first and last bytes.
+    /// Returns whether a line that is too long for memory belongs to a forgotten session, judging
+    /// by its first and last bytes.
     pub(super) fn is_long_line_forgotten(&self, ends: &[u8]) -> bool {
         self.judge.is_some_and(|judge| judge.judge_torn(ends) == Verdict::Forgotten)
     }
 
-    /// Returns whether a last line may not be stored before it is whole: until then it is not known
-    /// whether it belongs to a forgotten session.
+    /// Returns whether an unfinished last line must not be stored yet, because it belongs to a
+    /// forgotten session or may turn out to.
     pub(super) fn holds_back(&self, line: &[u8]) -> bool {
         self.judge.is_some_and(|judge| judge.judge(line) != Verdict::Kept)
     }
@@ -174,8 +175,8 @@ impl Reader<'_, '_> {
         Ok(self.is_forgotten_by_header()? || self.works_for_forgotten()?)
     }
 
-    /// Returns whether the header of a transcript whose path names no session names a forgotten
-    /// one.
+    /// Returns whether the header names a forgotten session. Only the header of a transcript is
+    /// read, and only if the path names no session.
     fn is_forgotten_by_header(&self) -> Result<bool> {
         if self.origin.session.is_some() || !self.origin.part.is_transcript() {
             return Ok(false);
@@ -184,8 +185,8 @@ impl Reader<'_, '_> {
         Ok(session.is_some_and(|session| self.gate.is_session_forgotten(&session)))
     }
 
-    /// Returns whether an agent's file beside its session, not below it, names a forgotten
-    /// session that it works for.
+    /// Returns whether a sub-agent's file names a forgotten session as its parent. Its path does
+    /// not show that if the file is beside the parent's file, not in the parent's folder.
     fn works_for_forgotten(&mut self) -> Result<bool> {
         if self.origin.part != Part::Agent {
             return Ok(false);

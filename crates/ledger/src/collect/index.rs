@@ -1,4 +1,5 @@
-//! Reads an index: its newest bytes, and its changes since the last sync.
+//! Reads an index file (for example OpenClaw's `sessions.json`) and finds what changed in it since
+//! the last sync.
 //!
 //! A damaged index never replaces the last good one.
 
@@ -18,13 +19,14 @@ use crate::base::clock;
 use crate::truth::indexes::{self, Packed};
 use crate::truth::journal::{Event, SourceNumber};
 
-/// The largest size of an index in bytes. No agent writes one that is nearly as large.
+/// The largest index that is read, in bytes. No agent writes one that is nearly as large.
 const MAX_INDEX_BYTES: u64 = 512 << 20;
 
 /// The changes in the newest version of an index.
 #[derive(Debug, Default)]
 pub(crate) struct IndexUpdate {
-    /// The new bytes; `None` if they cannot be parsed and the last good ones stay.
+    /// The new bytes. `None` if they are too long, or cannot be parsed while the ledger has good
+    /// ones: the stored bytes stay.
     pub(crate) bytes: Option<Packed>,
     /// Keys with any changed field, including counters and times.
     pub(crate) changed: Vec<Binding>,
@@ -35,7 +37,7 @@ pub(crate) struct IndexUpdate {
     pub(crate) problems: Vec<Problem>,
 }
 
-/// A change of a key's identity, routing or state.
+/// A change of a key's identity, routing or state, for the journal. A removed key has no session.
 #[derive(Debug, Default)]
 pub(crate) struct Note {
     key: String,
@@ -139,14 +141,14 @@ impl IndexUpdate {
         IndexUpdate { problems: vec![problem], ..IndexUpdate::default() }
     }
 
-    /// Adds the facts about a key that the journal keeps for ever.
+    /// Adds the changes of a key that the journal keeps for ever; `was` is its last version.
     fn note(&mut self, was: Option<&Binding>, binding: &Binding) {
         let is_known = |session: &String| {
             was.is_some_and(|was| {
                 was.session.as_ref() == Some(session) || was.earlier.contains(session)
             })
         };
-        // Earlier sessions of the key come first: the last event names the current one.
+        // Earlier sessions of the key come first, so that the last event names the current session.
         for session in binding.earlier.iter().filter(|session| !is_known(session)) {
             self.notes.push(Note {
                 key: binding.key.clone(),

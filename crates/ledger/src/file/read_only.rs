@@ -1,11 +1,12 @@
-//! Ledgers that this process may read but not write to: on a read-only disk, in a folder of another
-//! user, a copy without write permission, a backup.
+//! Decides how to open a ledger that this process may read but not write to: on a read-only disk,
+//! in a folder of another user, a copy without write permission, a backup.
 //!
 //! Even for reading, SQLite creates the shared memory of the write-ahead log beside the file. The
 //! ledger is opened as immutable if SQLite cannot create that file, if SQLite may not write to the
 //! ledger and would leave that file behind, or if the disk is full. SQLite then takes no lock and
 //! reads no log. That is safe only if no log with newer records is beside the file. While another
-//! process writes, shared memory exists, and the file is opened in the ordinary way.
+//! process writes, the file of the shared memory exists, and the ledger is opened in the ordinary
+//! way.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -23,11 +24,12 @@ pub(crate) fn immutable(path: &Path) -> PathBuf {
     sqlite_uri(path, "immutable=1").into()
 }
 
-/// Returns whether the file is a backup: it has no log, and no writer's lock is beside it.
+/// Returns whether the file is a backup: it does not use a write-ahead log, and no writer's lock
+/// file is beside it. Waits at most `longest` for a process that keeps readers out.
 ///
-/// Permissions cannot decide it, because root ignores them. Two ledgers without a log are no
-/// backups, because a lock is beside them: one whose restore was killed, and a backup that was
-/// moved to a ledger's path by hand. Both get a log again.
+/// File permissions cannot decide this, because root ignores them. A file without a log is a ledger
+/// if a lock file is beside it: its restore was killed, or somebody moved a backup to a ledger's
+/// path. The next writer gives it a log again.
 pub(crate) fn is_backup(path: &Path, found: &FoundAtPath, longest: Duration) -> bool {
     let has_log = match found {
         FoundAtPath::Nothing => return false,

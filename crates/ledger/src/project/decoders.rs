@@ -1,6 +1,8 @@
-//! The decoders that derived the projection: one row for each format with records in this ledger.
+//! Stores which decoders derived the projection: the version of each format that has records in
+//! this ledger.
 //!
-//! A new format never causes a rebuild, and neither does a new version of a format without records.
+//! Formats without records are not stored. So neither a new format nor a new version of a format
+//! without records causes a rebuild.
 
 use foldhash::HashSet;
 use quipu_transcript::format::{self, Format};
@@ -9,7 +11,7 @@ use rusqlite::{OptionalExtension, Transaction};
 use crate::Result;
 use crate::base::ids::SourceId;
 
-/// The decoders that were stored since the fold began.
+/// The decoders that were already stored by this fold, so that each one is stored once.
 #[derive(Debug, Default)]
 pub(crate) struct Decoders {
     formats: HashSet<&'static str>,
@@ -26,7 +28,7 @@ impl Decoders {
         Ok(())
     }
 
-    /// Stores the decoder of a source that the journal names.
+    /// Stores the decoder of the format of a source that an event of the journal names.
     pub(crate) fn note_source(&mut self, tx: &Transaction<'_>, source: SourceId) -> Result<()> {
         if !self.sources.insert(source) {
             return Ok(());

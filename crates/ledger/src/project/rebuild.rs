@@ -1,7 +1,8 @@
-//! Derives the projection from the records, in slices.
+//! Derives the projection from the records, in slices: from the first record (rebuild), or from the
+//! first one that is not projected yet (catch-up).
 //!
-//! The next command that needs the projection continues an interrupted rebuild. Never changes a
-//! record.
+//! Each slice is committed. If a rebuild is interrupted, the next command that needs the projection
+//! continues it. Never changes a record.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -30,18 +31,19 @@ const MAX_SLICE_BYTES: u64 = 32 << 20;
 /// The longest time between two commits, so that other processes can write.
 const MAX_SLICE_TIME: Duration = Duration::from_millis(500);
 
-/// The largest lag, in records, that [`catch_up_step`] projects. A larger lag is caught up in
-/// slices, which write the search index in bulk.
+/// The largest lag, in records, that [`catch_up_step`] projects. For a larger lag,
+/// [`catch_up_in_slices`] is faster: it can write the search index in bulk.
 const MAX_INCREMENTAL_LAG: i64 = 16_384;
 
 /// The limit of a slice that may project every record.
 const ALL_RECORDS: i64 = i64::MAX;
 
-/// The size of collected words, in bytes, at which they are sorted. It bounds memory.
+/// The size of the collected words, in bytes, at which they are sorted and handed to the index.
+/// This bounds memory.
 const MAX_WORDS_IN_MEMORY: usize = 4 << 20;
 
-/// Drops the projection and derives it again. Passes the number of finished records and of all
-/// records to `progress`.
+/// Drops the projection and derives it again. Passes the seq of the last projected record and that
+/// of the ledger's last record to `progress`.
 pub fn rebuild(ledger: &mut Ledger, progress: &mut dyn FnMut(u64, u64)) -> Result<RebuildReport> {
     rebuild_until(ledger, None, progress)
 }
@@ -104,8 +106,8 @@ pub(crate) fn behind_error(ledger: &Ledger) -> Result<Error> {
     Ok(Error::Behind { path: ledger.path().to_owned(), done: total - missing.min(total), total })
 }
 
-/// Returns the number of records after `seq`. Like every number of records that people see, it
-/// leaves out the lines of the journal.
+/// Returns the number of records after `seq`, without the lines of the journal. No number of
+/// records that people see counts them.
 pub(crate) fn count_after(conn: &Connection, seq: i64) -> Result<u64> {
     let sql = "SELECT count(*) FROM records WHERE seq > ?1 AND generation <> ?2";
     let count = conn
@@ -155,8 +157,8 @@ pub(crate) enum CatchUpStep {
     SlicesNeeded,
 }
 
-/// Projects the lines that stores have appended, for about `limit`. The state in `fold` must be
-/// current.
+/// Projects the lines that runtimes appended to native sessions, for about `limit`. The state in
+/// `fold` must be new, or no other process may have projected records since its last use.
 pub(crate) fn catch_up_step(
     tx: &Transaction<'_>,
     fold: &mut Fold,
@@ -177,7 +179,7 @@ pub(crate) fn catch_up_step(
     })
 }
 
-/// Returns whether a record after this one is not a line that a store appended.
+/// Returns whether a record after `after` is something else than a line of a native session.
 pub(crate) fn has_other_than_appended(tx: &Transaction<'_>, after: i64) -> Result<bool> {
     Ok(tx
         .prepare_cached(
@@ -189,8 +191,9 @@ pub(crate) fn has_other_than_appended(tx: &Transaction<'_>, after: i64) -> Resul
         .query_row([after], |row| row.get(0))?)
 }
 
-/// Projects the lines that stores appended before this call. Returns false if other records are
-/// missing too. Fails with [`Error::Behind`] after the ledger's deadline.
+/// Projects the lines that runtimes appended to native sessions before this call. Returns false if
+/// [`catch_up_in_slices`] is needed: other records or too many records are missing, or another
+/// version derived the projection. Fails with [`Error::Behind`] after the ledger's deadline.
 pub(crate) fn catch_up_appended(ledger: &mut Ledger) -> Result<bool> {
     let Some(Projected { last_record: until, .. }) = projected(ledger.conn())? else {
         return Ok(false);
@@ -206,8 +209,8 @@ pub(crate) fn catch_up_appended(ledger: &mut Ledger) -> Result<bool> {
     Ok(true)
 }
 
-/// Projects everything up to the last record. Works in slices only if records other than appended
-/// lines are missing.
+/// Projects everything up to the last record. Works in slices only if [`catch_up_appended`] does
+/// not suffice.
 pub(crate) fn catch_up(ledger: &mut Ledger, progress: &mut dyn FnMut(u64, u64)) -> Result<()> {
     if !catch_up_appended(ledger)? {
         catch_up_in_slices(ledger, progress)?;
@@ -232,7 +235,7 @@ pub(crate) fn catch_up_in_slices(
     catch_up_in_slices_until(ledger, None, progress)
 }
 
-/// Returns the longest time of the next slice. Fails with [`Error::Behind`] after the ledger's
+/// Returns the time limit of the next slice. Fails with [`Error::Behind`] after the ledger's
 /// deadline.
 fn slice_time_limit(ledger: &Ledger) -> Result<Duration> {
     match ledger.deadline().map(|deadline| deadline.saturating_duration_since(Instant::now())) {
@@ -242,8 +245,8 @@ fn slice_time_limit(ledger: &Ledger) -> Result<Duration> {
     }
 }
 
-/// Projects everything up to the last record, in slices. Fails with [`Error::Behind`] between two
-/// slices after `until` or the ledger's deadline. Committed slices stay.
+/// Projects everything up to the last record, in slices. Stops between two slices, with
+/// [`Error::Behind`], after `until` or the ledger's deadline. Committed slices stay.
 pub(crate) fn catch_up_in_slices_until(
     ledger: &mut Ledger,
     until: Option<Instant>,
@@ -261,7 +264,7 @@ pub(crate) fn catch_up_in_slices_until(
     loop {
         let limit = slice_time_limit(ledger)?;
         let ((records, to, opened), total) = ledger.write(|tx| {
-            // Another process may have projected records in the meantime.
+            // Another process may have projected records since the last slice.
             fold.drop_cache();
             let slice = slice(tx, &mut fold, indexer, ALL_RECORDS, limit)?;
             let total: i64 =
@@ -299,8 +302,9 @@ enum Indexer {
     Fts5,
 }
 
-/// Projects the next records up to `last`. Returns the number of records from sources, without the
-/// journal, the last projected record, and the number of chunks that were opened.
+/// Projects the next records: up to the record `last`, for about `limit`, or [`MAX_SLICE_BYTES`].
+/// Returns three values: the number of projected records without the lines of the journal, the seq
+/// of the last projected record, and the number of chunks that were opened.
 fn slice(
     tx: &Transaction<'_>,
     fold: &mut Fold,
@@ -382,7 +386,7 @@ pub(crate) fn replay(
     last: i64,
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<()> {
-    // The record `last` itself may be forgotten.
+    // The record `last` itself may have been removed with a forgotten session.
     let total: i64 =
         tx.query_row("SELECT coalesce(max(seq), 0) FROM records WHERE seq <= ?1", [last], |row| {
             row.get(0)
@@ -394,12 +398,13 @@ pub(crate) fn replay(
         if to.0 >= total {
             return Ok(());
         }
-        // The state in memory stays bounded, as in a rebuild.
+        // Bounds the state in memory, as a rebuild does.
         fold.drop_cache();
     }
 }
 
-/// Derives the rows that depend on all records together.
+/// Derives the rows that can only be known after the last record: absent lines of rewritten files,
+/// keys, and unfinished last lines.
 pub(crate) fn finish(tx: &Transaction<'_>) -> Result<()> {
     let rewritten: Vec<SourceId> = tx
         .prepare("SELECT DISTINCT source FROM generations WHERE number > 1")?
@@ -433,7 +438,7 @@ impl GenerationInfo {
         self.format
     }
 
-    /// Returns the origin in the path of the source.
+    /// Returns the origin, which the path of the source names.
     pub(crate) fn origin(&self) -> &Origin {
         &self.origin
     }
@@ -443,7 +448,8 @@ impl GenerationInfo {
         Drafter::new(self.format, &self.origin)
     }
 
-    /// Returns the source, format and origin of a generation; `None` for the journal.
+    /// Returns the source, format and origin of a generation; `None` for the journal, and for a
+    /// format that this build does not know.
     pub(crate) fn of(
         conn: &Connection,
         generation: GenerationId,
@@ -467,7 +473,7 @@ impl GenerationInfo {
     }
 }
 
-/// Returns the draft of a stored record: the same draft as when the record was collected.
+/// Decodes a stored record again. Returns the same draft as when the record was collected.
 pub(crate) fn read(
     reader: &mut RecordReader<'_>,
     info: &GenerationInfo,

@@ -1,6 +1,6 @@
-//! Operations on a conversation besides a plain append: begin a turn, branch, label, reset.
+//! Operations on a conversation besides a plain append: begin a turn, branch, label, reset, mirror.
 //!
-//! Each one appends a line and never edits one.
+//! Each one appends a line. None edits a stored line.
 
 use quipu_transcript::native::{Entry, NewEntry, Refusal, mirror};
 use serde_json::json;
@@ -23,16 +23,16 @@ impl Appender<'_> {
     /// Begins a turn with a user's message.
     ///
     /// A failed run may leave an unanswered user message at the leaf. The new message then gets the
-    /// same parent, so that roles alternate. The old message stays in the tree, with its labels. A
-    /// message that names its parent is attached there.
+    /// parent of that message, so that roles alternate. The old message stays in the tree, with its
+    /// labels. If the new message names a parent itself, it is attached to that one.
     pub fn begin_turn(&self, message: impl Into<Entry>) -> Result<Appended> {
         let entry = message.into().check()?;
         check_begins(&entry)?;
         self.append_checked(&entry, true)
     }
 
-    /// Moves the leaf to an entry, or before the first one. `summary`, if given, describes the
-    /// abandoned branch and is appended at the new leaf.
+    /// Moves the leaf to the entry `to`; with `None`, before the first entry. `summary`, if given,
+    /// describes the abandoned branch and is appended at the new leaf.
     pub fn branch(&self, to: Option<&str>, summary: Option<&str>) -> Result<Appended> {
         let entry = match summary {
             None => Entry::leaf(to),
@@ -46,12 +46,13 @@ impl Appender<'_> {
         self.append(entry)
     }
 
-    /// Sets the label of an entry, or removes it.
+    /// Sets the label of an entry; `None` removes it.
     pub fn label(&self, target: &str, label: Option<&str>) -> Result<Appended> {
         self.append(Entry::label(target, label))
     }
 
-    /// Empties the context, except for entries from `keep` on. All entries stay in the ledger.
+    /// Empties the context, except for the entry `keep` and those after it. All entries stay in the
+    /// ledger.
     pub fn reset(&self, reason: &str, keep: Option<&str>) -> Result<Appended> {
         let mut entry = json!({"type": "reset", "reason": reason});
         if let (Some(keep), Some(entry)) = (keep, entry.as_object_mut()) {

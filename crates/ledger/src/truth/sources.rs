@@ -1,6 +1,6 @@
-//! Writes the tables `sources` and `generations`, and is the only module that does. Only the schema
-//! writes to them too: the rows of the journal in a new ledger (`schema/journal.sql`), and
-//! migrations.
+//! Writes the tables `sources` and `generations`. No other module writes to them. The schema does:
+//! it inserts the rows of the journal into a new ledger (`schema/journal.sql`), and its migrations
+//! change rows.
 //!
 //! Each function stores one fact about one source. Callers decide which facts belong in one
 //! transaction.
@@ -12,7 +12,7 @@ use crate::base::foreign::{FileId, Meta};
 use crate::base::ids::{GenerationId, SourceId};
 use crate::truth::forgotten::FORGOTTEN;
 
-/// The metadata of a file that show whether it changed, without reading it.
+/// The metadata of a file. It shows whether the file changed, so that the file need not be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Stat {
     pub(crate) device: u64,
@@ -55,9 +55,10 @@ pub(crate) struct Reached {
     pub(crate) cursor: u64,
     /// The number of bytes after them, without a newline.
     pub(crate) tail_length: u64,
-    /// True if the tail was seen twice, or long after it was written.
+    /// True if the tail was seen in two syncs, or long after it was written. It will hardly grow,
+    /// so it is projected like a record.
     pub(crate) tail_stands: bool,
-    /// The number of records that were added now.
+    /// The number of records that this sync added.
     pub(crate) new_records: usize,
 }
 
@@ -77,7 +78,8 @@ pub(crate) fn insert(
     Ok(SourceId(conn.last_insert_rowid()))
 }
 
-/// Begins a generation of a file or of a session in a database, which becomes the newest one.
+/// Begins a generation of a source: a file, or a session in a database. It becomes the source's
+/// newest generation.
 pub(crate) fn begin_generation(
     conn: &Connection,
     source: SourceId,
@@ -90,7 +92,8 @@ pub(crate) fn begin_generation(
     insert_generation(conn, source, number, began, stat, (head, *head_length, marker))
 }
 
-/// Begins the first generation of a source that has no file.
+/// Begins the first generation of a source that has no file, or of a database, whose metadata
+/// [`set_database`] stores afterwards.
 pub(crate) fn begin_without_file(conn: &Connection, source: SourceId) -> Result<GenerationId> {
     insert_generation(conn, source, 1, "first", &Stat::NONE, (&[], 0, &[]))
 }
@@ -195,7 +198,7 @@ pub(crate) fn drop_tail(conn: &Connection, generation: GenerationId) -> Result<(
     Ok(())
 }
 
-/// Stores that the tail was seen twice.
+/// Stores that the tail was seen in two syncs.
 pub(crate) fn set_tail_stands(conn: &Connection, generation: GenerationId) -> Result<()> {
     conn.prepare_cached("UPDATE generations SET tail_stands = 1 WHERE id = ?1")?
         .execute([generation])?;
@@ -227,7 +230,7 @@ pub(crate) fn set_database(
     Ok(())
 }
 
-/// Stores new fingerprints of a generation whose bytes have changed.
+/// Stores the fingerprints of a generation whose stored bytes were changed.
 pub(crate) fn set_prints(
     conn: &Connection,
     generation: GenerationId,
@@ -255,7 +258,8 @@ pub(crate) fn set_gone(conn: &Connection, source: SourceId, is_gone: bool) -> Re
     Ok(changed > 0)
 }
 
-/// Moves a source to the path `aside` of the same root, if its path is still `from`.
+/// Renames a source within its root from the path `from` to the path `aside`, so that another
+/// source can take `from`. Does nothing if its path is no longer `from`.
 pub(crate) fn put_aside(
     conn: &Connection,
     source: SourceId,
@@ -267,7 +271,7 @@ pub(crate) fn put_aside(
     Ok(())
 }
 
-/// Moves a source to a root and path.
+/// Stores a new root and path of a source.
 pub(crate) fn set_path(
     conn: &Connection,
     source: SourceId,

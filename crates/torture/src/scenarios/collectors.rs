@@ -1,5 +1,5 @@
-//! Several collectors: on one new ledger, on one ledger while lines arrive, and one home collected
-//! into two ledgers.
+//! Runs several collectors at once: many that create one ledger, then some that collect one home
+//! into two ledgers while lines are written to it.
 
 use std::process::{Child, Command};
 use std::time::Duration;
@@ -56,10 +56,12 @@ fn run(setting: &Setting) -> Result<Outcome> {
     Ok(Outcome::Held { runs, what })
 }
 
+/// Starts a number of collectors.
 fn start(number: u64, command: impl Fn() -> Command) -> Result<Vec<Child>> {
     (0..number).map(|_| Ok(command().spawn()?)).collect()
 }
 
+/// Waits for the collectors. Fails if the exit code of one is not 0.
 fn finish(children: Vec<Child>) -> Result<()> {
     for child in children {
         let output = child.wait_with_output()?;

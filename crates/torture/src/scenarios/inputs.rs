@@ -1,5 +1,6 @@
-//! Hostile arguments and text: an idempotency key with two bodies, SQL that stays in one function,
-//! folders that a shell could misread, control characters in tables.
+//! Hostile arguments and text: an idempotency key that is used for two bodies, a query that spends
+//! minutes in one SQL function, folder names that a shell could misread, control characters in
+//! tables.
 
 use std::fs;
 use std::io::Read as _;
@@ -21,7 +22,8 @@ pub(super) const SCENARIO: Scenario = Scenario {
     run,
 };
 
-/// Parts of names and texts that shells, terminals and tables could take for something else.
+/// Parts of names and texts that a shell, a terminal or a spreadsheet could take for a command, an
+/// option or a formula.
 const PIECES: [&str; 16] = [
     "-rf",
     "-",
@@ -41,10 +43,11 @@ const PIECES: [&str; 16] = [
     "=1+1",
 ];
 
-/// The length of the first row, which is printed while the second one is computed.
+/// The length in bytes of the first row of [`ENDLESS`]. It is printed before the second row is
+/// computed, so a reader knows when that begins.
 const FIRST_ROW: usize = 300_000;
 
-/// Prints one row. The second one would take very long.
+/// A query that prints one row and then computes a second one, which would take very long.
 const ENDLESS: &str = "
     SELECT CASE value WHEN 1 THEN printf('%.*c', 300000, 'x')
            ELSE instr(printf('%.*c', 4000000 + value, 'a'),
@@ -96,7 +99,8 @@ fn run(setting: &Setting) -> Result<Outcome> {
         runs += 1;
     }
     ensure!(!sandbox.at("run").exists(), "a part of a name was run");
-    // The session has a record of its own and one for each key.
+    // The session that `key` uses has one record of its own and one for each key. Each folder has
+    // one transcript of one record.
     sandbox.check(writer.complete() + 1 + keys + folders)?;
     let what = format!("{runs} inputs; none taken for something else by {}", shells.join(", "));
     Ok(Outcome::Held { runs, what })
@@ -112,7 +116,8 @@ fn check_plain(text: &str) -> Result<()> {
     Ok(())
 }
 
-/// Uses a key for one body, for another one, and for the first one again.
+/// Appends one body with a key, another body with the same key, which must be refused, and the
+/// first body again, which must return the first entry.
 fn key(sandbox: &Sandbox, session: &str, number: u64) -> Result<()> {
     let key = format!("key-{number}");
     let append = |text: &str| -> Result<(Run, Value)> {
@@ -130,7 +135,7 @@ fn key(sandbox: &Sandbox, session: &str, number: u64) -> Result<()> {
     Ok(())
 }
 
-/// Interrupts a query that never leaves a function of SQLite.
+/// Sends a signal to a query that is inside one function of SQLite, and checks that it ends.
 fn interrupted(sandbox: &Sandbox, signal: &str) -> Result<()> {
     let mut child = sandbox.command(&["sql", ENDLESS]).spawn()?;
     let mut row = vec![0; FIRST_ROW];
@@ -141,12 +146,13 @@ fn interrupted(sandbox: &Sandbox, signal: &str) -> Result<()> {
     Ok(())
 }
 
-/// Resumes a session of a folder: the printed command leads every shell there.
+/// Prints the command that resumes a session of the folder `name`, and checks that it changes to
+/// that folder in every shell.
 fn resumed(sandbox: &Sandbox, number: u64, name: &str, shells: &[&str]) -> Result<()> {
     let parent = fs::canonicalize(sandbox.at("folders"))?;
     let folder = parent.join(format!("{number}")).join(name);
     fs::create_dir_all(&folder)?;
-    // Every other transcript has a relative path.
+    // Transcripts with an odd number have a relative path.
     let cwd = if number.is_multiple_of(2) { folder.clone() } else { name.into() };
     let session = format!("{number:08x}-1111-4111-8111-111111111111");
     let line = json!({

@@ -1,5 +1,5 @@
-//! A ledger of an older version is migrated by processes that are killed or find the disk full.
-//! Backups of old versions are read and restored.
+//! Migrates ledgers of older versions with processes that are killed or find the disk full. Reads
+//! and restores backups of older versions.
 
 use std::fs;
 use std::time::Duration;
@@ -19,7 +19,8 @@ pub(super) const SCENARIO: Scenario = Scenario {
     run,
 };
 
-/// Migrates on a disk with `SIZE` kilobytes, then on a large one. Leaves the exit codes.
+/// Migrates a ledger on a disk of `SIZE` kilobytes. Leaves the exit code in `code`, the messages in
+/// `err` and a copy of the ledger in `kept`.
 const SCRIPT: &str = r#"
 set -u
 mount -t tmpfs -o size=SIZEk none data || exit 77
@@ -73,18 +74,19 @@ fn run(setting: &Setting) -> Result<Outcome> {
     Ok(Outcome::Held { runs: kills + disks + OLD_LEDGERS.len() as u64, what })
 }
 
-/// Returns all old ledgers, or one of them.
+/// Returns all old ledgers; with a small effort only one, which depends on `number`.
 fn some(setting: &Setting, number: usize) -> impl Iterator<Item = &'static OldLedger> {
     let max_ledgers = if setting.effort == Effort::Small { 1 } else { OLD_LEDGERS.len() };
     OLD_LEDGERS.iter().cycle().skip(number * 2).take(max_ledgers)
 }
 
+/// Replaces the ledger of the sandbox with an old one.
 fn put(sandbox: &Sandbox, old: &OldLedger) -> Result<()> {
     sandbox.remove_ledger()?;
     Ok(fs::write(sandbox.ledger(), old.ledger())?)
 }
 
-/// Returns whether it still has to be migrated. A state between old and new is an error.
+/// Returns whether the ledger still has to be migrated. Fails if it is neither old nor new.
 fn is_old(sandbox: &Sandbox) -> Result<bool> {
     let run = sandbox.run(&["status"])?;
     let is_old = run.code == Some(2) && run.stderr.contains("written by an older quipu");
@@ -92,7 +94,7 @@ fn is_old(sandbox: &Sandbox) -> Result<bool> {
     Ok(is_old)
 }
 
-/// Checks that the next sync completes the migration and that everything is there.
+/// Checks that the next sync completes the migration, and that all records and files are there.
 fn check(sandbox: &Sandbox, old: &OldLedger) -> Result<()> {
     sandbox.json(&["sync"]).context("the next sync does not complete it")?;
     let status = sandbox.json(&["status"])?;
@@ -103,7 +105,7 @@ fn check(sandbox: &Sandbox, old: &OldLedger) -> Result<()> {
     check_files(sandbox, old, &[])
 }
 
-/// Checks that every generation of every file is restored.
+/// Checks that `quipu restore` writes every generation of every file. `more` are further arguments.
 fn check_files(sandbox: &Sandbox, old: &OldLedger, more: &[&str]) -> Result<()> {
     let to = sandbox.at("restored");
     let restore = ["restore", "--all", "--to", "restored", "--generation", "all"];
@@ -112,7 +114,7 @@ fn check_files(sandbox: &Sandbox, old: &OldLedger, more: &[&str]) -> Result<()> 
     Ok(fs::remove_dir_all(to)?)
 }
 
-/// Reads a backup, and restores it as a ledger.
+/// Reads a backup of an old ledger, restores it, and checks the result.
 fn read_and_restore(setting: &Setting, old: &OldLedger) -> Result<()> {
     let sandbox = Sandbox::new(setting)?;
     let backup = sandbox.at("backup.db");
@@ -125,7 +127,8 @@ fn read_and_restore(setting: &Setting, old: &OldLedger) -> Result<()> {
     check(&sandbox, old)
 }
 
-/// Returns the number of disks, and how many were too small.
+/// Migrates old ledgers on disks of growing sizes, and checks each with more space afterwards.
+/// Returns the number of disks, and how many of them were too small.
 fn full_disks(setting: &Setting) -> Result<(u64, u64)> {
     let (mut disks, mut refused) = (0, 0);
     let step = setting.times(700, 32).min(700);

@@ -10,8 +10,8 @@ use super::{about, mentions_error};
 use crate::entry::{Block, Entry, Kind, Role, ToolCall, ToolResult};
 use crate::format::Format;
 
-/// Converts an entry into a story item, without knowing its session. Never fails; borrows from the
-/// entry.
+/// Converts an entry into a story item. Never fails. Fills only the fields that follow from the
+/// entry alone, without its session. The item borrows from the entry.
 pub fn story_item<'e>(format: &dyn Format, entry: &'e Entry<'_>) -> StoryItem<'e> {
     StoryItem {
         id: entry.id.as_deref().map(Cow::Borrowed),
@@ -56,7 +56,7 @@ pub fn story_item<'e>(format: &dyn Format, entry: &'e Entry<'_>) -> StoryItem<'e
 
 fn kind<'e>(entry: &'e Entry<'_>) -> ItemKind<'e> {
     match &entry.kind {
-        // A prompt from the list of prompts is all that is left of some sessions.
+        // Of some sessions, only prompts in the agent's list of prompts are left.
         Kind::Message | Kind::Prompt => ItemKind::Message,
         Kind::Compaction(compaction) => ItemKind::Compaction(compaction.clone()),
         Kind::BranchSummary { summary, from } => ItemKind::BranchSummary {
@@ -66,7 +66,7 @@ fn kind<'e>(entry: &'e Entry<'_>) -> ItemKind<'e> {
         Kind::Reset { reason, .. } => {
             ItemKind::Reset { reason: reason.as_deref().map(Cow::Borrowed) }
         }
-        // Newer releases record some slash commands of the human as system lines.
+        // Newer releases of Claude Code record some slash commands of the human as system lines.
         Kind::Note | Kind::Queue if entry.role == Some(Role::User) => ItemKind::Message,
         // A sub-agent's message is a message, wherever it was recorded.
         Kind::Relayed => ItemKind::Message,
@@ -90,7 +90,7 @@ pub fn folded(entry: &Entry<'_>) -> Option<Folded> {
         Kind::Message if marks.is_compact_summary => Some(Folded::Summary),
         Kind::Message if marks.is_mirror => Some(Folded::Mirror),
         Kind::Message if marks.is_interrupt => None,
-        // Extensions write to the model in the human's place.
+        // An extension's message has the role of the user, but the human did not write it.
         Kind::Message if marks.is_meta || marks.is_extension => Some(Folded::Meta),
         Kind::Message if entry.role == Some(Role::System) => Some(Folded::Meta),
         Kind::Message => None,
@@ -101,7 +101,7 @@ pub fn folded(entry: &Entry<'_>) -> Option<Folded> {
     }
 }
 
-/// Returns whether the text is a typed command.
+/// Returns whether a text of the entry is a typed command, for example `/model`.
 fn is_command(entry: &Entry<'_>) -> bool {
     entry.blocks.iter().any(|block| matches!(block, Block::Text(text) if text.starts_with('/')))
 }
@@ -118,7 +118,7 @@ fn pieces<'e>(format: &dyn Format, entry: &'e Entry<'_>) -> Vec<Piece<'e>> {
             block => piece(format, block),
         })
         .collect();
-    // The text after a command that the human ran is the command's output.
+    // If the human ran a command (`! ls`), the texts after it are the command's output.
     if let [Piece::Words(command), rest @ ..] = &mut pieces[..]
         && entry.role == Some(Role::User)
         && command.starts_with("! ")

@@ -1,4 +1,5 @@
-//! The ledger's knowledge of other programs' databases. Never opens one of them.
+//! Reports what the ledger knows of other programs' databases, as of the last sync. Never opens one
+//! of them.
 
 use rusqlite::Connection;
 
@@ -7,8 +8,8 @@ use crate::collect::known;
 use crate::collect::rows::{NEWEST_SCHEMA, Unread};
 use crate::wire::{DatabaseStatus, SkippedFiles};
 
-/// Returns the databases of a format that are on disk and can be read, and their unread
-/// transcripts.
+/// Returns the databases of a format that the last sync found and could read, and their transcripts
+/// that were not read.
 pub(crate) fn all(
     conn: &Connection,
     format: &str,
@@ -42,8 +43,8 @@ pub(crate) fn all(
     Ok((databases, skipped))
 }
 
-/// Returns the databases with a newer schema than this build knows, which may be understood only in
-/// part.
+/// Returns a warning for each database whose schema is newer than this build knows: this build may
+/// understand only a part of it.
 pub(crate) fn newer(conn: &Connection, format: &str) -> Result<Vec<SkippedFiles>> {
     let (databases, _) = all(conn, format)?;
     let newer = databases.into_iter().filter(|database| database.schema_version > NEWEST_SCHEMA);

@@ -1,5 +1,6 @@
-//! Reads a whole database at once, for an import: the lines of all its sessions in one unnamed
-//! file, and the fields of its keys. Nothing about the database is stored in the ledger.
+//! Reads a whole database at once, for an import: writes the lines of all its sessions into one
+//! temporary file, and returns the fields of its keys. Stores nothing about the database in the
+//! ledger.
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -25,27 +26,30 @@ const PAGE_ROWS: i64 = 4096;
 
 /// The contents of a database.
 pub(crate) struct Dump {
-    /// The lines of all sessions.
+    /// A temporary file with the lines of all sessions.
     pub(crate) lines: Arc<File>,
     pub(crate) sessions: Vec<Dumped>,
     /// The fields of its keys, in the form of `sessions.json`.
     pub(crate) keys: Option<Vec<u8>>,
-    /// Names of transcripts that were not read, with the reason.
+    /// The names of transcripts that were not read, each with the reason.
     pub(crate) left_out: Vec<(String, String)>,
 }
 
-/// A session or an archived transcript.
+/// A session or an archived transcript in a [`Dump`].
 pub(crate) struct Dumped {
-    /// The name that its file would have.
+    /// The name that its file would have, for example `<session>.jsonl`.
     pub(crate) name: String,
     pub(crate) session: String,
     pub(crate) archive: Option<Why>,
-    /// The range of its lines in the file.
+    /// The offset of its first line in [`Dump::lines`]. `end` is that of the byte after its last
+    /// line.
     pub(crate) start: u64,
     pub(crate) end: u64,
 }
 
-/// Reads the database at `path` under `root`. `claimed` is its path in the folder of `format`.
+/// Reads the database at `path` under `root`. It must be the file `vetted` if it has several hard
+/// links. `claimed` is the path at which `format` expects such a database. Temporary files are made
+/// beside `ledger`.
 pub(crate) fn dump(
     root: &Path,
     (path, vetted): (&Path, FileId),
@@ -67,7 +71,8 @@ fn all(
     (format, claimed): (&'static dyn Format, &[u8]),
     ledger: &Path,
 ) -> Result<Dump, Stop> {
-    // One read transaction for all of it: an import need not be quick.
+    // One read transaction for everything. It may make the database's writer wait, unlike the short
+    // pages of a sync.
     let conn = &*database.conn.unchecked_transaction().map_err(theirs)?;
     let tables = Tables::of(conn).map_err(theirs)?;
     if let Some(missing) = tables.missing() {

@@ -2,8 +2,8 @@
 //!
 //! ```text
 //! unchanged?   metadata of the file and of its log                  (nothing is opened)
-//! open         without writing, locking or leaving a file there     open.rs, private.rs
-//! tables       the tables and columns that exist                    (the file of the format)
+//! open         without writing there or leaving a file there        open.rs, private.rs
+//! tables       the tables and columns that exist                    openclaw.rs
 //! sessions     the last row of each, by the primary key alone       task.rs
 //! read         new rows, in short pages                             session.rs, archive.rs, event.rs
 //! cut          rows → records → drafts → pieces                     cutting.rs
@@ -11,7 +11,8 @@
 //! ```
 //!
 //! Each session is a source with the path `<database>/<session>.jsonl`; so is each archived
-//! transcript in the database. The database is a source too: it stores the metadata of its files.
+//! transcript in the database. The database itself is a source too, which has no records. The
+//! ledger stores the metadata of the database's files with that source.
 
 mod archive;
 mod cutting;
@@ -55,17 +56,18 @@ pub(crate) use dump::{Dump, Dumped, dump};
 use open::{Database, DatabaseLocation, Files};
 pub(crate) use openclaw::NEWEST_SCHEMA;
 use refusal::{Refusal, Stop, theirs};
-// The tables of the one database that is read so far.
+// OpenClaw's database is the only one that is read so far.
 use openclaw as tables;
 use tables::Tables;
 pub(crate) use unread::Unread;
 
-/// Takes the databases out of a discovery.
+/// Removes the databases from a discovery and returns them.
 pub(super) fn take(discovery: &mut Discovery) -> Vec<FoundFile> {
     discovery.found.extract_if(.., |found| found.part == Part::Database).collect()
 }
 
-/// Returns why a database could not be opened, judging by the files beside it. Opens no file.
+/// Returns why a database cannot be opened, judging by the metadata of its files; `None` if nothing
+/// there prevents it. Opens no file.
 pub(super) fn why_not(root: &RootPath, found: &FoundFile) -> Option<String> {
     let location = DatabaseLocation::find(&root.path, &absolute(&root.path, &found.path)).ok()?;
     Files::look(&location)?.refusal().map(|refusal| refusal.why)
@@ -83,8 +85,8 @@ pub(super) struct Sync<'s> {
 }
 
 impl Sync<'_> {
-    /// Collects what is new in databases. Returns the number of their sessions that have to be
-    /// planned again.
+    /// Collects what is new in databases. Returns the number of sessions that were dropped because
+    /// another process stored them first; they have to be planned again.
     pub(super) fn databases(&mut self, found: &[FoundFile]) -> Result<usize> {
         self.report.database_sources = 0;
         let known = known::databases(self.ledger.conn())?;
@@ -108,8 +110,8 @@ impl Sync<'_> {
             return Ok(dropped);
         }
         self.gone(&known)?;
-        // Every sync repeats these warnings, because the agent may later delete rows that are not
-        // understood now.
+        // Every sync repeats these warnings: the agent may delete rows that this build does not
+        // understand, before a newer build can read them.
         self.report.warnings.clear();
         let formats: BTreeSet<&str> = self.roots.iter().map(|root| root.format.name()).collect();
         for format in formats {
@@ -118,7 +120,7 @@ impl Sync<'_> {
         Ok(dropped)
     }
 
-    /// Marks the sessions of databases that are no longer on disk.
+    /// Marks databases that are no longer on disk as gone, with their sessions.
     fn gone(&mut self, known: &[KnownSource]) -> Result<()> {
         for known in known.iter().filter(|known| !known.is_gone) {
             let is_ours = self.roots.iter().any(|root| {
@@ -137,6 +139,7 @@ impl Sync<'_> {
         Ok(())
     }
 
+    /// Marks the sources of `plan` as gone or as back.
     fn changes(&mut self, plan: Plan) -> Result<()> {
         if plan.gone.is_empty() && plan.back.is_empty() {
             return Ok(());
@@ -152,7 +155,7 @@ impl Sync<'_> {
         Ok(())
     }
 
-    /// Collects what is new in one database.
+    /// Collects what is new in one database. Returns the number of sessions that were dropped.
     fn database(&mut self, found: &FoundFile, known: Option<&KnownSource>) -> Result<usize> {
         let Some(root) = self.roots.get(found.root) else { return Ok(0) };
         let path = absolute(&root.path, &found.path);
@@ -216,7 +219,8 @@ impl Sync<'_> {
         self.note(found, &files, &Seen::default(), Some(&why))
     }
 
-    /// Collects the sessions of an open database.
+    /// Collects the sessions of an open database. Returns the number of sessions that were dropped,
+    /// and the findings.
     fn sessions(&mut self, found: &FoundFile, database: &Database) -> Result<(usize, Seen), Stop> {
         let tables = Tables::of(&database.conn).map_err(theirs)?;
         if let Some(missing) = tables.missing() {
@@ -254,7 +258,8 @@ impl Sync<'_> {
         self.report.sources += wanted;
         self.report.database_sources += wanted;
 
-        // Splits the sessions into gone, returned, and those that have to be read.
+        // Splits the sessions into those that are gone, those that are back, and those that have to
+        // be read.
         let paths: HashSet<&[u8]> = work.iter().map(|task| task.path.as_slice()).collect();
         let gone = in_ledger
             .values()
@@ -314,8 +319,9 @@ impl Sync<'_> {
         Ok((dropped, seen))
     }
 
-    /// Stores the metadata of a database that was read completely, so that it is not opened again
-    /// before it changes, and the fields of its keys.
+    /// Stores the metadata of a database that was read completely, and the fields of its keys. Does
+    /// the same for one that was refused for the lasting reason `refused`. The database is not
+    /// opened again before it changes.
     fn note(
         &mut self,
         found: &FoundFile,
@@ -347,7 +353,7 @@ impl Sync<'_> {
             let (source, generation) =
                 source::find_or_create(tx, format.name(), &root, &found.path)?;
             if let Some(update) = update {
-                // Another process was faster: the next sync compares with its version.
+                // Another process stored a version first. The next sync compares with that one.
                 if indexes::load(tx, source)? != before {
                     return Ok(());
                 }
@@ -365,17 +371,18 @@ impl Sync<'_> {
     }
 }
 
-/// The findings about an open database.
+/// The facts that were found in an open database.
 #[derive(Debug, Default)]
 struct Seen {
     schema: i64,
     /// The number of sessions and archives.
     sources: i64,
-    /// Those that were not read, with the reason.
+    /// The sessions and archives that were not read, with the reason.
     unread: Unread,
     /// The fields of its keys.
     document: Option<Vec<u8>>,
-    /// True if a setting leaves some out. The next sync, whose setting may differ, opens it again.
+    /// True if a setting leaves some sessions or archives out. The next sync then opens the
+    /// database again, because the setting may have changed.
     is_left_out: bool,
 }
 

@@ -1,15 +1,19 @@
-//! Opens another program's database so that nothing is written, locked or left beside it.
+//! Opens another program's database so that nothing is written or left beside it. SQLite takes read
+//! locks only on a large database, or one with a rollback journal, that its program may be writing
+//! to.
 //!
 //! ```text
 //! up to 64 MiB        a private copy of the database and its log: none of its files is opened for
-//!                     writing or locked, so its program can end at any moment and tidy up
-//! larger, no log      immutable: no locks, no files; discarded if the file changes during the read
-//! larger, with a log  read-only, also its shared-memory index; copied if that index is missing,
-//!                     up to 1 GiB
+//!                     writing or locked, so its program can exit and delete its log at any moment
+//! larger, no log      immutable: SQLite takes no lock and creates no file; what was read is
+//!                     discarded if the file changes during the read
+//! larger, with a log  read-only, also its shared-memory index; a private copy if that index is
+//!                     missing, up to 1 GiB
+//! journal, no log     read-only, of any size
 //! ```
 //!
-//! The files beside the database are inspected first, because SQLite would block on a pipe. An
-//! authorizer refuses everything but the tables and columns that [`super::tables`] lists.
+//! The files beside the database are inspected first, because SQLite would wait for ever on a pipe.
+//! An authorizer refuses everything but the tables and columns that [`super::tables`] lists.
 
 use std::ffi::OsString;
 use std::fs;
@@ -37,13 +41,13 @@ const MAX_LOCK_WAIT: Duration = Duration::from_millis(250);
 /// The longest value, in bytes, that is read.
 const MAX_VALUE_BYTES: i32 = 256 << 20;
 
-/// The largest database, in bytes, that is copied. Copying 64 MiB takes some 30 ms, for every sync
-/// that finds changes in it.
+/// The largest size, in bytes with its log, of a database that is always read from a copy. Each
+/// sync that finds a change copies it; 64 MiB take some 30 ms.
 const MAX_COPY_BYTES: u64 = 64 << 20;
 
 /// The largest size, in bytes with its log, of a database that is read although its shared-memory
-/// index is missing. It has to be copied, because SQLite would create the index. Its program is not
-/// running, and creates the index when it starts.
+/// index is missing. It has to be copied, because SQLite would create the index. A larger one is
+/// read after its program, which is not running now, has started and created the index.
 const MAX_BYTES_WITHOUT_INDEX: u64 = 1 << 30;
 
 /// The number of attempts to copy a database that its program changes during the copy.
@@ -52,7 +56,7 @@ const MAX_ATTEMPTS: usize = 3;
 /// The length in bytes of a write-ahead log's header, which changes when the log restarts.
 const LOG_HEADER_BYTES: u64 = 32;
 
-/// The location of a database: a folder that was opened below its root, and a name in it.
+/// The location of a database: the opened folder, which is below its root, and the name in it.
 #[derive(Debug)]
 pub(super) struct DatabaseLocation {
     folder: Folder,
@@ -62,7 +66,7 @@ pub(super) struct DatabaseLocation {
 }
 
 impl DatabaseLocation {
-    /// Finds the database at `path` under `root`, under the rules for every other source.
+    /// Finds the database at `path` under `root`. Links are followed only as for other sources.
     pub(super) fn find(root: &Path, path: &Path) -> io::Result<DatabaseLocation> {
         let path = fs::canonicalize(path)?;
         let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
@@ -72,6 +76,7 @@ impl DatabaseLocation {
         Ok(DatabaseLocation { folder, name, path })
     }
 
+    /// Returns the name of the database's file with this suffix, for example `-wal`.
     fn beside(&self, suffix: &str) -> OsString {
         let mut name = self.name.clone();
         name.push(suffix);
@@ -86,7 +91,7 @@ impl DatabaseLocation {
         self.folder.file(Path::new(&self.beside(suffix)))
     }
 
-    /// Reads the header of the log; empty if there is none.
+    /// Returns the header of the log; empty if there is no log.
     fn log_header(&self) -> io::Result<Vec<u8>> {
         let mut header = Vec::new();
         match self.open("-wal") {
@@ -97,15 +102,16 @@ impl DatabaseLocation {
     }
 }
 
-/// The metadata of SQLite's files.
+/// The metadata of a database and of the files that SQLite keeps beside it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Files {
     pub(super) database: Stat,
     log: Option<Stat>,
-    /// The bytes of a rollback journal: a transaction is running, or was never finished.
+    /// The size of the rollback journal in bytes. If it is not 0, a transaction is running or was
+    /// never finished.
     journal: u64,
     has_index: bool,
-    /// The suffix of a file that is a pipe, a socket, a device, a folder or a link.
+    /// The suffix of the first file that is a pipe, a socket, a device, a folder or a link.
     odd: Option<&'static str>,
 }
 
@@ -132,7 +138,7 @@ impl Files {
         })
     }
 
-    /// Returns a fingerprint of the log, to see whether it changed.
+    /// Returns a fingerprint of the log's metadata, which shows whether the log changed.
     pub(super) fn log_print(&self) -> Print {
         let Some(log) = self.log.filter(|log| log.size > 0) else { return fingerprint(b"") };
         let mut bytes = Vec::new();
@@ -147,7 +153,7 @@ impl Files {
         self.log.map_or(self.database.mtime_ns, |log| log.mtime_ns.max(self.database.mtime_ns))
     }
 
-    /// Returns the metadata that changes with the content. The shared-memory index does not.
+    /// Returns the metadata that changes with the content: all but that of the shared-memory index.
     fn content(&self) -> (Stat, Option<Stat>, u64) {
         (self.database, self.log.filter(|log| log.size > 0), self.journal)
     }
@@ -180,13 +186,14 @@ impl Files {
         self.database.size.saturating_add(self.log.map_or(0, |log| log.size))
     }
 
-    /// Returns whether the database can only be read from a copy: SQLite would create the index
-    /// beside it.
+    /// Returns whether the database is read from a copy: it is small, or SQLite would create the
+    /// missing index beside it.
     fn needs_copy(&self) -> bool {
         self.is_small() || (self.has_log() && !self.has_index)
     }
 
-    /// Returns whether the database is small enough to be copied whenever it changed.
+    /// Returns whether the database is small enough to be copied whenever it changed. A database
+    /// with a rollback journal is not copied, because the journal would be needed too.
     fn is_small(&self) -> bool {
         self.journal == 0 && self.size() <= MAX_COPY_BYTES
     }
@@ -210,8 +217,8 @@ pub(super) struct Database {
 }
 
 impl Database {
-    /// Opens a database. A private copy is made beside `ledger`. A file with several names is
-    /// opened only if it is `vetted`, the file that discovery found.
+    /// Opens a database. If it has to be copied, the copy is made beside `ledger`. A file with
+    /// several hard links is opened only if it is `vetted`, the file that discovery found.
     pub(super) fn open(
         place: DatabaseLocation,
         vetted: FileId,
@@ -233,7 +240,8 @@ impl Database {
         if header.len() < 100 || !header.starts_with(b"SQLite format 3\0") {
             return Err(Refusal::lasting("not an SQLite database, or an encrypted one").into());
         }
-        // A journal beside a database in WAL mode without a log: opening it would create the log.
+        // The database is in WAL mode, has a rollback journal and no log. Opening it would create
+        // the log.
         if files.journal > 0 && header.get(18) == Some(&2) && files.log.is_none() {
             return Err(Refusal::passing("its program has not finished writing").into());
         }
@@ -260,8 +268,8 @@ impl Database {
         Ok(Database { conn, files, access })
     }
 
-    /// Returns whether the database is unchanged since it was opened. A file that is read without
-    /// locks may be written to during the read.
+    /// Returns whether what was read is consistent. A database that is read without locks must not
+    /// have changed since it was opened.
     pub(super) fn is_as_it_was(&self) -> bool {
         match &self.access {
             Access::Live | Access::Copy(_) => true,
@@ -278,12 +286,12 @@ struct Copied {
     has_log: bool,
 }
 
-/// Copies database and log as of one moment.
+/// Copies a database and its log so that the two copies belong together.
 ///
 /// The database is copied first, then the log. Pages that a checkpoint writes into the database
-/// in between are in the log too, so SQLite reads them from the copy of the log, as long as the log
-/// did not restart: then its header differs. Without a log, the database must not have changed at
-/// all.
+/// between the two are in the log too, so SQLite reads them from the copy of the log. That fails if
+/// the log restarted, which its header shows: then both are copied again. Without a log, the
+/// database must not have changed at all.
 fn private_copy(
     place: &DatabaseLocation,
     ledger: &Path,
@@ -338,8 +346,8 @@ fn connect(uri: &str, size: u64) -> rusqlite::Result<Connection> {
     conn.pragma_update(None, "mmap_size", 0)?;
     conn.pragma_update(None, "temp_store", "MEMORY")?;
     conn.pragma_update(None, "cell_size_check", true)?;
-    // Pages that form a cycle must not keep the process for ever: an intact file of that size never
-    // needs this many steps.
+    // In a damaged file, pages may form a cycle, which SQLite would follow for ever. An intact file
+    // of this size never needs this many thousand steps.
     let mut steps_left = 200_000 + size / 100;
     conn.progress_handler(
         1000,

@@ -1,5 +1,6 @@
-//! The source of a database itself. It has no records: it stores the metadata of the database's
-//! files, the schema version, and the reason why it is not read.
+//! Finds, creates and updates the source of a database itself. That source has no records. The
+//! ledger stores with it the metadata of the database's files, and the reason if the database is
+//! not read.
 
 use rusqlite::{Connection, OptionalExtension, Transaction};
 
@@ -9,11 +10,11 @@ use crate::base::clock;
 use crate::base::ids::{GenerationId, SourceId};
 use crate::truth::{native_lines, sources};
 
-/// The granularity of file times in nanoseconds. A file that was written this recently may be
-/// written again without a new time, so its metadata proves nothing.
+/// The coarsest step of file times, in nanoseconds. A file that was written this recently may be
+/// written to again without a new time, so equal metadata does not prove that it is unchanged.
 const TICK_NS: i64 = 50_000_000;
 
-/// Returns the source of a database.
+/// Returns the source of a database and its generation.
 pub(super) fn find(
     conn: &Connection,
     format: &str,
@@ -28,7 +29,7 @@ pub(super) fn find(
         .optional()?)
 }
 
-/// Returns the source of a database, creating it if there is none.
+/// Returns the source of a database and its generation. Creates them if there are none.
 pub(super) fn find_or_create(
     tx: &Transaction<'_>,
     format: &str,
@@ -41,8 +42,12 @@ pub(super) fn find_or_create(
     native_lines::begin(tx, "rows", format, root, path)
 }
 
-/// Stores the metadata of the files as it was before they were read, and the reason why they are
-/// not read. Unless `is_all`, the next sync opens them again.
+/// Stores the metadata that the files had before they were read, and the reason if they were not
+/// read.
+///
+/// Stores 0 as the time of the last change if `is_all` is false (the sync left something out), or
+/// if the files were written within the last [`TICK_NS`]. The next sync then opens the database
+/// again.
 pub(super) fn update(
     tx: &Transaction<'_>,
     source: SourceId,

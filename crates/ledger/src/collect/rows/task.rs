@@ -1,6 +1,7 @@
-//! The work in a database: its sessions and its archived transcripts.
+//! Lists the work in a database: its sessions and its archived transcripts.
 //!
-//! Reads ids, numbers and names, but no event.
+//! Reads ids, numbers and names. Reads only one kind of event: the last one that was collected of a
+//! session, to see whether it changed.
 
 use std::collections::{HashMap, HashSet};
 
@@ -17,10 +18,10 @@ use crate::Result;
 use crate::collect::known::KnownSource;
 use crate::collect::select::Selection;
 
-/// The number of bytes that are shown of an id that cannot name a file.
+/// The largest number of bytes shown of an id that cannot name a file.
 const MAX_LABEL_BYTES: usize = 60;
 
-/// A session or an archive of a database.
+/// A session or an archive of a database, with the reason if it is not read.
 pub(super) struct Task {
     pub(super) path: Vec<u8>,
     pub(super) transcript: Transcript,
@@ -36,10 +37,11 @@ pub(super) enum Transcript {
 }
 
 impl Task {
-    /// Returns whether the ledger has all of it, as far as that shows without reading it.
+    /// Returns whether the ledger has all of it, judging by numbers and names only.
     pub(super) fn is_done(&self, known: &KnownSource, tables: &Tables) -> bool {
         let Some(rows) = &known.rows else { return false };
-        // Where generations have no names, the last row has to be compared.
+        // Without names of generations, the numbers do not show a rewrite. The session then goes to
+        // the reader, which compares its last row.
         !known.is_gone
             && known.stat.size == known.cursor
             && match &self.transcript {
@@ -52,8 +54,8 @@ impl Task {
 }
 
 impl Task {
-    /// Returns whether the last row read of a session still has the same bytes. An archive's hash
-    /// was compared before.
+    /// Returns whether the last collected row of a session still has the same bytes. Returns true
+    /// for an archive: [`Task::is_done`] has compared its hash.
     pub(super) fn has_same_end(
         &self,
         known: &KnownSource,
@@ -105,7 +107,7 @@ pub(super) fn all(
     let mut statement = conn.prepare(&tables.sessions()).map_err(theirs)?;
     let mut rows = statement.query([]).map_err(theirs)?;
     while let Some(row) = rows.next().map_err(theirs)? {
-        // No agent writes an id that is not text or too long for a file's name.
+        // No agent writes an id that is not text, or one that is too long for a file's name.
         let id_value = row.get_ref(0).map_err(theirs)?;
         let id = id_value.as_str().ok().map(str::to_owned);
         let name = id.as_deref().and_then(rows::file_name);
@@ -152,7 +154,7 @@ pub(super) fn all(
         };
         archives.push((session, task));
     }
-    // One session after another: the lines of one are kept while its archives are read.
+    // Sorted by session: the lines of one session stay in memory while all its archives are read.
     archives.sort_by(|(one, _), (other, _)| one.cmp(other));
     tasks.extend(archives.into_iter().map(|(_, task)| task));
     Ok(tasks)

@@ -1,6 +1,7 @@
-//! The summary of a session that precedes its story.
+//! Reads the summary of a session that is shown before its story.
 //!
-//! Never reads the conversation itself.
+//! Reads no text of the conversation but prompts: for the title of a session that has none, and for
+//! a lost session.
 
 use rusqlite::Connection;
 
@@ -10,6 +11,7 @@ use crate::read::query::parents::Parents;
 use crate::read::query::{forks, listed, lost, prompts};
 use crate::wire::{SessionState, StoryHead};
 
+/// Returns the summary of a session.
 pub(super) fn read(conn: &Connection, session: SessionRow) -> Result<StoryHead> {
     let mut head = conn.query_row(
         concat!(
