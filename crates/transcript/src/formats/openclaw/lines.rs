@@ -63,6 +63,14 @@ fields! {
     struct Details<'a> {
         "readFiles" => read_files: Vec<Cow<'a, str>>,
         "modifiedFiles" => modified_files: Vec<Cow<'a, str>>,
+        "quipu" => note: Note<'a>,
+    }
+}
+
+fields! {
+    /// What this program noted about a compaction.
+    struct Note<'a> {
+        "reason" => reason: Cow<'a, str>,
     }
 }
 
@@ -212,6 +220,7 @@ impl<'a> Line<'a> {
     fn compaction(self) -> Compaction<'a> {
         let summary = self.summary.unwrap_or_default();
         let details = self.details.unwrap_or_default();
+        let reason = details.note.and_then(|note| note.reason);
         Compaction {
             read_files: summary::files(details.read_files, &summary, "read-files"),
             modified_files: summary::files(details.modified_files, &summary, "modified-files"),
@@ -220,7 +229,7 @@ impl<'a> Line<'a> {
             compacted_count: self.compacted_count,
             tokens_before: self.tokens_before,
             tokens_after: self.tokens_after,
-            trigger: non_empty(self.trigger),
+            trigger: non_empty(self.trigger).or_else(|| non_empty(reason)),
         }
     }
 }

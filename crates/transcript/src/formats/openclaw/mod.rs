@@ -46,7 +46,7 @@ impl Format for OpenClaw {
     }
 
     fn version(&self) -> u32 {
-        7
+        8
     }
 
     fn has_headers(&self) -> bool {
