@@ -192,9 +192,13 @@ fn hints(error: &quipu_ledger::Error) -> Vec<String> {
             return Vec::new();
         }
         Error::Conflict { .. } => "nothing was written; read the new entries, then append again",
-        Error::Summary { .. } => "nothing was written; the session is as it was",
+        Error::Summary { .. } => "no compaction was written; the context is as it was",
+        Error::SummaryTooLong { .. } => {
+            "no compaction was written; use a summariser with shorter answers, or a model with a larger \
+             window"
+        }
         Error::TooLong { .. } => {
-            "nothing was written; use a model with a larger window, or shorten the last message with a \
+            "no compaction was written; use a model with a larger window, or shorten the last message with a \
              `context_edit`"
         }
         Error::Collected { .. } => "`quipu session fork` creates a copy that can be written to",

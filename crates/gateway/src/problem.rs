@@ -195,6 +195,7 @@ impl From<Error> for Problem {
             | Error::Collected { .. }
             | Error::Summary { .. }
             | Error::TooLong { .. }
+            | Error::SummaryTooLong { .. }
             | Error::IsBackup { .. } => Problem::refused(detail),
             Error::Conflict { leaf, .. } => {
                 let title = "The session has another leaf";

@@ -11,7 +11,7 @@ use crate::error::{CommandError, Result};
 /// Keys of a model's table.
 const KEYS: [&str; 1] = ["context_window"];
 
-const HINT: &str = "write `\"model-name\" = { context_window = 32768 }`, a number of tokens";
+const HINT: &str = "write `\"model-name\" = { context_window = 32768 }`, a whole number of tokens";
 
 /// Reads the table. Returns the context window of each model, in tokens.
 pub(super) fn read(
@@ -38,6 +38,10 @@ pub(super) fn read(
                         return Err(CommandError::new(what).hint(HINT));
                     }
                 },
+                ("context_window", Value::Float(tokens)) => {
+                    let what = format!("`{key}` in {} is {tokens}", path.display());
+                    return Err(CommandError::new(what).hint(HINT));
+                }
                 ("context_window", _) => {
                     return Err(wrong_type(&key, path, "a number", value).hint(HINT));
                 }

@@ -67,6 +67,10 @@ fn headroom_names_what_is_missing() {
     assert_eq!(json["limit_tokens"], 9_223_372_036_854_751_808_u64);
     assert_eq!((&json["context_tokens"], &json["is_due"]), (&2.into(), &false.into()));
     assert_eq!(home.run("session headroom example --window 0").code, 2);
+    home.write(".config/quipu/config.toml", "[models]\n'parrot' = { context_window = 1.5 }\n");
+    let broken = home.run("session headroom example");
+    assert!(broken.stderr.contains("is 1.5"), "{broken}");
+    assert!(broken.stderr.contains("a whole number of tokens"), "{broken}");
     home.write(
         ".config/quipu/config.toml",
         "[models]\n'parrot' = { context_window = 100 }\n[store.compaction]\nreserve_tokens_floor = 10\nreserve_tokens = 20\n",
@@ -155,6 +159,37 @@ fn a_program_that_fails_changes_nothing() {
     home.write(".config/quipu/config.toml", "[store.compaction]\nsummariser = 'command'\n");
     let none = home.run("session compact example --window 900");
     assert!(none.code == 2 && none.stderr.contains("has no program"), "{none}");
+    // That is said before anything is planned, too.
+    for command in ["compact", "flush"] {
+        let dry = home.run(&format!("session {command} example --window 900 --dry-run"));
+        assert!(dry.code == 2 && dry.stderr.contains("has no program"), "{dry}");
+    }
+}
+
+/// The session goes elsewhere while the summary is made.
+#[test]
+fn a_conflict_is_planned_again() {
+    let home = example();
+    let quipu = env!("CARGO_BIN_EXE_quipu");
+    with_program(&home, &format!("'{quipu}' session reset example >&2; echo summary"));
+    let refused = home.run("session compact example --window 900 --json");
+    assert!(refused.code == 1 && refused.stdout.contains("\"conflict\""), "{refused}");
+    assert!(refused.stderr.contains("run the command again"), "{refused}");
+    assert!(!refused.stderr.contains("append again"), "{refused}");
+}
+
+/// The reason of a compaction is that of its event.
+#[test]
+fn the_event_of_a_compaction_has_its_reason() {
+    let home = example();
+    assert_eq!(home.run("session compact example --window 900").code, 0);
+    let mut command = home.command(["tail", "--events", "example", "--json", "--after", "start"]);
+    let mut tail = command.stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(tail.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let event = lines.find(|line| line.contains("tokens_before")).unwrap();
+    tail.kill().unwrap();
+    tail.wait().unwrap();
+    assert!(event.contains(r#""reason":"manual""#), "{event}");
 }
 
 /// A signal that ends quipu ends the program too, although it is in another group.

@@ -149,3 +149,30 @@ fn r83_a_flush_that_cannot_be_made() {
     assert_eq!(home.run("session meta example --json").json()["memoryFlushFailureCount"], 2);
     assert_eq!(home.run("session flush absent").code, 1);
 }
+
+/// Notes are stored before a compaction that then fails: they are reported with its error.
+#[test]
+fn r83_notes_before_a_compaction_that_fails() {
+    let home = Home::empty();
+    with_program(&home, "- knots\n", "");
+    let script = fs::read_to_string(home.path("script.sh")).unwrap();
+    home.write("script.sh", script.replace("echo summary", "exit 3"));
+    home.run("session new --id example");
+    append(&home, 1000);
+    let failed = append(&home, 1400);
+    assert_eq!(failed["memory_flush"]["outcome"], "stored", "{failed}");
+    assert!(failed["compaction"].is_null() && failed["compaction_due"] == true, "{failed}");
+    let again = append(&home, 10);
+    assert!(again["memory_flush"].is_null() && again["compaction_due"] == true, "{again}");
+    home.run("session new --id other");
+    let line = json!({"role": "user", "content": "k".repeat(1200)}).to_string();
+    for _ in 0..2 {
+        home.feed(&["session", "append", "other"], &line);
+    }
+    let failed = home.run("session compact other --window 1000 --keep 10");
+    assert_eq!(failed.code, 2, "{failed}");
+    for said in ["no compaction was written", "asked for notes: 8 bytes of notes in "] {
+        assert!(failed.stderr.contains(said), "{failed}");
+    }
+    assert!(!failed.stderr.contains("nothing was written"), "{failed}");
+}

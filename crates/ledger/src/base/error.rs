@@ -281,7 +281,8 @@ pub enum Error {
         leaf: Option<String>,
     },
 
-    /// There is no usable summary. The session was not compacted, and nothing was written.
+    /// There is no usable summary. The session was not compacted; a memory flush before it may have
+    /// stored notes.
     #[error("the summariser `{summariser}` failed: {why}")]
     Summary {
         /// The summariser.
@@ -294,6 +295,21 @@ pub enum Error {
     #[error("what has to stay in the context has {tokens} tokens, and {limit} fit")]
     TooLong {
         /// The tokens of the last messages, as the model counts them.
+        tokens: u64,
+        /// The tokens that fit.
+        limit: u64,
+    },
+
+    /// A model refused the context, and the context does not fit with the summary either. The session
+    /// was not compacted.
+    #[error(
+        "the summary of the summariser `{summariser}` is too long: with it, the context has {tokens} \
+         tokens, and {limit} fit"
+    )]
+    SummaryTooLong {
+        /// The summariser.
+        summariser: String,
+        /// The tokens of the context with the summary, as the model counts them.
         tokens: u64,
         /// The tokens that fit.
         limit: u64,

@@ -17,8 +17,9 @@ use serde_json::json;
 
 use super::append::{Append, AppendRequest};
 use super::events::{Phase, StoreEvent};
+use super::flush::failed_in_cycle;
 use super::session::Session;
-use super::summarise::{Summariser, summarise};
+use super::summarise::{Summaries, Summariser, summarise};
 use super::{Fields, Store, fork, meta_of};
 use crate::base::ids::{Seq, SessionRow};
 use crate::file::ledger::Ledger;
@@ -147,37 +148,39 @@ impl Session {
         if let Some(before) = self.entry_of_key(&key)? {
             return Ok(plan.compacted(before, None));
         }
-        let emit = |phase, entry: Option<&Compacted>| {
-            self.store.listeners.emit(&StoreEvent::Compaction {
-                session_id: self.native.id.clone(),
-                phase,
-                reason: plan.reason,
-                tokens_before: plan.plan.tokens_before,
-                tokens_after: entry.and_then(|entry| entry.tokens_after),
-                entry_id: entry.map(|entry| entry.appended.id.clone()),
-            });
-        };
-        emit(Phase::Start, None);
-        let compacted = self.summarise_and_append(plan, &key, summariser);
+        self.emit_compaction(plan, Phase::Start, None);
+        let compacted =
+            plan.summary(summariser).and_then(|made| self.append_summary(plan, &key, made));
         match &compacted {
-            Ok(compacted) => emit(Phase::End, Some(compacted)),
-            Err(_) => emit(Phase::Failed, None),
+            Ok(compacted) => self.emit_compaction(plan, Phase::End, Some(compacted)),
+            Err(_) => self.emit_compaction(plan, Phase::Failed, None),
         }
         compacted
     }
 
-    fn summarise_and_append(
+    pub(super) fn emit_compaction(
+        &self,
+        plan: &CompactionPlan,
+        phase: Phase,
+        entry: Option<&Compacted>,
+    ) {
+        self.store.listeners.emit(&StoreEvent::Compaction {
+            session_id: self.native.id.clone(),
+            phase,
+            reason: plan.reason,
+            tokens_before: plan.plan.tokens_before,
+            tokens_after: entry.and_then(|entry| entry.tokens_after),
+            entry_id: entry.map(|entry| entry.appended.id.clone()),
+        });
+    }
+
+    /// Appends the compaction of a plan with its summary.
+    pub(super) fn append_summary(
         &self,
         plan: &CompactionPlan,
         key: &str,
-        summariser: &dyn Summariser,
+        (summary, made): (String, Summaries),
     ) -> Result<Compacted> {
-        let made = summarise(plan, summariser)?;
-        let summary = plan.plan.summary(&made.parts);
-        if plan.reason == Reason::Overflow && !plan.plan.fits(&summary) {
-            let (tokens, limit) = (plan.plan.counted_after(&summary), plan.plan.budget.limit());
-            return Err(Error::TooLong { tokens, limit: limit.unwrap_or_default() });
-        }
         let note = json!({
             "reason": plan.reason,
             "summariser": made.summariser,
@@ -224,19 +227,26 @@ impl Session {
         let mut memory_flush = None;
         loop {
             let Some(plan) = self.plan_compaction(&settings, wanted)? else { return Ok(None) };
-            if memory_flush.is_none() && pure::flushes(&settings.rules) {
+            if memory_flush.is_none() && self.flushes_before(&settings, wanted)? {
                 let flush = self.flush(&settings, summariser);
                 let failed = |error: Error| Flush::Failed { reason: error.to_string() };
                 memory_flush = Some(flush.unwrap_or_else(failed));
             }
             match self.compact(&plan, summariser) {
-                Err(Error::TooLong { .. }) if plan.plan.budget.keep > 0 => {
+                Err(Error::SummaryTooLong { .. }) if plan.plan.budget.keep > 0 => {
                     settings.rules.keep_recent_tokens = Some(plan.plan.budget.keep / 2);
                 }
                 Err(error) => return Err(error),
                 Ok(compacted) => return Ok(Some(Compacted { memory_flush, ..compacted })),
             }
         }
+    }
+
+    /// Returns whether notes are asked for before a compaction. An append that has already waited for
+    /// a flush that failed does not wait for a second one.
+    fn flushes_before(&self, settings: &CompactionSettings, wanted: &Compact<'_>) -> Result<bool> {
+        let is_on = pure::flushes(&settings.rules);
+        Ok(is_on && !(wanted.is_due && failed_in_cycle(&self.meta_fields()?)))
     }
 
     pub(super) fn meta_fields(&self) -> Result<Fields> {
@@ -274,11 +284,24 @@ impl CompactionPlan {
         requests.iter().map(|request| pure::chunks(request.messages, most).len()).sum()
     }
 
+    /// Lets the summariser make the summary. If a model refused the context, it has to fit with the
+    /// summary.
+    pub(super) fn summary(&self, summariser: &dyn Summariser) -> Result<(String, Summaries)> {
+        let made = summarise(self, summariser)?;
+        let summary = self.plan.summary(&made.parts);
+        if self.reason == Reason::Overflow && !self.plan.fits(&summary) {
+            let tokens = self.plan.counted_after(&summary);
+            let limit = self.plan.budget.limit().unwrap_or_default();
+            return Err(Error::SummaryTooLong { summariser: made.summariser, tokens, limit });
+        }
+        Ok((summary, made))
+    }
+
     /// Returns the idempotency key: the same for the same entries and the same instructions.
     ///
     /// The number of compactions is part of it. Otherwise a session whose leaf was moved back before
     /// its compaction could not be compacted there again.
-    fn key(&self) -> String {
+    pub(super) fn key(&self) -> String {
         let plan = &self.plan;
         let compactions = self.compactions.to_string();
         let parts = [
@@ -338,15 +361,19 @@ pub(super) fn entries_of(ledger: &Ledger, session: SessionRow) -> Result<PathEnt
     if let Some(entries) = query::context::path_entries(ledger, session)? {
         return Ok(entries);
     }
-    let lines = fork::lines_of_fork(ledger, session)?;
+    Ok(entries_of_fork(&fork::lines_of_fork(ledger, session)?))
+}
+
+/// Returns the entries of a fork with these lines.
+pub(super) fn entries_of_fork(lines: &[String]) -> PathEntries {
     let lines: Vec<&str> = lines.iter().map(|line| line.trim_end()).collect();
     let mut read = quipu_transcript::context::Session::new(Reader::OPENCLAW);
     read.extend(&lines);
     let plan = read.path_plan(At::Leaf);
-    Ok(plan.map(|plan| plan.fill(&|number| lines.get(number).copied())).unwrap_or_default())
+    plan.map(|plan| plan.fill(&|number| lines.get(number).copied())).unwrap_or_default()
 }
 
-fn plan(
+pub(super) fn plan(
     session: &str,
     entries: PathEntries,
     settings: &CompactionSettings,
@@ -427,26 +454,5 @@ impl Store {
     /// session is counted once, and each append adds its own size.
     pub fn contexts_counted(&self) -> u64 {
         self.core().sizes.counted()
-    }
-
-    /// Forks a session and compacts the fork, in one call: the way to continue a long collected
-    /// session. `None` if there is nothing to summarise; then nothing is forked.
-    pub fn compact_fork(
-        &self,
-        name: &str,
-        fork: &fork::Fork<'_>,
-        settings: &CompactionSettings,
-        wanted: &Compact<'_>,
-        summariser: &dyn Summariser,
-    ) -> Result<Option<(fork::Forked, Compacted)>> {
-        let row = query::find_session(&self.core().ledger, name)?;
-        let planned =
-            self.read_caught_up(&mut |ledger| plan_compaction_of(ledger, row, settings, wanted))?;
-        if planned.is_none() {
-            return Ok(None);
-        }
-        let forked = self.fork(name, fork)?;
-        let compacted = forked.session.compact_now(settings, wanted, summariser)?;
-        Ok(compacted.map(|compacted| (forked, compacted)))
     }
 }

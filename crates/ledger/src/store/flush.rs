@@ -15,8 +15,9 @@ use serde_json::json;
 use super::compact::{CompactionSettings, entries_of, window};
 use super::events::StoreEvent;
 use super::session::Session;
+use super::sessions::{bind, key_of};
 use super::summarise::Summariser;
-use super::{Fields, meta_of, sessions};
+use super::{Fields, meta, meta_of, sessions};
 use crate::Result;
 use crate::base::clock;
 use crate::base::ids::SessionRow;
@@ -72,6 +73,17 @@ pub fn plan_flush_of(
     let fields = meta_of(ledger, session)?;
     let entries = entries_of(ledger, session)?;
     plan(entries, &fields, &agent, ledger.path(), settings, clock::now_ms())
+}
+
+/// Plans the question for the notes of a fork that is made later. Its file is not known yet.
+pub(super) fn plan_flush_of_fork(
+    entries: PathEntries,
+    fields: &Fields,
+    ledger: &Path,
+    settings: &CompactionSettings,
+    now_ms: i64,
+) -> Result<FlushPlan> {
+    plan(entries, fields, sessions::MAIN, ledger, settings, now_ms)
 }
 
 fn plan(
@@ -140,9 +152,21 @@ impl Place {
 
 /// Returns whether a memory flush was made since the last compaction.
 pub(super) fn was_flushed(fields: &Fields) -> bool {
-    let number = |name| fields.get(name).and_then(|value| value.as_i64());
-    number("memoryFlushCompactionCount")
-        .is_some_and(|count| count == number("compactionCount").unwrap_or_default())
+    number(fields, "memoryFlushCompactionCount") == Some(compactions(fields))
+}
+
+/// Returns whether a memory flush failed since the last compaction. Then a compaction that is due
+/// does not ask again, so that an append waits for one answer at most.
+pub(super) fn failed_in_cycle(fields: &Fields) -> bool {
+    number(fields, "memoryFlushFailedCompactionCount") == Some(compactions(fields))
+}
+
+fn compactions(fields: &Fields) -> i64 {
+    number(fields, "compactionCount").unwrap_or_default()
+}
+
+fn number(fields: &Fields, name: &str) -> Option<i64> {
+    fields.get(name).and_then(|value| value.as_i64())
 }
 
 /// Returns whether the last flush failed. Then the next one waits for the compaction, so that not
@@ -152,8 +176,7 @@ pub(super) fn has_failed(fields: &Fields) -> bool {
 }
 
 fn failures(fields: &Fields) -> i64 {
-    let failures = fields.get("memoryFlushFailureCount").and_then(|count| count.as_i64());
-    failures.unwrap_or_default()
+    number(fields, "memoryFlushFailureCount").unwrap_or_default()
 }
 
 impl Session {
@@ -182,69 +205,105 @@ impl Session {
         let flush = match self.flush_plan(settings, now_ms)? {
             plan if plan.is_done => Flush::Done,
             plan if plan.messages() == 0 => Flush::Nothing,
-            plan => self.ask_and_store(&plan, summariser, now_ms)?,
+            plan => self.store_notes(&plan, ask(&plan, summariser), now_ms)?,
         };
         self.store.core().sizes.flushed(&self.native);
         Ok(flush)
     }
 
-    fn flush_plan(&self, settings: &CompactionSettings, now_ms: i64) -> Result<FlushPlan> {
+    pub(super) fn flush_plan(
+        &self,
+        settings: &CompactionSettings,
+        now_ms: i64,
+    ) -> Result<FlushPlan> {
         let entries = self.store.core().path_entries(&self.native)?;
         let ledger = self.store.core().ledger.path().to_owned();
         plan(entries, &self.meta_fields()?, &self.native.agent, &ledger, settings, now_ms)
     }
 
-    fn ask_and_store(
+    /// Stores the notes of an answer, unless those of another one were stored meanwhile.
+    ///
+    /// The flush is recorded first: of several calls at once, only one stores notes. If the process
+    /// ends in between, the notes are lost, and the model is asked again in the next cycle.
+    pub(super) fn store_notes(
         &self,
         plan: &FlushPlan,
-        summariser: &dyn Summariser,
+        asked: Result<Notes, Flush>,
         now_ms: i64,
     ) -> Result<Flush> {
-        let Some(answer) = summariser.answer(&plan.question()) else {
-            return Ok(Flush::Skipped { summariser: summariser.name().to_owned() });
-        };
-        let failed = |why: &str| Flush::Failed {
-            reason: format!("the summariser `{}` failed: {why}", summariser.name()),
-        };
-        let flush = match answer.as_deref().map(pure::notes) {
-            Err(why) => failed(why),
-            Ok(Notes::Unusable(why)) => failed(why),
-            Ok(Notes::Nothing) => Flush::Nothing,
-            // Another process has made it while the model answered.
-            Ok(Notes::Text(_)) if was_flushed(&self.meta_fields()?) => return Ok(Flush::Done),
+        let earlier = failures(&self.meta_fields()?);
+        let flush = match asked {
+            Err(skipped @ Flush::Skipped { .. }) => return Ok(skipped),
+            Err(failed) => {
+                self.note_failure(earlier, now_ms, json!({}))?;
+                failed
+            }
+            Ok(_) if !self.claim_flush(now_ms)? => return Ok(Flush::Done),
             Ok(Notes::Text(notes)) => match plan.place.append(&notes) {
                 Ok(bytes) => Flush::Stored { path: plan.file.display().to_string(), bytes },
-                Err(reason) => Flush::Failed { reason },
+                Err(reason) => {
+                    let unclaim =
+                        json!({"memoryFlushAt": null, "memoryFlushCompactionCount": null});
+                    self.note_failure(earlier, now_ms, unclaim)?;
+                    Flush::Failed { reason }
+                }
             },
+            Ok(_) => Flush::Nothing,
         };
-        self.note_flush(&flush, now_ms)?;
         let (session_id, noted) = (self.native.id.clone(), flush.clone());
         self.store.listeners.emit(&StoreEvent::MemoryFlush { session_id, flush: noted });
         Ok(flush)
     }
 
-    /// Records a flush in the metadata. A session to which no key leads has no metadata.
-    fn note_flush(&self, flush: &Flush, now_ms: i64) -> Result<()> {
+    /// Records in the metadata that the flush of this cycle is made. Returns false if it was made
+    /// before. A session to which no key leads has no metadata, so each of its flushes is made.
+    fn claim_flush(&self, now_ms: i64) -> Result<bool> {
+        let session = &self.native;
+        let is_first = self.store.write(&mut |work| {
+            super::append::check_not_forgotten(work.tx, session)?;
+            let Some(key) = key_of(work.tx, session)? else { return Ok(true) };
+            let fields = meta::of(work.tx, session)?;
+            if was_flushed(&fields) {
+                return Ok(false);
+            }
+            let claim = json!({
+                "memoryFlushAt": now_ms,
+                "memoryFlushCompactionCount": compactions(&fields),
+                "memoryFlushFailureCount": null,
+                "memoryFlushLastFailedAt": null,
+                "memoryFlushFailedCompactionCount": null,
+            });
+            bind(work, session, &key, claim.as_object().cloned().unwrap_or_default().into())?;
+            Ok(true)
+        })?;
+        self.store.core().sizes.drop_cached();
+        Ok(is_first)
+    }
+
+    /// Counts a flush that failed after `earlier` ones, and changes the metadata by `more`.
+    fn note_failure(&self, earlier: i64, now_ms: i64, mut more: serde_json::Value) -> Result<()> {
         if self.key()?.is_none() {
             return Ok(());
         }
         let fields = self.meta_fields()?;
-        let patch = match flush {
-            Flush::Failed { .. } => json!({
-                "memoryFlushFailureCount": failures(&fields).saturating_add(1),
-                "memoryFlushLastFailedAt": now_ms,
-            }),
-            _ => json!({
-                "memoryFlushAt": now_ms,
-                "memoryFlushCompactionCount":
-                    fields.get("compactionCount").and_then(|count| count.as_i64()).unwrap_or(0),
-                "memoryFlushFailureCount": null,
-                "memoryFlushLastFailedAt": null,
-            }),
-        };
-        match patch {
-            serde_json::Value::Object(patch) => self.patch_meta(&patch).map(drop),
-            _ => Ok(()),
-        }
+        more["memoryFlushFailureCount"] = earlier.saturating_add(1).into();
+        more["memoryFlushLastFailedAt"] = now_ms.into();
+        more["memoryFlushFailedCompactionCount"] = compactions(&fields).into();
+        self.patch_meta(&more.as_object().cloned().unwrap_or_default()).map(drop)
+    }
+}
+
+/// Asks the summariser's model. Returns its notes, or the reason why there are none.
+pub(super) fn ask(plan: &FlushPlan, summariser: &dyn Summariser) -> Result<Notes, Flush> {
+    let name = summariser.name();
+    let failed =
+        |why: &str| Flush::Failed { reason: format!("the summariser `{name}` failed: {why}") };
+    match summariser.answer(&plan.question()) {
+        None => Err(Flush::Skipped { summariser: name.to_owned() }),
+        Some(Err(why)) => Err(failed(&why)),
+        Some(Ok(answer)) => match pure::notes(&answer) {
+            Notes::Unusable(why) => Err(failed(why)),
+            notes => Ok(notes),
+        },
     }
 }

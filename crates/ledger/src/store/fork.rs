@@ -129,7 +129,11 @@ pub(super) fn lines_of_fork(ledger: &Ledger, from: SessionRow) -> Result<Vec<Str
 
 /// Returns the lines of the path to `at`, and the number of messages that pi's format cannot
 /// express.
-fn path(ledger: &Ledger, from: SessionRow, at: Option<&str>) -> Result<(Vec<NewLine>, u64)> {
+pub(super) fn path(
+    ledger: &Ledger,
+    from: SessionRow,
+    at: Option<&str>,
+) -> Result<(Vec<NewLine>, u64)> {
     let conn = ledger.conn();
     let is_collected = Parent::of(conn, from)?.native.is_none();
     let reader = if is_collected { Some(reader(conn, from)?) } else { None };

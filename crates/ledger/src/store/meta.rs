@@ -36,6 +36,7 @@ const FLUSH_FIELDS: &[&str] = &[
     "memoryFlushCompactionCount",
     "memoryFlushFailureCount",
     "memoryFlushLastFailedAt",
+    "memoryFlushFailedCompactionCount",
 ];
 
 /// The largest size of one patch, or of the metadata of a new session, in bytes. Each one becomes a

@@ -9,6 +9,7 @@
 mod append;
 mod append_all;
 mod compact;
+mod compact_fork;
 mod context;
 mod core;
 mod due;

@@ -336,6 +336,45 @@ fn r80_an_overflow_is_compacted_until_it_fits() {
     assert!(matches!(error, Error::TooLong { limit: 2000, .. }), "{error}");
 }
 
+/// If nothing but the summary is too long, the error says so.
+#[test]
+fn r80_a_summary_can_be_what_is_too_long() {
+    let home = Home::quick();
+    let (_, session) = open(&home);
+    talk(&session, 6);
+    let before = lines(&home);
+    let long = "word ".repeat(5000);
+    let wanted = Compact { refused: Some(900), ..Compact::default() };
+    let summariser = Does::new(&|| {}, Ok(&long));
+    let error = session.compact_now(&settings(), &wanted, &summariser).unwrap_err();
+    assert!(matches!(error, Error::SummaryTooLong { .. }), "{error}");
+    assert_eq!(lines(&home), before);
+}
+
+/// Without a summary, there is no fork either.
+#[test]
+fn a_fork_is_made_after_its_summary() {
+    let home = Home::quick();
+    let (store, session) = open(&home);
+    talk(&session, 6);
+    let before = lines(&home);
+    let sessions = || home.one("SELECT count(*) FROM sessions");
+    let fork = |answer| {
+        let summariser = Does::new(&|| {}, answer);
+        let (fork, wanted) = (Fork::default(), Compact::default());
+        store.compact_fork(session.id(), &fork, &settings(), &wanted, &summariser)
+    };
+    let error = fork(Err("it is away")).unwrap_err();
+    assert!(matches!(error, Error::Summary { .. }), "{error}");
+    assert_eq!((lines(&home), sessions()), (before, 1));
+    let (forked, compacted) = fork(Ok("a summary")).unwrap().unwrap();
+    assert_eq!(messages(&forked.session)[0]["summary"], "a summary");
+    assert_eq!(compacted.tokens_before, 600);
+    assert_eq!(sessions(), 2);
+    assert_eq!(messages(&session).len(), 12);
+    home.assert_sound();
+}
+
 /// A refusal below the limit that is known proves that the window is smaller: each call makes the
 /// context smaller, until there is nothing left to replace. No call leaves it as it was.
 #[test]

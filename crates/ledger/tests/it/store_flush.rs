@@ -320,3 +320,45 @@ fn r83_nothing_waits_for_a_flush() {
     assert_eq!(session.flush(&settings(), &Slow(&theirs)).unwrap(), Flush::Done);
     assert_eq!(fs::read_to_string(file).unwrap(), "- mine\n- theirs\n");
 }
+
+/// Four flushes have an answer at the same time: one stores its notes.
+#[test]
+fn r83_of_flushes_at_once_one_is_stored() {
+    let home = Home::quick();
+    let session = open(&home);
+    say(&session);
+    let all_answered = std::sync::Barrier::new(4);
+    let flushes: Vec<Flush> = std::thread::scope(|scope| {
+        let flush = || {
+            let wait = || {
+                all_answered.wait();
+            };
+            session.flush(&settings(), &Slow(&wait)).unwrap()
+        };
+        let running: Vec<_> = (0..4).map(|_| scope.spawn(flush)).collect();
+        running.into_iter().map(|thread| thread.join().unwrap()).collect()
+    });
+    let stored: Vec<&Flush> =
+        flushes.iter().filter(|flush| matches!(flush, Flush::Stored { .. })).collect();
+    assert_eq!(stored.len(), 1, "{flushes:?}");
+    assert_eq!(flushes.iter().filter(|flush| **flush == Flush::Done).count(), 3, "{flushes:?}");
+    assert_eq!(fs::read_to_string(file_of(stored[0])).unwrap(), "- mine\n");
+}
+
+/// In a cycle whose flush failed, a compaction that is due does not wait for a second one.
+#[test]
+fn r83_a_flush_that_failed_is_not_asked_again_before_its_compaction() {
+    let home = Home::quick();
+    let session = open(&home);
+    (0..6).for_each(|_| drop(say(&session)));
+    let model = Model::failing();
+    assert!(matches!(session.flush(&settings(), &model).unwrap(), Flush::Failed { .. }));
+    let due = Compact { is_due: true, ..Compact::default() };
+    let compact = || session.compact_now(&settings(), &due, &model).unwrap().unwrap();
+    assert_eq!((compact().memory_flush, model.asked()), (None, 1));
+    // The next cycle asks.
+    (0..6).for_each(|_| drop(say(&session)));
+    assert!(matches!(compact().memory_flush, Some(Flush::Failed { .. })));
+    assert_eq!(model.asked(), 2);
+    assert_eq!(session.meta().unwrap()["memoryFlushFailureCount"], 2);
+}

@@ -73,8 +73,10 @@ fn shorten(message: &Message) -> Option<Message> {
     if length > HEAD {
         left_out.push(format!("{} characters", length - HEAD));
     }
-    if pictures > 0 {
-        left_out.push(format!("{pictures} pictures"));
+    match pictures {
+        0 => {}
+        1 => left_out.push("1 picture".to_owned()),
+        _ => left_out.push(format!("{pictures} pictures")),
     }
     let mark = format!("{head}\n[quipu left out {} to fit the context]", left_out.join(" and "));
     object.put("content", &json!([{"type": "text", "text": mark}]));

@@ -10,6 +10,7 @@ use quipu_ledger::wire::AppendedAndMore;
 use quipu_transcript::native::NewEntry;
 
 use super::super::Context;
+use super::flush::StoredNotes;
 use super::{AppendArgs, open_to_write, print_appended};
 use crate::error::{CommandError, Kind, Result};
 use crate::summarisers;
@@ -154,6 +155,7 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
 struct Compactor {
     settings: CompactionSettings,
     summariser: Box<dyn Summariser>,
+    notes: StoredNotes,
 }
 
 impl Compactor {
@@ -161,7 +163,7 @@ impl Compactor {
         let settings = super::compaction_settings(context, window)?;
         session.store().set_compaction(Some(settings.clone()));
         let summariser = summarisers::configured(&context.settings.store.summariser)?;
-        Ok(Compactor { settings, summariser })
+        Ok(Compactor { settings, summariser, notes: StoredNotes::of(session.store()) })
     }
 
     /// Compacts or flushes if that is due, then prints the entry.
@@ -171,14 +173,16 @@ impl Compactor {
         session: &Session,
         mut appended: Appended,
     ) -> Result<Appended> {
+        self.notes.take();
         let compaction = match appended.compaction_due {
             true => self.compact(context, session),
             false => None,
         };
-        // A compaction has its own flush.
-        let memory_flush = match appended.flush_due && !appended.compaction_due {
-            true => self.flush(context, session),
-            false => None,
+        // A compaction has its own flush. If it fails, the notes are stored anyway.
+        let memory_flush = match (appended.compaction_due, appended.flush_due) {
+            (true, _) if compaction.is_none() => self.notes.take(),
+            (false, true) => self.flush(context, session),
+            _ => None,
         };
         appended.flush_due = false;
         if let Some(compaction) = &compaction {

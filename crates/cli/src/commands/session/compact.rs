@@ -8,6 +8,7 @@ use quipu_transcript::routing::settings::CompactionMode;
 
 use super::super::Context;
 use super::context::message_row;
+use super::flush::StoredNotes;
 use super::{compaction_settings, conflict, open_to_read, open_to_write};
 use crate::error::{CommandError, Result};
 use crate::output::{Column, Style, Text, count, number};
@@ -87,19 +88,22 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
     settings.rules.keep_recent_tokens = args.keep.or(settings.rules.keep_recent_tokens);
     let instructions = args.instructions.as_deref();
     let wanted = Compact { instructions, refused: args.tokens, is_due: false };
+    let summariser = summarisers::configured(&context.settings.store.summariser)?;
     if args.dry_run {
         return dry_run(args, context, &settings, &wanted);
     }
-    let summariser = summarisers::configured(&context.settings.store.summariser)?;
     let compacted = if args.fork {
         let store = Store::open(&context.settings.ledger.value)?;
         let fork = Fork::default();
-        let made = store.compact_fork(&args.id, &fork, &settings, &wanted, &*summariser)?;
+        let notes = StoredNotes::of(&store);
+        let made = store.compact_fork(&args.id, &fork, &settings, &wanted, &*summariser);
+        let made = made.map_err(|error| notes.hint(error.into()))?;
         made.map(|(forked, compacted)| (forked.session.id().to_owned(), compacted))
     } else {
         let session = open_to_write(context, &args.id)?;
+        let notes = StoredNotes::of(session.store());
         let compacted = session.compact_now(&settings, &wanted, &*summariser);
-        let compacted = compacted.map_err(|error| conflict(context, error))?;
+        let compacted = compacted.map_err(|error| notes.hint(failed(context, error)))?;
         compacted.map(|compacted| (session.id().to_owned(), compacted))
     };
     match compacted {
@@ -109,6 +113,19 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
         }
         None => nothing(context),
     }
+}
+
+/// Returns the error of a compaction. A conflict is also printed as JSON.
+fn failed(context: &mut Context, error: quipu_ledger::Error) -> CommandError {
+    let is_conflict = matches!(error, quipu_ledger::Error::Conflict { .. });
+    let mut error = conflict(context, error);
+    if is_conflict {
+        error.hints = vec![
+            "no compaction was written; run the command again, which plans for the new leaf"
+                .to_owned(),
+        ];
+    }
+    error
 }
 
 fn nothing(context: &mut Context) -> Result<()> {

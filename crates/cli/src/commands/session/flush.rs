@@ -1,6 +1,8 @@
 //! `quipu session flush`: ask the model for notes about a session, and store them.
 
-use quipu_ledger::store::{Flush, FlushPlan, plan_flush_of};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use quipu_ledger::store::{Flush, FlushPlan, Store, StoreEvent, plan_flush_of};
 use quipu_ledger::wire::PlannedFlush;
 
 use super::super::Context;
@@ -41,12 +43,12 @@ pub(crate) struct Args {
 
 pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
     let settings = compaction_settings(context, args.window)?;
+    let summariser = summarisers::configured(&context.settings.store.summariser)?;
     if args.dry_run {
         let (ledger, row) = open_to_read(context, &args.id)?;
         let plan = plan_flush_of(&ledger, row, &settings)?;
         return dry_run(context, &plan);
     }
-    let summariser = summarisers::configured(&context.settings.store.summariser)?;
     let session = open_to_write(context, &args.id)?;
     let flush = session.flush(&settings, &*summariser)?;
     if let Flush::Failed { reason } = &flush {
@@ -57,6 +59,39 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<()> {
     }
     let headline = Text::plain("session ").with(Style::Bold, session.id());
     Ok(context.output.line(headline.and(format!(": {flush}")))?)
+}
+
+/// The last notes that a flush stored. The error of a compaction that follows does not have them.
+#[derive(Default)]
+pub(super) struct StoredNotes(Arc<Mutex<Option<Flush>>>);
+
+impl StoredNotes {
+    /// Hears of the notes that a store stores from now on.
+    pub(super) fn of(store: &Store) -> StoredNotes {
+        let notes = StoredNotes::default();
+        let heard = Arc::clone(&notes.0);
+        store.listen(move |event| {
+            if let StoreEvent::MemoryFlush { flush: flush @ Flush::Stored { .. }, .. } = event {
+                *heard.lock().unwrap_or_else(PoisonError::into_inner) = Some(flush.clone());
+            }
+        });
+        notes
+    }
+
+    /// Returns the notes that were stored since the last call.
+    pub(super) fn take(&self) -> Option<Flush> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    /// Adds them to the error of a compaction.
+    pub(super) fn hint(&self, error: CommandError) -> CommandError {
+        match self.take() {
+            Some(flush) => {
+                error.hint(format!("before that, the model was asked for notes: {flush}"))
+            }
+            None => error,
+        }
+    }
 }
 
 /// Warns of notes that could not be stored.
