@@ -1,5 +1,5 @@
-//! Reads an index file (for example OpenClaw's `sessions.json`) and finds what changed in it since
-//! the last sync.
+//! Reads an index file, which lists an agent's sessions, and finds what changed in it since the last
+//! sync.
 //!
 //! A damaged index never replaces the last good one.
 

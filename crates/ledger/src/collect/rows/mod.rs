@@ -3,7 +3,7 @@
 //! ```text
 //! unchanged?   metadata of the file and of its log                  (nothing is opened)
 //! open         without writing there or leaving a file there        open.rs, private.rs
-//! tables       the tables and columns that exist                    openclaw.rs
+//! tables       the tables and columns that exist                    (the file of the format)
 //! sessions     the last row of each, by the primary key alone       task.rs
 //! read         new rows, in short pages                             session.rs, archive.rs, event.rs
 //! cut          rows → records → drafts → pieces                     cutting.rs
@@ -56,7 +56,7 @@ pub(crate) use dump::{Dump, Dumped, dump};
 use open::{Database, DatabaseLocation, Files};
 pub(crate) use openclaw::NEWEST_SCHEMA;
 use refusal::{Refusal, Stop, theirs};
-// OpenClaw's database is the only one that is read so far.
+// The tables of the only kind of database that is read so far.
 use openclaw as tables;
 use tables::Tables;
 pub(crate) use unread::Unread;
