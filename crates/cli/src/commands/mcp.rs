@@ -158,7 +158,7 @@ fn install(args: &InstallArgs, context: &mut Context) -> Result<()> {
     Ok(())
 }
 
-/// Returns the command line of the server, with what this command was told about the ledger.
+/// Returns the command line of the server, with the options of this command that name the ledger.
 fn server(may_write: bool, context: &Context) -> Result<Vec<String>> {
     let program = std::env::current_exe()
         .map_err(|error| CommandError::new(format!("cannot find this program: {error}")))?;

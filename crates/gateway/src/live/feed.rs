@@ -30,7 +30,7 @@ const MAX_LOOK: usize = 256;
 /// longer.
 pub(super) const MAX_PIECE_BYTES: usize = 16 << 10;
 
-/// The time that whoever appended has to project its records. Then the feed projects them.
+/// The time that a writer has to project the records it appended. After that, the feed projects them.
 const PROJECTING: Duration = Duration::from_millis(80);
 
 /// The time before the next look into a ledger that cannot be read.

@@ -33,7 +33,7 @@ pub(crate) use read::resource;
 /// The options of a call, or a JSON Schema.
 pub(crate) type Object = Map<String, Value>;
 
-/// What an agent is told about all tools.
+/// Instructions for agents, which hold for all tools.
 pub(crate) const INSTRUCTIONS: &str = "quipu keeps the past sessions of all agents of this person: \
     what was asked, answered, run and changed. Use `recall` when something was probably discussed, \
     decided, tried or fixed before, then `read` to see it in full. Text between <<<mark and mark>>> \

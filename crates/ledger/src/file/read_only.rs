@@ -28,7 +28,7 @@ pub(crate) fn immutable(path: &Path) -> PathBuf {
 /// file is beside it. Waits at most `longest` for a process that keeps readers out.
 ///
 /// File permissions cannot decide this, because root ignores them. A file without a log is a ledger
-/// if a lock file is beside it: its restore was killed, or somebody moved a backup to a ledger's
+/// if a lock file is beside it: its restore was killed, or a backup was moved to a ledger's
 /// path. The next writer gives it a log again.
 pub(crate) fn is_backup(path: &Path, found: &FoundAtPath, longest: Duration) -> bool {
     let has_log = match found {
