@@ -66,7 +66,7 @@ fn kind<'e>(entry: &'e Entry<'_>) -> ItemKind<'e> {
         Kind::Reset { reason, .. } => {
             ItemKind::Reset { reason: reason.as_deref().map(Cow::Borrowed) }
         }
-        // Newer releases of Claude Code record some slash commands of the human as system lines.
+        // Newer releases of some agents record some slash commands of the human as system lines.
         Kind::Note | Kind::Queue if entry.role == Some(Role::User) => ItemKind::Message,
         // A sub-agent's message is a message, wherever it was recorded.
         Kind::Relayed => ItemKind::Message,
