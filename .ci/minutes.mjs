@@ -188,7 +188,9 @@ await enter("FORCE_HYPERLINK=1 script -qec 'quipu sessions -n 1; quipu show 5ccc
 
 // A session is continued after its transcript was deleted.
 fs.rmSync(path.join(claude, "projects"), { recursive: true });
-await enter("quipu resume 5ccc6b99 --run", "resume-deleted", ageless);
+const resumed = (await enter("quipu resume 5ccc6b99 --run")).join(" ");
+assert.match(resumed, /restored the transcript.*claude --resume 5ccc6b99-a982-4442-bb53-86dd04f7f84b in work 1/);
+pass("resume-deleted");
 
 // Completions of bash, from the package if there is one.
 const completions = isInstalled ? "/usr/share/bash-completion/completions/quipu" : "<(quipu completions bash)";
