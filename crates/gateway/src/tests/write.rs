@@ -344,7 +344,7 @@ fn a_due_compaction_runs_beside_the_answer() {
     conversation(&fixture);
     let path = format!("{SESSION}/entries");
     let long = message("user", &"many words ".repeat(4_000));
-    // Nobody asks for it.
+    // Without `auto_compact`, no answer says that one is due.
     for _ in 0..3 {
         assert_eq!(done(&fixture, &path, &long).get("compaction_due"), None);
     }

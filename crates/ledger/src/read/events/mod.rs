@@ -1,7 +1,7 @@
 //! The events of a ledger, read from the ledger itself: what followed from each record, in the
 //! order of commits.
 //!
-//! The ledger is the queue. A subscriber is a [`Cursor`]: whoever knows it goes on after it without
+//! The ledger is the queue. A subscriber is a [`Cursor`]: reading continues after it without
 //! a gap or a double, at any later time. A record is read once it is projected, so a frame names
 //! turns and leaves. Records that are forgotten, and those from which nothing followed, have no
 //! frame. `changes` finds what followed from one record, `filter` chooses frames, and
